@@ -1,0 +1,271 @@
+"""One pure function per script: typed arguments in, a `Call` out, and the parser of its reply.
+
+Seconds become integers here and nowhere else. `repeatable` says whether the network layer may send the call again
+when it does not know the outcome (every script but claim is harmless to repeat, and a claim would lease twice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from .codec import STAMP_DIGITS, decode_record, dumps_words, loads_words, raw_message
+from .errors import InvalidMessage
+from .keys import LaneKeys, decode_group
+from .message import Message
+from .options import ClaimLimits
+
+T = TypeVar("T")
+
+MAX_APPEND = 1000
+"""Messages in one append call: the script's longest `unpack`, and about 10 ms of the server's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A script's name, KEYS, ARGV and the function that reads its reply."""
+
+    script: str
+    keys: tuple[str, ...]
+    args: tuple[str | bytes, ...]
+    parse: Callable[[Any], T]
+    repeatable: bool = True
+
+
+def token_text(token: int) -> str:
+    """A token as scripts compare it: 16 digits (microseconds have that many until the year 2286)."""
+    return f"{token:016d}"
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
+def _now(now_us: int | None) -> str:
+    return "" if now_us is None else str(now_us)
+
+
+# -- append ---------------------------------------------------------------------------------------------------
+
+
+class Item(NamedTuple):
+    """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival), envelope."""
+
+    group: str
+    id: str
+    score: str
+    envelope: bytes
+
+
+class Mark(NamedTuple):
+    """What became of one item: "stored", "duplicate" or "conflict", and the stamp of the message that is pending."""
+
+    outcome: Literal["stored", "duplicate", "conflict"]
+    stamp: int
+
+
+_MARKS: dict[int, Literal["stored", "duplicate", "conflict"]] = {
+    ord("+"): "stored",
+    ord("="): "duplicate",
+    ord("!"): "conflict",
+}
+_MARK_SIZE = 1 + STAMP_DIGITS
+
+
+def _parse_marks(reply: bytes) -> list[Mark]:
+    return [
+        Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)
+    ]
+
+
+def append(
+    keys: LaneKeys,
+    items: Sequence[Item],
+    *,
+    on_conflict: Literal["none", "others", "error"] = "none",
+    now_us: int | None = None,
+) -> Call[list[Mark]]:
+    """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others."""
+    if not 1 <= len(items) <= MAX_APPEND:
+        raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
+    words = dumps_words([item[:3] for item in items])
+    return Call(
+        "append",
+        (keys.schedule, keys.clock, keys.dispatch, keys.stats),
+        (keys.prefix, on_conflict, _now(now_us), words, *[item.envelope for item in items]),
+        _parse_marks,
+    )
+
+
+# -- claim ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LeasedGroup:
+    """One group of a claim: its messages in order, and the member each of them is in Redis."""
+
+    key: str
+    group: tuple[str, ...]
+    token: str
+    expired_owner: str
+    """Whose lease on this group ran out just before, or ""."""
+    messages: list[Message]
+    members: list[str]
+    undecodable: str = ""
+    """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim took; `groups` is empty when nothing was due."""
+
+    groups: list[LeasedGroup]
+    next_due_s: float | None = None
+    """Seconds until something will be due, if known; only when idle."""
+    is_empty: bool = False
+    """Whether nothing is left but parked groups; only when idle."""
+
+
+def _parse_claimed(reply: list[Any], queue: str) -> Claimed:
+    if len(reply) == 4 and isinstance(reply[2], int):
+        now_us, due, groups, parked = reply
+        wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
+        return Claimed([], wait, groups == parked)
+    _, token, words, records = reply
+    number, text = int(token), token.decode()
+    at = 0
+    groups = []
+    for entry in loads_words(words) or ():
+        group = decode_group(entry[0])
+        messages: list[Message] = []
+        members = entry[2::3]
+        undecodable = ""
+        for member, score, size in zip(members, entry[3::3], entry[4::3], strict=True):
+            record = records[at : at + size]
+            at += size
+            if not undecodable:
+                try:
+                    messages.append(decode_record(member, score, record, group, number, queue))
+                except ValueError as error:
+                    messages.append(raw_message(member, score, record, group, number, queue))
+                    undecodable = str(error) if record else "the message has no body in Redis"
+        groups.append(LeasedGroup(entry[0], group, text, entry[1], messages, members[: len(messages)], undecodable))
+    return Claimed(groups, None if groups else 0.0)
+
+
+def claim(
+    keys: LaneKeys,
+    queue: str,
+    owner: str,
+    lease_s: float,
+    limits: ClaimLimits,
+    *,
+    now_us: int | None = None,
+) -> Call[Claimed]:
+    """Lease due groups and read their first messages, within the limits."""
+    return Call(
+        "claim",
+        (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures),
+        (
+            keys.prefix,
+            owner,
+            _ms(lease_s),
+            str(limits.groups),
+            str(limits.messages),
+            str(limits.bytes),
+            _now(now_us),
+        ),
+        lambda reply: _parse_claimed(reply, queue),
+        repeatable=False,
+    )
+
+
+# -- ack, nack, renew, release -------------------------------------------------------------------------------
+
+
+class Ack(NamedTuple):
+    """Members of one leased group that were handled, and whether the group is given back. No members: release only."""
+
+    group: str
+    token: str
+    members: list[str]
+    release: bool
+
+
+class Nack(NamedTuple):
+    """A failed head: `delay_s` until its group may be claimed again, None to park it; `failure` is kept."""
+
+    group: str
+    token: str
+    member: str
+    attempts: int
+    delay_s: float | None
+    failure: bytes
+
+
+def ack(
+    keys: LaneKeys, acks: Sequence[Ack], *, hint: bool = True, now_us: int | None = None
+) -> Call[list[Ack]]:
+    """Remove handled messages and release groups; returns the entries that were refused for their token."""
+    words = dumps_words([[a.group, a.token, "1" if a.release else "0", *a.members] for a in acks])
+    return Call(
+        "ack",
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats),
+        (keys.prefix, words, "1" if hint else "0", _now(now_us)),
+        lambda reply: [acks[position - 1] for position in reply],
+    )
+
+
+def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool]:
+    """Record a failure of a leased group's head; False when the token is not valid."""
+    return Call(
+        "nack",
+        (keys.schedule, keys.leases, keys.failures, keys.stats),
+        (
+            keys.prefix,
+            entry.group,
+            entry.token,
+            entry.member,
+            str(entry.attempts),
+            "" if entry.delay_s is None else _ms(entry.delay_s),
+            entry.failure,
+            _now(now_us),
+        ),
+        bool,
+    )
+
+
+def renew(
+    keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, now_us: int | None = None
+) -> Call[list[tuple[str, str]]]:
+    """Prolong (group, token) leases; returns those that are no longer valid."""
+    return Call(
+        "renew",
+        (keys.schedule, keys.leases),
+        (dumps_words(leases), _ms(lease_s), _now(now_us)),
+        lambda reply: [leases[position - 1] for position in reply],
+    )
+
+
+# -- resume ---------------------------------------------------------------------------------------------------
+
+
+class Resumed(NamedTuple):
+    """Outcome of `resume`, with score and record of the removed message when it skipped one."""
+
+    status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed"]
+    score: str
+    record: bytes
+
+
+def resume(
+    keys: LaneKeys, group: str, failure: bytes, member: str, *, skip: bool = False, now_us: int | None = None
+) -> Call[Resumed]:
+    """Make a parked or waiting group due; with `skip`, remove the failed member first."""
+    return Call(
+        "resume",
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats),
+        (keys.prefix, group, failure, member, "1" if skip else "0", _now(now_us)),
+        lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
+    )

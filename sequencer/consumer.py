@@ -1,0 +1,275 @@
+"""One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
+
+Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
+runs user code: while a handler runs it renews leases, sends acks that would wait for it, and gives back groups not begun.
+One lock guards the holdings, and is held while anything about them is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+
+from .backoff import RECONNECT
+from .calls import Claimed, claim
+from .connection import Endpoint
+from .drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
+from .errors import SequencerError, StopConsuming
+from .holdings import Holdings
+from .keys import LaneKeys
+from .message import ConsumeSummary, Message
+from .options import ConsumerOptions, QueueOptions
+from .scripts import Link
+
+log = logging.getLogger("sequencer")
+
+TICK_S = 0.003
+"""How often the keeper looks while a handler runs: with ACK_AFTER_S and a switch of threads, acks leave within 10 ms."""
+SLICE_S = 0.05
+"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
+
+
+def owner_name() -> str:
+    """Who holds a lease, for people: host, process and a few random characters."""
+    return f"{socket.gethostname()}:{os.getpid()}:{random.randrange(16**6):06x}"
+
+
+class Consumer:
+    """Runs `handler` for one message at a time until stopped, drained or recycled."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        lanes: Sequence[LaneKeys],
+        queue: QueueOptions,
+        options: ConsumerOptions,
+        handler: Handler,
+        *,
+        owner: str | None = None,
+    ) -> None:
+        self.owner = owner or owner_name()
+        self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
+        self._main, self._side = Link(endpoint), Link(endpoint)
+        self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
+        self._holdings = Holdings(lanes, options.lease_s)
+        self._lock = threading.Lock()
+        self._control = Control()
+        self._busy, self._ended = threading.Event(), threading.Event()
+        self._is_handling = False
+
+    def stop(self) -> None:
+        """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
+        self._control.is_stopping = True
+
+    def interrupt(self) -> None:
+        """Stop now: in the handling thread's signal handler, raises StopConsuming into a running handler."""
+        self._control.is_stopping = True
+        if self._is_handling:
+            raise StopConsuming("interrupted")
+
+    def run(self) -> ConsumeSummary:
+        """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
+        effects = drain(
+            self._holdings,
+            self._queue,
+            self._options,
+            self._control,
+            owner=self.owner,
+            clock=time.monotonic,
+            wall=time.time,
+            random=random.random,
+            lock=self._lock,
+        )
+        keeper = threading.Thread(target=self._keep, name="sequencer-keeper", daemon=True)
+        keeper.start()
+        try:
+            return self._perform(effects)
+        finally:
+            self._ended.set()
+            self._busy.set()
+            keeper.join(timeout=1.0)
+            for link in (self._main, self._side, self._waiter.link):
+                link.close()
+
+    def _perform(self, effects: Any) -> ConsumeSummary:
+        send, handler, answer = effects.send, self._handler, None
+        while True:
+            try:
+                effect = send(answer)
+            except StopIteration as end:
+                summary: ConsumeSummary = end.value
+                return summary
+            answer = None
+            if type(effect) is Message:
+                try:
+                    self._is_handling = True
+                    handler(effect)
+                    self._is_handling = False
+                except (Exception, StopConsuming, SystemExit) as error:
+                    self._is_handling = False
+                    answer = error
+                except BaseException:
+                    self._is_handling = False
+                    self._give_back()
+                    raise
+            else:
+                try:
+                    answer = self._do(effect)
+                except SequencerError as error:
+                    log.warning("consumer %s: %s", self.owner, error)
+                    send, answer = _throw_once(effects, error), None
+
+    def _do(self, effect: Any) -> Claimed | None:
+        if isinstance(effect, Exchange):
+            return self._exchange(effect)
+        if isinstance(effect, Flush):
+            with self._lock:
+                self._send_held(self._main)
+        elif isinstance(effect, Wait):
+            self._waiter.wait(effect.seconds, lambda: self._control.is_stopping)
+        elif isinstance(effect, Pause):
+            until = time.monotonic() + effect.seconds
+            while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
+                time.sleep(min(left, SLICE_S))
+        return None
+
+    def _exchange(self, effect: Exchange) -> Claimed | None:
+        self._busy.clear()
+        with self._lock:
+            holdings, lane = self._holdings, effect.lane
+            holdings.settle(everything=True)
+            sending = holdings.outgoing(claims_next=lane)
+            calls = list(sending.calls) if sending else []
+            if lane is not None:
+                calls.append(
+                    claim(self._lanes[lane], self._queue.queue, self.owner, self._options.lease_s, effect.limits)
+                )
+            if not calls:
+                return None
+            before = time.monotonic()
+            results = self._main.run(calls)
+            if sending:
+                holdings.sent(sending, results, before)
+            if lane is None:
+                return None
+            claimed: Claimed = results[-1]
+            holdings.take(lane, claimed.groups, before)
+        for group in claimed.groups:
+            if group.expired_owner:
+                log.warning("lease expired: group=%s owner=%s attempt=%d", group.key, group.expired_owner, group.messages[0].attempt)
+        if claimed.groups:
+            self._busy.set()
+        return claimed
+
+    def _send_held(self, link: Link) -> None:
+        now = time.monotonic()
+        sending = self._holdings.outgoing(now=now)
+        if sending:
+            self._holdings.sent(sending, link.run(sending.calls), now)
+
+    def _give_back(self) -> None:
+        try:
+            self._exchange(Exchange(None))
+        except SequencerError as error:
+            log.warning("consumer %s could not release its groups: %s", self.owner, error)
+
+    def _keep(self) -> None:
+        while not self._ended.is_set():
+            self._busy.wait()
+            if self._ended.wait(TICK_S):
+                return
+            try:
+                with self._lock:
+                    now = time.monotonic()
+                    sending = self._holdings.tick(now)
+                    if sending:
+                        self._holdings.sent(sending, self._side.run(sending.calls), now)
+            except SequencerError as error:
+                log.warning("consumer %s: keeping its leases failed, trying again: %s", self.owner, error)
+                self._ended.wait(RECONNECT.base_s)
+
+
+def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
+    """A `send` that throws into the generator once, then sends again."""
+    is_thrown = False
+
+    def send(answer: Any) -> Any:
+        nonlocal is_thrown
+        if is_thrown:
+            return effects.send(answer)
+        is_thrown = True
+        return effects.throw(error)
+
+    return send
+
+
+class Waiter:
+    """Blocks on the dispatch lists, so that an idle consumer costs one command a second and starts at once.
+
+    The server looks at the timeouts of blocked clients about ten times a second only. A wait that must end sooner is
+    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
+    """
+
+    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link) -> None:
+        self.link = Link(endpoint)
+        self._lists, self._other = lists, other
+        self._client_id: tuple[Any, int] | None = None
+
+    def wait(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Return at a hint, after `seconds`, or when `should_stop` says so. Raises ServerUnavailable."""
+        if seconds <= 0:
+            return
+        try:
+            connection = self.link.connection()
+            if self._client_id is None or self._client_id[0] is not connection:
+                self._client_id = (connection, self.link.command("CLIENT", "ID"))
+            until = time.monotonic() + seconds
+            # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
+            is_exact = seconds < 1.0
+            connection.send_command("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}", check_health=False)
+            while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
+                if should_stop() or (is_exact and time.monotonic() >= until):
+                    self._other.command("CLIENT", "UNBLOCK", self._client_id[1])
+                    break
+            connection.read_response()
+        except (redis.RedisError, OSError) as error:
+            self.link.close()
+            from .connection import translate
+
+            raise translate(error, self.link.endpoint.name) from error
+
+
+@contextmanager
+def stop_on_signals(consumer: Consumer, say: Callable[[str], None]) -> Iterator[None]:
+    """First SIGINT or SIGTERM: `stop`; second: `interrupt`. In a thread other than the main one it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    count = 0
+
+    def on_signal(_number: int, _frame: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            consumer.stop()
+            say("stopping: finishing the message in hand; again to release it and stop now")
+        else:
+            say("stopping now: releasing what is held")
+            consumer.interrupt()
+
+    old = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

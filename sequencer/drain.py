@@ -1,0 +1,235 @@
+"""The consumer's protocol as a generator of effects: claim, handle, acknowledge, wait. Pure.
+
+A shell (`consumer.py`) does what each effect asks and sends the answer back:
+
+    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip
+                            -> Claimed, already held; raises ServerUnavailable into the generator
+    Message                 run the handler -> None, or the exception it raised
+    Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
+    Wait(seconds)           sleep until a dispatch hint, at most so long -> None
+    Pause(seconds)          sleep without asking the server -> None
+
+Order rests on one rule: the next message of a group is yielded only after the handler of the one before it
+succeeded, and only while the group's lease counts as held.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from .backoff import RECONNECT
+from .calls import Claimed
+from .codec import encode_failure
+from .errors import Park, Retry, ServerUnavailable, StopConsuming
+from .holdings import FLUSH_S, Clock, Held, Holdings
+from .message import ConsumeSummary, Failure, Message
+from .options import ClaimLimits, ConsumerOptions, QueueOptions
+
+GROW_BELOW_S = 0.008
+"""A batch finished within this is well inside 20 ms: the next one may be twice as large."""
+SHRINK_ABOVE_S = 0.02
+IDLE_S = 1.0
+"""An idle consumer looks again after this long, in case a hint was lost."""
+ENDING_S = 0.1
+"""With `until_empty`, how often to look whether the others have finished their groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    lane: int | None
+    limits: ClaimLimits = field(default_factory=ClaimLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+Effect = Exchange | Message | Flush | Wait | Pause
+Drain = Generator[Effect, Any, ConsumeSummary]
+
+
+@dataclass(slots=True)
+class Control:
+    """The shell's note to the generator: stop before the next message."""
+
+    is_stopping: bool = False
+
+
+@dataclass(slots=True)
+class BatchSize:
+    """How many messages to claim: grows while batches are quick, falls to what fits when handlers are slow."""
+
+    limits: ClaimLimits
+    messages: int = 1
+
+    def next_limits(self, left: int | None) -> ClaimLimits:
+        messages = self.messages if left is None else min(self.messages, left)
+        return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
+
+    def learn(self, handled: int, elapsed_s: float) -> None:
+        if elapsed_s > SHRINK_ABOVE_S:
+            self.messages = max(1, min(self.messages // 2, int(handled * GROW_BELOW_S / elapsed_s)))
+        elif elapsed_s < GROW_BELOW_S and handled * 2 >= self.messages:
+            self.messages = min(self.messages * 2, self.limits.messages)
+
+
+def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> float | None:
+    """Seconds until a failed message is tried again, or None to park its group."""
+    if isinstance(error, Park | Undecodable) or attempt >= options.max_attempts:
+        return None
+    if isinstance(error, Retry) and error.after is not None:
+        return error.after
+    return options.backoff.delay_s(attempt, random)
+
+
+class Undecodable(Exception):  # noqa: N818 - names the failure as users see it
+    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
+
+
+class LeaseExpired(Exception):  # noqa: N818 - names the failure as users see it
+    """Consumers died, or were paused past their lease, at this message again and again."""
+
+
+def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
+    """The failure as it is kept with the group. The traceback starts below our own frames."""
+    inner = error.__traceback__.tb_next if error.__traceback__ else None
+    text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
+    return Failure(message.id, type(error).__name__, str(error), text, message.attempt, at, owner)
+
+
+def drain(
+    holdings: Holdings,
+    queue: QueueOptions,
+    options: ConsumerOptions,
+    control: Control,
+    *,
+    owner: str,
+    clock: Clock,
+    wall: Clock,
+    random: Clock,
+    lock: AbstractContextManager[Any],
+) -> Drain:
+    """Drain the queue's lanes until told to stop; the summary is the generator's return value.
+
+    `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1).
+    """
+    size = BatchSize(options.limits)
+    born, lanes = clock(), len(holdings.lanes)
+    lane, idle, waits, troubles, failed, handled = 0, 0, [IDLE_S], 0, 0, 0
+    empty = True
+
+    def ending() -> str | None:
+        if control.is_stopping:
+            return "stopped"
+        if options.max_messages is not None and handled + failed >= options.max_messages:
+            return "recycled"
+        if options.max_age_s is not None and clock() - born >= options.max_age_s:
+            return "recycled"
+        return None
+
+    while (reason := ending()) is None:
+        left = None if options.max_messages is None else options.max_messages - handled - failed
+        try:
+            claimed: Claimed = yield Exchange(lane, size.next_limits(left))
+        except ServerUnavailable:
+            troubles += 1
+            if clock() >= holdings.deadline:
+                with lock:
+                    holdings.abandon()
+            yield Pause(RECONNECT.delay_s(troubles, random()))
+            continue
+        troubles, lane = 0, (lane + 1) % lanes
+        if not claimed.groups:
+            idle, empty = idle + 1, empty and claimed.is_empty
+            waits.append(IDLE_S if claimed.next_due_s is None else claimed.next_due_s)
+            if idle >= lanes:
+                if options.until_empty and empty:
+                    reason = "drained"
+                    break
+                yield Wait(min(waits + [ENDING_S] if options.until_empty else waits))
+                idle, empty, waits = 0, True, [IDLE_S]
+            continue
+        idle, empty, waits = 0, True, [IDLE_S]
+
+        began, before = clock(), handled + failed
+        for index, held in enumerate(holdings.groups):
+            with lock:
+                is_open = holdings.begin(index)
+            if is_open:
+                problem = yield from _handle_group(holdings, held, queue, control, clock, lock)
+                handled += held.done
+                if isinstance(problem, StopConsuming):
+                    control.is_stopping = True
+                elif problem is not None:
+                    failed += 1
+                    message = held.leased.messages[held.done]
+                    delay_s = decide(queue, message.attempt, problem, random())
+                    failure = encode_failure(describe(problem, message, owner, wall()), held.leased.members[held.done])
+                    with lock:
+                        holdings.fail(held, message.attempt, delay_s, failure)
+            if control.is_stopping:
+                break
+        size.learn(handled + failed - before, clock() - began)
+
+    for _ in range(3):
+        try:
+            yield Exchange(None)
+            break
+        except ServerUnavailable:
+            yield Pause(RECONNECT.base_s)
+    return ConsumeSummary(reason, handled, failed, holdings.lost)  # type: ignore[arg-type]
+
+
+def _handle_group(
+    holdings: Holdings,
+    held: Held,
+    queue: QueueOptions,
+    control: Control,
+    clock: Clock,
+    lock: AbstractContextManager[Any],
+) -> Generator[Effect, Any, BaseException | None]:
+    """Handle the messages of one group in order; returns what its head failed with, or None."""
+    leased, now = held.leased, clock()
+    last = len(leased.messages) - 1 if leased.undecodable else None
+    for position, message in enumerate(leased.messages):
+        if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
+            with lock:
+                holdings.settle()
+            try:
+                yield Flush()
+            except ServerUnavailable:
+                if clock() >= holdings.deadline:
+                    return None
+        if control.is_stopping or not held.is_open:
+            return None
+        if position == last:
+            return Undecodable(leased.undecodable)
+        if message.attempt > queue.max_attempts:
+            who = f"; the last was {leased.expired_owner}" if leased.expired_owner else ""
+            return LeaseExpired(f"{message.attempt - 1} attempts ended without an answer{who}")
+        holdings.running_since = now
+        problem: BaseException | None = yield message
+        now = clock()
+        holdings.running_since = None
+        if problem is not None:
+            return problem
+        holdings.finish(held, now)
+    return None
+
+
+Handler = Callable[[Message], Any]

@@ -1,0 +1,165 @@
+"""Every error this package raises, and the two signals a handler may raise.
+
+Each class says when it is raised and what to do about it; an error raised without a text of its own
+shows that docstring. Nothing here holds a payload or a password.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SequencerError(Exception):
+    """Something went wrong in sequencer."""
+
+    def __str__(self) -> str:
+        return super().__str__() or (type(self).__doc__ or "").strip()
+
+
+class ConfigurationError(SequencerError, ValueError):
+    """An option, a name or a queue's fixed setting is wrong; correct the value that the text names."""
+
+
+class HandlerNotFound(ConfigurationError):
+    """The handler that was asked for does not exist; the text lists what was found instead."""
+
+
+# -- a message that is refused before anything is sent --------------------------------------------------
+
+
+class InvalidMessage(SequencerError, ValueError):
+    """A message breaks a rule; nothing was sent. The text names the field, the value and the rule."""
+
+
+class InvalidGroup(InvalidMessage):
+    """The group is missing, empty, too long, or has a part that is not a str, int or UUID."""
+
+
+class InvalidId(InvalidMessage):
+    """The id is empty, too long, or not a str or int."""
+
+
+class InvalidScore(InvalidMessage):
+    """The score is not a finite number within 2**53, nor an aware datetime."""
+
+
+class InvalidBody(InvalidMessage):
+    """The body or a header is not JSON, holds NaN or infinity, or is too large."""
+
+
+# -- an append that the server answered ------------------------------------------------------------------
+
+
+class IdConflict(SequencerError):
+    """The id is already pending in this group with another body, headers or score; the new one was not stored."""
+
+    def __init__(self, message_id: str, group: tuple[str, ...]) -> None:
+        self.id = message_id
+        self.group = group
+        super().__init__(
+            f"id {message_id!r} of group {list(group)} is already pending with other content; "
+            "use a new id, or append the same body, headers and score to repeat it"
+        )
+
+
+class BatchRefused(SequencerError):
+    """`append_many` met an item it could not store and was not told to go on; `refused` says which and why.
+
+    `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is.
+    """
+
+    def __init__(self, refused: list[Any], stored: int) -> None:
+        self.refused = refused
+        self.stored = stored
+        first = refused[0]
+        super().__init__(
+            f"item {first.index} was refused: {first.error} "
+            f"({len(refused)} refused in its chunk, of which nothing was stored; {stored} messages of earlier "
+            "chunks were). Correct it, or pass on_refused='skip' to store the others"
+        )
+
+
+class OutcomeUnknown(SequencerError):
+    """The connection failed after an append was sent and each repeat failed too: it may or may not be stored.
+
+    Append again with the same id and content: if it was stored, that adds nothing.
+    """
+
+    def __init__(self, message_id: str, reason: str) -> None:
+        self.id = message_id
+        super().__init__(
+            f"it is unknown whether message {message_id!r} was stored ({reason}); "
+            "append it again with the same id: that adds nothing if it was"
+        )
+
+
+class QueueFull(SequencerError):
+    """The server is at its `maxmemory` and refused an append; consumers go on draining. Retry later."""
+
+
+# -- the server --------------------------------------------------------------------------------------------
+
+
+class ServerError(SequencerError):
+    """The server can't be used now."""
+
+
+class ServerUnavailable(ServerError):
+    """The server can't be reached, is loading, or dropped the connection; try again, or start it."""
+
+
+class ServerNotUsable(ServerError):
+    """The server answers but must not be used as it is: version, role, eviction, rights or password."""
+
+
+class DataError(ServerError):
+    """The server holds data under our keys that we did not write, such as a key of another type."""
+
+
+# -- leases and groups -------------------------------------------------------------------------------------
+
+
+class LeaseLost(SequencerError):
+    """The lease on the group expired or was taken over, so this token can no longer acknowledge anything."""
+
+
+class GroupNotFound(SequencerError, LookupError):
+    """The group has no messages in this queue."""
+
+
+class GroupBusy(SequencerError):
+    """The group is leased by a consumer, or its failure changed meanwhile; look again and repeat."""
+
+
+class NotParked(SequencerError):
+    """`skip` was asked for a group whose head did not fail, so there is nothing to step over."""
+
+
+# -- signals a handler raises ------------------------------------------------------------------------------
+
+
+class Retry(Exception):  # noqa: N818 - a request, not an error
+    """Raised by a handler: handle this message again after `after` seconds (default: the queue's backoff).
+
+    It counts as an attempt, like any failure, so that a message cannot retry for ever.
+    """
+
+    def __init__(self, after: float | None = None, reason: str = "") -> None:
+        if after is not None and not 0 <= after < float("inf"):
+            raise ConfigurationError(f"Retry(after={after!r}) must be a number of seconds, 0 or more")
+        self.after = after
+        super().__init__(reason or "the handler asked for a retry")
+
+
+class Park(Exception):  # noqa: N818 - a request, not an error
+    """Raised by a handler: park the group behind this message at once, whatever attempts are left."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "the handler parked the group")
+
+
+class StopConsuming(BaseException):
+    """Raised by a handler or a signal: stop this consumer now; the message counts as not started.
+
+    A BaseException, so that a handler's own `except Exception` does not swallow it.
+    """

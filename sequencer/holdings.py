@@ -1,0 +1,180 @@
+"""What one consumer holds: leased groups, how far each is handled, and what the server has yet to be told. Pure.
+
+Two parties use it: the thread that runs handlers walks through the groups, and the keeper thread renews leases and
+sends what a slow handler would hold up. All but `finish` is called under the caller's lock; `finish` only counts up.
+
+Rules:
+  - A message handled but not acknowledged yet sits between `acked` and `done` of its group.
+  - A group is open until it is given back, failed, or its lease is found lost; only an open group is worked on.
+  - What was sent but not confirmed stays in the outbox and is sent again: acks and nacks may be repeated.
+  - After `deadline`, by the local clock since before the lease was asked for, a lease counts as lost until renewed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .calls import Ack, Call, LeasedGroup, Nack, ack, nack, renew
+from .keys import LaneKeys
+
+log = logging.getLogger("sequencer")
+
+ACK_AFTER_S = 0.002
+"""A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
+HOARD_S = 0.02
+"""A handler running this long makes its consumer give back the groups it has not begun."""
+FLUSH_S = 0.005
+"""Fast handlers' acks are sent together at least this often: half of the promised 10 ms."""
+RENEW_PART = 3
+"""A lease is renewed at a third of its time: two renewals may fail before it ends."""
+
+
+class Held:
+    """A leased group and how far it is."""
+
+    __slots__ = ("acked", "done", "is_open", "leased")
+
+    def __init__(self, leased: LeasedGroup) -> None:
+        self.leased = leased
+        self.done = 0
+        self.acked = 0
+        self.is_open = True
+
+
+@dataclass(slots=True)
+class Sending:
+    """Calls to make now, and what they carry, so that their results can be taken in."""
+
+    calls: list[Call[Any]]
+    acks: list[Ack]
+    nacks: list[Nack]
+    renewals: list[tuple[str, str]]
+    is_repeat: bool
+
+
+@dataclass(slots=True)
+class Holdings:
+    """The groups of one claim. `lost` counts the leases that ended before their acknowledgement."""
+
+    lanes: Sequence[LaneKeys]
+    lease_s: float
+    lane: int = 0
+    groups: list[Held] = field(default_factory=list)
+    current: int = -1
+    deadline: float = 0.0
+    running_since: float | None = None
+    finished_at: float | None = None
+    lost: int = 0
+    _acks: list[Ack] = field(default_factory=list)
+    _nacks: list[Nack] = field(default_factory=list)
+    _tried: bool = False
+
+    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float) -> None:
+        """Hold these groups; their leases are counted from before the claim was sent."""
+        self.lane, self.groups, self.current = lane, [Held(group) for group in groups], -1
+        self.deadline = asked_at + self.lease_s
+        self.running_since = self.finished_at = None
+
+    def begin(self, index: int) -> bool:
+        """Start on a group, unless it was given back or lost meanwhile."""
+        self.current = index
+        return self.groups[index].is_open
+
+    def finish(self, held: Held, now: float) -> None:
+        """The handler of the group's next message succeeded. Needs no lock: only the handling thread counts up."""
+        held.done += 1
+        if self.finished_at is None:
+            self.finished_at = now
+
+    def fail(self, held: Held, attempts: int, delay_s: float | None, failure: bytes) -> None:
+        """The handler of the group's next message failed: the group ends here for this consumer."""
+        if not held.is_open:
+            return
+        group = held.leased
+        self._settle(held, release=False)
+        self._nacks.append(Nack(group.key, group.token, group.members[held.done], attempts, delay_s, failure))
+        held.is_open = False
+
+    def _settle(self, held: Held, *, release: bool) -> None:
+        done, group = held.done, held.leased
+        if done > held.acked or release:
+            self._acks.append(Ack(group.key, group.token, group.members[held.acked : done], release))
+            held.acked = done
+            held.is_open = not release
+
+    def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
+        """Put finished messages into the outbox. `everything` gives back all groups, `unbegun` those not begun."""
+        for index, held in enumerate(self.groups):
+            if held.is_open:
+                complete = held.done == len(held.leased.members)
+                self._settle(held, release=everything or complete or (unbegun and index > self.current))
+        self.finished_at = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the server was told everything."""
+        return not (self._acks or self._nacks)
+
+    def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
+        """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is.
+
+        `claims_next` is the lane that the caller claims from in the same round trip: it then needs no hint.
+        """
+        keys, renewals = self.lanes[self.lane], []
+        calls: list[Call[Any]] = []
+        if self._acks:
+            calls.append(ack(keys, self._acks, hint=claims_next != self.lane))
+        calls += [nack(keys, entry) for entry in self._nacks]
+        if now is not None and now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART:
+            renewals = [(held.leased.key, held.leased.token) for held in self.groups if held.is_open]
+            if renewals:
+                calls.append(renew(keys, renewals, self.lease_s))
+        if not calls:
+            return None
+        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried)
+        self._tried = True
+        return sending
+
+    def sent(self, sending: Sending, results: Sequence[Any], sent_at: float) -> None:
+        """Take in the results of `sending.calls`, in their order: every call was answered."""
+        self._acks, self._nacks, self._tried = [], [], False
+        answers = iter(results)
+        refused: list[tuple[str, str]] = []
+        if sending.acks:
+            refused += [(entry.group, entry.token) for entry in next(answers) if entry.members]
+        refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
+        if refused and sending.is_repeat:
+            log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))
+        else:
+            for group, token in refused:
+                self._lose(group, token)
+        if sending.renewals:
+            for group, token in next(answers):
+                self._lose(group, token)
+            self.deadline = sent_at + self.lease_s
+
+    def _lose(self, group: str, token: str) -> None:
+        self.lost += 1
+        log.warning("lease lost: group=%s token=%s; what it finished is not acknowledged", group, token)
+        for held in self.groups:
+            if held.leased.key == group and held.leased.token == token:
+                held.is_open = False
+
+    def abandon(self) -> None:
+        """The leases ran out while the server was away: forget all of it; others handle those groups again."""
+        for entry in (*self._acks, *self._nacks):
+            self._lose(entry.group, entry.token)
+        self.groups, self._acks, self._nacks, self._tried = [], [], [], False
+
+    def tick(self, now: float) -> Sending | None:
+        """What the keeper should send while a handler runs: late acks, groups not begun, renewals."""
+        since = self.running_since
+        if since is not None and now - since >= ACK_AFTER_S:
+            self.settle(unbegun=now - since >= HOARD_S)
+        return self.outgoing(now=now)
+
+
+Clock = Callable[[], float]

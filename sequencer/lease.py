@@ -1,0 +1,175 @@
+"""Lease: the lower layer, for people with a loop of their own. Each call is one round trip; nothing runs in the background."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import calls
+from .codec import encode_failure
+from .drain import decide, describe
+from .errors import LeaseLost, Park, Retry
+from .holdings import Held
+from .keys import LaneKeys
+from .message import Message
+from .options import ConsumerOptions, QueueOptions
+from .scripts import Links
+
+
+class Lease:
+    """The right to handle some messages, group by group and in order, until it ends or is released.
+
+    Iterating gives each message once. A message's successor in its group is given only after the message was acknowledged;
+    without that, the rest of its group is left for later. Leaving the `with` block releases what was not acknowledged; leaving
+    it by an exception counts as a failure of the message given last, with backoff and parking like a handler's.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        keys: LaneKeys,
+        queue: QueueOptions,
+        options: ConsumerOptions,
+        owner: str,
+        groups: list[calls.LeasedGroup],
+        asked_at: float,
+    ) -> None:
+        self.owner = owner
+        self._links, self._keys, self._queue, self._options = links, keys, queue, options
+        self._held = [Held(group) for group in groups]
+        self._given: tuple[Held, Message] | None = None
+        self._deadline = asked_at + options.lease_s
+
+    @classmethod
+    def claim(
+        cls, links: Links, lanes: Sequence[LaneKeys], queue: QueueOptions, options: ConsumerOptions, owner: str
+    ) -> Lease:
+        """Claim from the first lane that has something due, beginning at a random one."""
+        first = random.randrange(len(lanes))
+        for lane in (*lanes[first:], *lanes[:first]):
+            asked_at = time.monotonic()
+            call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits)
+            claimed = _run(links, call)
+            if claimed.groups:
+                return cls(links, lane, queue, options, owner, claimed.groups, asked_at)
+        return cls(links, lanes[first], queue, options, owner, [], asked_at)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, LeaseLost) and self._given:
+            held, message = self._given
+            if held.is_open and self._position(held, message) is not None:
+                self.nack(message, error)
+        self.release()
+
+    def __len__(self) -> int:
+        """How many messages were claimed."""
+        return sum(len(held.leased.messages) for held in self._held)
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the lease ends by the local clock, counted from before it was asked for; negative after."""
+        return self._deadline - time.monotonic()
+
+    def __iter__(self) -> Iterator[Message]:
+        for held in self._held:
+            leased = held.leased
+            for position, message in enumerate(leased.messages):
+                if not held.is_open or held.done != position or self.remaining_s <= 0:
+                    break
+                if leased.undecodable and position == len(leased.messages) - 1:
+                    self.park(message, f"undecodable: {leased.undecodable}")
+                    break
+                if message.attempt > self._queue.max_attempts:
+                    self.park(message, f"{message.attempt - 1} attempts ended without an answer")
+                    break
+                self._given = (held, message)
+                yield message
+
+    def ack(self, message: Message) -> None:
+        """The message was handled: remove it. Raises LeaseLost, or ValueError for one that is not next in its group."""
+        held = self._find(message)
+        is_last = held.done + 1 == len(held.leased.messages)
+        entry = calls.Ack(held.leased.key, held.leased.token, [held.leased.members[held.done]], is_last)
+        if _run(self._links, calls.ack(self._keys, [entry])):
+            self._lost(held)
+        held.done += 1
+        held.is_open = not is_last
+
+    def nack(self, message: Message, error: BaseException | str = "", *, after: float | None = None) -> None:
+        """The message failed: its group waits `after` seconds (default: backoff), or is parked after the last attempt.
+
+        Raises LeaseLost, or ValueError for a message that is not next in its group.
+        """
+        problem = error if isinstance(error, BaseException) else Retry(after, error)
+        if after is not None:
+            problem = Retry(after, str(error))
+        self._fail(message, problem)
+
+    def park(self, message: Message, reason: str = "") -> None:
+        """Park the group behind this message. Raises as `nack` does."""
+        self._fail(message, Park(reason))
+
+    def renew(self) -> None:
+        """Prolong the lease of every group not given back, counted from now. Raises LeaseLost when one was lost."""
+        leases = [(held.leased.key, held.leased.token) for held in self._held if held.is_open]
+        asked_at = time.monotonic()
+        if leases:
+            refused = _run(self._links, calls.renew(self._keys, leases, self._options.lease_s))
+            self._deadline = asked_at + self._options.lease_s
+            for held in self._held:
+                if (held.leased.key, held.leased.token) in refused:
+                    self._lost(held)
+
+    def release(self) -> None:
+        """Give back every group still held; its messages not acknowledged stay in order. Harmless to repeat."""
+        entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
+        for held in self._held:
+            held.is_open = False
+        if entries:
+            _run(self._links, calls.ack(self._keys, entries))
+
+    def _find(self, message: Message) -> Held:
+        for held in self._held:
+            if held.leased.group == message.group and self._position(held, message) == held.done:
+                if not held.is_open:
+                    self._lost(held)
+                return held
+        raise ValueError(f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, once")
+
+    @staticmethod
+    def _position(held: Held, message: Message) -> int | None:
+        messages = held.leased.messages
+        return held.done if held.done < len(messages) and messages[held.done] is message else None
+
+    def _fail(self, message: Message, problem: BaseException) -> None:
+        held = self._find(message)
+        member, leased = held.leased.members[held.done], held.leased
+        delay_s = decide(self._queue, message.attempt, problem, random.random())
+        failure = encode_failure(describe(problem, message, self.owner, time.time()), member)
+        held.is_open = False
+        entry = calls.Nack(leased.key, leased.token, member, message.attempt, delay_s, failure)
+        if not _run(self._links, calls.nack(self._keys, entry)):
+            self._lost(held)
+
+    def _lost(self, held: Held) -> None:
+        held.is_open = False
+        raise LeaseLost(f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it")
+
+
+def _run(links: Links, call: calls.Call[Any]) -> Any:
+    link = links.take()
+    try:
+        return link.run_one(call)
+    finally:
+        links.put(link)

