@@ -1,1 +1,36 @@
-def main(): pass
+"""The command line. A command reads its arguments, calls the library with the same words, and renders the answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from urllib.parse import urlsplit
+
+
+def main() -> None:
+    """The console script `sequencer`."""
+    _hide_password(sys.argv)
+    from .app import run
+
+    sys.exit(run())
+
+
+def _hide_password(argv: list[str]) -> None:
+    """Start again without a password among the arguments, where `ps` shows it to every user of the machine."""
+    for i, word in enumerate(argv):
+        name, is_joined, value = word.partition("=")
+        if name != "--redis":
+            continue
+        if not is_joined and i + 1 < len(argv):
+            value = argv[i + 1]
+        try:
+            has_password = bool(urlsplit(value).password) or "password=" in value
+        except ValueError:
+            has_password = "@" in value
+        if has_password:
+            words = [*argv[:i], *argv[i + (1 if is_joined else 2) :]]
+            os.environ["SEQUENCER_REDIS"] = value
+            os.execv(
+                sys.executable,
+                [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(argv) + 1], *words[1:]],
+            )

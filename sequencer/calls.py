@@ -74,9 +74,7 @@ _MARK_SIZE = 1 + STAMP_DIGITS
 
 
 def _parse_marks(reply: bytes) -> list[Mark]:
-    return [
-        Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)
-    ]
+    return [Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)]
 
 
 def append(
@@ -204,9 +202,7 @@ class Nack(NamedTuple):
     failure: bytes
 
 
-def ack(
-    keys: LaneKeys, acks: Sequence[Ack], *, hint: bool = True, now_us: int | None = None
-) -> Call[list[Ack]]:
+def ack(keys: LaneKeys, acks: Sequence[Ack], *, hint: bool = True, now_us: int | None = None) -> Call[list[Ack]]:
     """Remove handled messages and release groups; returns the entries that were refused for their token."""
     words = dumps_words([[a.group, a.token, "1" if a.release else "0", *a.members] for a in acks])
     return Call(

@@ -160,8 +160,15 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
     """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them."""
     try:
         data = orjson.loads(record)
-        texts = [str(data.get(name, "")) for name in ("id", "type", "message", "traceback")]
-        failure = Failure(*texts, int(data.get("attempt", 0)), float(data.get("at", 0)), str(data.get("owner", "")))
+        failure = Failure(
+            id=str(data.get("id", "")),
+            type=str(data.get("type", "")),
+            message=str(data.get("message", "")),
+            traceback=str(data.get("traceback", "")),
+            attempt=int(data.get("attempt", 0)),
+            at=float(data.get("at", 0)),
+            owner=str(data.get("owner", "")),
+        )
         return failure, str(data.get("member", ""))
     except (ValueError, TypeError, AttributeError):
         text = record[:200].decode("utf-8", "backslashreplace")

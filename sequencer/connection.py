@@ -16,7 +16,14 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from .errors import ConfigurationError, DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
+from .errors import (
+    ConfigurationError,
+    DataError,
+    QueueFull,
+    SequencerError,
+    ServerNotUsable,
+    ServerUnavailable,
+)
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -69,7 +76,9 @@ class Endpoint:
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
             pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
         except (ValueError, TypeError, AttributeError):
-            raise ConfigurationError(f"server URL {redact(url)!r} can't be read; check port, path and options") from None
+            raise ConfigurationError(
+                f"server URL {redact(url)!r} can't be read; check port, path and options"
+            ) from None
         return cls(_maker(pool), redact(url), url)
 
     @classmethod
@@ -105,29 +114,43 @@ def _maker(pool: Any) -> Callable[[], Connection]:
 
 
 # One table from the server's words to our errors. Order matters: the first that fits.
-_REPLIES: tuple[tuple[tuple[str, ...], type[SequencerError], str], ...] = (
-    (("OOM", "command not allowed when used memory"), QueueFull, "the server is at its maxmemory; retry when consumers have drained it"),
-    (("NOAUTH", "Authentication required"), ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
-    (("WRONGPASS", "invalid password", "invalid username-password", "AUTH <password> called"), ServerNotUsable, "it refused user or password; check the URL"),
-    (("NOPERM", "has no permissions", "no permissions to"), ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
-    (("READONLY", "can't write against a read only"), ServerUnavailable, "it is a replica; connect to the primary"),
-    (("LOADING", "Redis is loading"), ServerUnavailable, "it is loading its data; try again"),
-    (("MISCONF",), ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
-    (("BUSY",), ServerUnavailable, "it is busy with a long script; try again"),
-    (("MOVED", "CROSSSLOT", "CLUSTERDOWN"), ServerNotUsable, "it is a cluster node, which is not supported yet"),
-    (("WRONGTYPE",), DataError, "a key of this queue holds another type; was it written by something else?"),
-    (("unknown command", "unknown subcommand"), ServerNotUsable, "it lacks a command; Redis 6.2 or later, or Valkey, is needed"),
-)  # fmt: skip
+_LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
+_REFUSED = "it refused user or password; check the URL"
+_REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
+    ("OOM", QueueFull, "the server is at its maxmemory; retry when consumers have drained it"),
+    ("command not allowed when used memory", QueueFull, "the server is at its maxmemory; retry later"),
+    ("NOAUTH", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
+    ("Authentication required", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
+    ("WRONGPASS", ServerNotUsable, _REFUSED),
+    ("invalid password", ServerNotUsable, _REFUSED),
+    ("invalid username-password", ServerNotUsable, _REFUSED),
+    ("AUTH <password> called", ServerNotUsable, "it has no password, but the URL gives one; leave it out"),
+    ("NOPERM", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("no permissions to", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("has no permissions", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("READONLY", ServerUnavailable, "it is a replica; connect to the primary"),
+    ("write against a read only", ServerUnavailable, "it is a replica; connect to the primary"),
+    ("LOADING", ServerUnavailable, "it is loading its data; try again"),
+    ("Redis is loading", ServerUnavailable, "it is loading its data; try again"),
+    ("MISCONF", ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
+    ("BUSY", ServerUnavailable, "it is busy with a long script; try again"),
+    ("MOVED", ServerNotUsable, "it is a cluster node, which is not supported yet"),
+    ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),
+    ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
+    ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
+    ("unknown command", ServerNotUsable, _LACKS),
+    ("unknown subcommand", ServerNotUsable, _LACKS),
+)
 
 
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
     for words, kind, advice in _REPLIES:
-        if any(word in text for word in words):
+        if words in text:
             return kind(f"server {name}: {advice} ({text[:200]})")
     if isinstance(error, redis.exceptions.AuthenticationError):
-        return ServerNotUsable(f"server {name}: it refused user or password; check the URL ({text[:200]})")
+        return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
         return ServerUnavailable(f"server {name} can't be reached: {text[:200]}; is it running, and the URL right?")
     return DataError(f"server {name} answered with an error: {text[:300]}")

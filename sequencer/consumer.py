@@ -1,8 +1,8 @@
 """One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
 
 Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
-runs user code: while a handler runs it renews leases, sends acks that would wait for it, and gives back groups not begun.
-One lock guards the holdings, and is held while anything about them is sent.
+runs user code: while a handler runs it renews leases, sends acks that would wait for it, and gives back groups not
+begun. One lock guards the holdings, and is held while anything about them is sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import redis
 
 from .backoff import RECONNECT
 from .calls import Claimed, claim
-from .connection import Endpoint
+from .connection import Endpoint, translate
 from .drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
 from .errors import SequencerError, StopConsuming
 from .holdings import Holdings
@@ -34,7 +34,9 @@ from .scripts import Link
 log = logging.getLogger("sequencer")
 
 TICK_S = 0.003
-"""How often the keeper looks while a handler runs: with ACK_AFTER_S and a switch of threads, acks leave within 10 ms."""
+"""How often the keeper looks while a handler runs: with ACK_AFTER_S and a switch of threads, acks leave within 10
+ms.
+"""
 SLICE_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 
@@ -102,7 +104,8 @@ class Consumer:
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
-        send, handler, answer = effects.send, self._handler, None
+        send, handler = effects.send, self._handler
+        answer: Any = None
         while True:
             try:
                 effect = send(answer)
@@ -166,7 +169,12 @@ class Consumer:
             holdings.take(lane, claimed.groups, before)
         for group in claimed.groups:
             if group.expired_owner:
-                log.warning("lease expired: group=%s owner=%s attempt=%d", group.key, group.expired_owner, group.messages[0].attempt)
+                log.warning(
+                    "lease expired: group=%s owner=%s attempt=%d",
+                    group.key,
+                    group.expired_owner,
+                    group.messages[0].attempt,
+                )
         if claimed.groups:
             self._busy.set()
         return claimed
@@ -244,8 +252,6 @@ class Waiter:
             connection.read_response()
         except (redis.RedisError, OSError) as error:
             self.link.close()
-            from .connection import translate
-
             raise translate(error, self.link.endpoint.name) from error
 
 

@@ -97,11 +97,11 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
     return options.backoff.delay_s(attempt, random)
 
 
-class Undecodable(Exception):  # noqa: N818 - names the failure as users see it
+class Undecodable(Exception):
     """The bytes of a message are not what a client of ours writes; they are kept for a look."""
 
 
-class LeaseExpired(Exception):  # noqa: N818 - names the failure as users see it
+class LeaseExpired(Exception):
     """Consumers died, or were paused past their lease, at this message again and again."""
 
 
@@ -161,7 +161,7 @@ def drain(
                 if options.until_empty and empty:
                     reason = "drained"
                     break
-                yield Wait(min(waits + [ENDING_S] if options.until_empty else waits))
+                yield Wait(min([*waits, ENDING_S] if options.until_empty else waits))
                 idle, empty, waits = 0, True, [IDLE_S]
             continue
         idle, empty, waits = 0, True, [IDLE_S]

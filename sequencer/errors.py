@@ -105,7 +105,12 @@ class ServerError(SequencerError):
 
 
 class ServerUnavailable(ServerError):
-    """The server can't be reached, is loading, or dropped the connection; try again, or start it."""
+    """The server can't be reached, is loading, or dropped the connection; try again, or start it.
+
+    `maybe_sent`: whether the call may have reached the server, so that its outcome is unknown.
+    """
+
+    maybe_sent: bool = False
 
 
 class ServerNotUsable(ServerError):
@@ -138,7 +143,7 @@ class NotParked(SequencerError):
 # -- signals a handler raises ------------------------------------------------------------------------------
 
 
-class Retry(Exception):  # noqa: N818 - a request, not an error
+class Retry(Exception):
     """Raised by a handler: handle this message again after `after` seconds (default: the queue's backoff).
 
     It counts as an attempt, like any failure, so that a message cannot retry for ever.
@@ -151,7 +156,7 @@ class Retry(Exception):  # noqa: N818 - a request, not an error
         super().__init__(reason or "the handler asked for a retry")
 
 
-class Park(Exception):  # noqa: N818 - a request, not an error
+class Park(Exception):
     """Raised by a handler: park the group behind this message at once, whatever attempts are left."""
 
     def __init__(self, reason: str = "") -> None:

@@ -165,8 +165,8 @@ class Holdings:
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""
-        for entry in (*self._acks, *self._nacks):
-            self._lose(entry.group, entry.token)
+        for group, token in {(entry[0], entry[1]) for entry in (*self._acks, *self._nacks)}:
+            self._lose(group, token)
         self.groups, self._acks, self._nacks, self._tried = [], [], [], False
 
     def tick(self, now: float) -> Sending | None:

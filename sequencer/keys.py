@@ -3,8 +3,8 @@
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
 
-    {sequencer:orders:0}:schedule           zset   group -> visible-at in us; in the future: leased or backing off; inf: parked
-    {sequencer:orders:0}:leases             hash   group -> 16-digit token + owner
+    {sequencer:orders:0}:schedule           zset   group -> visible-at in us; in the future: leased or backing off;
+    inf: parked {sequencer:orders:0}:leases             hash   group -> 16-digit token + owner
     {sequencer:orders:0}:failures           hash   group -> last failure of its head (JSON)
     {sequencer:orders:0}:clock              string the lane clock in us; stamps and tokens come from it
     {sequencer:orders:0}:dispatch           list   groups that just became due; a hint, may be lost

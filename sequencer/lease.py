@@ -1,4 +1,6 @@
-"""Lease: the lower layer, for people with a loop of their own. Each call is one round trip; nothing runs in the background."""
+"""Lease: the lower layer, for people with a loop of their own. Each call is one round trip; nothing runs in the
+background.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,10 @@ from .scripts import Links
 class Lease:
     """The right to handle some messages, group by group and in order, until it ends or is released.
 
-    Iterating gives each message once. A message's successor in its group is given only after the message was acknowledged;
-    without that, the rest of its group is left for later. Leaving the `with` block releases what was not acknowledged; leaving
-    it by an exception counts as a failure of the message given last, with backoff and parking like a handler's.
+    Iterating gives each message once. A message's successor in its group is given only after the message was
+    acknowledged; without that, the rest of its group is left for later. Leaving the `with` block releases what was
+    not acknowledged; leaving it by an exception counts as a failure of the message given last, with backoff and
+    parking like a handler's.
     """
 
     def __init__(
@@ -45,7 +48,12 @@ class Lease:
 
     @classmethod
     def claim(
-        cls, links: Links, lanes: Sequence[LaneKeys], queue: QueueOptions, options: ConsumerOptions, owner: str
+        cls,
+        links: Links,
+        lanes: Sequence[LaneKeys],
+        queue: QueueOptions,
+        options: ConsumerOptions,
+        owner: str,
     ) -> Lease:
         """Claim from the first lane that has something due, beginning at a random one."""
         first = random.randrange(len(lanes))
@@ -145,7 +153,9 @@ class Lease:
                 if not held.is_open:
                     self._lost(held)
                 return held
-        raise ValueError(f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, once")
+        raise ValueError(
+            f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, once"
+        )
 
     @staticmethod
     def _position(held: Held, message: Message) -> int | None:
@@ -164,7 +174,9 @@ class Lease:
 
     def _lost(self, held: Held) -> None:
         held.is_open = False
-        raise LeaseLost(f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it")
+        raise LeaseLost(
+            f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
+        )
 
 
 def _run(links: Links, call: calls.Call[Any]) -> Any:

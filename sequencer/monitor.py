@@ -1,7 +1,8 @@
 """Read-only views of a queue, for the client, the command line and whatever shows them. Nothing here writes.
 
 Backlog and lag are counted from the groups themselves, not from counters that could drift: exactly up to EXACT_GROUPS
-groups, from an evenly spread sample above. Every page is a bounded pipeline of cheap reads, so the server is never blocked.
+groups, from an evenly spread sample above. Every page is a bounded pipeline of cheap reads, so the server is never
+blocked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .errors import ConfigurationError
 from .keys import LaneKeys, decode_group, lane_of, registry_key
 from .message import GroupInfo, GroupState, Message, QueueInfo
 from .options import QueueOptions
-from .scripts import Link, Links
+from .scripts import Link
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -25,23 +26,16 @@ TOTALS = ("appended", "handled", "failed", "parked", "expired", "skipped")
 STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "parked")
 
 
-def queues(link: Link, namespace: str) -> dict[str, int]:
-    """Every queue of the namespace, and its number of lanes."""
-    words = link.command("HGETALL", registry_key(namespace))
-    return {name.decode(): int(lanes) for name, lanes in sorted(zip(words[::2], words[1::2], strict=True))}
+def queues(link: Link, namespace: str) -> list[str]:
+    """The names of every queue of the namespace."""
+    return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
 
 
 class View:
-    """Looks at one queue over one link, which goes back to its owner at the end of the `with` block."""
+    """Looks at one queue over one link."""
 
-    def __init__(self, link: Link, links: Links, lanes: list[LaneKeys], options: QueueOptions) -> None:
-        self._link, self._links, self._lanes, self._options = link, links, lanes, options
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._links.put(self._link)
+    def __init__(self, link: Link, lanes: list[LaneKeys], options: QueueOptions) -> None:
+        self._link, self._lanes, self._options = link, lanes, options
 
     def info(self) -> QueueInfo:
         """The queue now. Its rates are None: they need two looks (see `Rates`)."""
@@ -246,6 +240,3 @@ class Rates:
             append_rate=max(0, info.totals["appended"] - last[1]["appended"]) / span,
             handle_rate=max(0, info.totals["handled"] - last[1]["handled"]) / span,
         )
-
-
-

@@ -82,6 +82,11 @@ class ClaimLimits:
     messages: int = 1000
     bytes: int = 1024 * 1024
 
+    def __post_init__(self) -> None:
+        _integer("groups", self.groups, 1, 1000)
+        _integer("messages", self.messages, 1, 1000)
+        _integer("bytes", self.bytes, 1, 2**31)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:

@@ -87,7 +87,8 @@ class Link:
                 self.close()
                 failure, cause = error, error.__cause__ or error
             if not isinstance(failure, ServerUnavailable) or not tries:
-                failure.maybe_sent = maybe_sent  # type: ignore[attr-defined]
+                if isinstance(failure, ServerUnavailable):
+                    failure.maybe_sent = maybe_sent
                 raise failure from cause
             time.sleep(RETRY_DELAY_S)
 
@@ -102,7 +103,7 @@ class Link:
                 again = self._exchange(connection, [eval_command(calls[i]) for i in missing])
                 for i, reply in zip(missing, again, strict=True):
                     replies[i] = reply
-        for reply in (replies if isinstance(replies, list) else [replies]):
+        for reply in replies if isinstance(replies, list) else [replies]:
             if isinstance(reply, Exception):
                 raise translate(reply, self.endpoint.name) from reply
         return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]

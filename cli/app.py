@@ -1,0 +1,89 @@
+"""The Typer application: options that every command shares, and exit codes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
+from ..version import VERSION
+
+app = typer.Typer(
+    name="sequencer",
+    help="Ordered, per-group message processing on the Redis or Valkey you already run.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 fine, 1 consumers gave up, 2 wrong use or handler not found, "
+    "3 server not reachable or not usable, 4 ended with parked groups.",
+)
+
+FINE, GAVE_UP, WRONG_USE, SERVER, PARKED = range(5)
+
+QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
+RedisOption = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        envvar="SEQUENCER_REDIS",
+        show_envvar=True,
+        help="Server URL: redis:// rediss:// unix:// valkey://. Without it, the embedded server.",
+        show_default=False,
+    ),
+]
+NamespaceOption = Annotated[str, typer.Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
+JsonOption = Annotated[bool, typer.Option("--json", envvar="SEQUENCER_JSON", help="JSON for scripts.")]
+LimitOption = Annotated[int, typer.Option(envvar="SEQUENCER_LIMIT", min=1, help="Show at most this many.")]
+GroupArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013", show_default=False),
+]
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"sequencer {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    log_level: Annotated[
+        str, typer.Option(envvar="SEQUENCER_LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+    ] = "WARNING",
+) -> None:
+    level = log_level.upper()
+    if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
+
+
+def run() -> int:
+    """Run the command line; our errors become one line on standard error and an exit code."""
+    from . import consume, demo, look, mend, produce, serve  # noqa: F401 - each registers its commands
+
+    try:
+        status = app(standalone_mode=False)
+        return status if isinstance(status, int) else FINE
+    except SequencerError as error:
+        typer.echo(f"error: {error}", err=True)
+        return SERVER if isinstance(error, ServerError | QueueFull | OutcomeUnknown) else WRONG_USE
+    except typer.Exit as ending:
+        return ending.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None
+        return FINE
+    except Exception as error:
+        show = getattr(error, "show", None)  # click's own usage errors know how to show themselves
+        if show is None:
+            raise
+        show()
+        return WRONG_USE

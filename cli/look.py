@@ -1,0 +1,120 @@
+"""Commands that look and change nothing: info, groups, peek, parked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from ..client import Sequencer, list_queues
+from ..message import QueueInfo
+from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
+from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
+
+
+class State(StrEnum):
+    """States of a group."""
+
+    due = "due"
+    leased = "leased"
+    waiting = "waiting"
+    parked = "parked"
+
+
+@app.command()
+def info(
+    queue: Annotated[
+        str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", envvar="SEQUENCER_WATCH", help="Refresh until Ctrl-C.")] = False,
+    interval: Annotated[
+        float, typer.Option(envvar="SEQUENCER_INTERVAL", min=0.1, help="Seconds between two looks.")
+    ] = 1.0,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Backlog, lag, groups by state, and rates of a queue, or of all."""
+    names = [queue] if queue else list_queues(redis, namespace)
+    clients = [Sequencer(name, redis, namespace=namespace) for name in names]
+    looks = _looks(clients, 0.2, interval, watch)
+    if json:
+        for infos in looks:
+            print_json([info_json(one) for one in infos] if queue is None else info_json(infos[0]))
+    elif watch and sys.stdout.isatty():
+        with Live(console=console(), auto_refresh=False) as live:
+            for infos in looks:
+                live.update(queue_table(infos), refresh=True)
+    else:
+        for infos in looks:
+            console().print(queue_table(infos) if infos else "no queues yet")
+
+
+def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]
+    """Looks at all queues: one before the first, since rates need two."""
+    for client in clients:
+        client.info()
+    time.sleep(first_s if clients else 0)
+    while True:
+        infos: list[QueueInfo] = [client.info() for client in clients]
+        yield infos
+        if not watch:
+            return
+        time.sleep(interval_s)
+
+
+@app.command()
+def groups(
+    queue: QueueArgument,
+    state: Annotated[State | None, typer.Option(envvar="SEQUENCER_STATE", help="Only groups in this state.")] = None,
+    limit: LimitOption = 100,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Groups with their state, backlog and head; the longest due first."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.groups(state.value if state else None, limit=limit)
+    if json:
+        print_json([info_json(one) for one in found])
+    else:
+        console().print(group_table(found) if found else "no such groups" if state else "no groups: the queue is empty")
+
+
+@app.command()
+def parked(
+    queue: QueueArgument,
+    limit: LimitOption = 100,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Parked groups, and what their heads failed with."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.parked(limit=limit)
+    if json:
+        print_json([info_json(one) for one in found])
+    else:
+        console().print(group_table(found) if found else "no parked groups")
+
+
+@app.command()
+def peek(
+    queue: QueueArgument,
+    group: GroupArgument,
+    limit: LimitOption = 10,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """The next messages of one group, in order."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        messages = client.peek(group, limit=limit)
+    if json:
+        print_json([message_json(message) for message in messages])
+    else:
+        console().print(message_table(messages) if messages else f"group {' '.join(group)} has no messages")

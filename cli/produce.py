@@ -1,0 +1,153 @@
+"""`sequencer append`: NDJSON from a file or standard input."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..client import CHUNK, Sequencer
+from ..errors import BatchRefused
+from .app import FINE, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .render import print_json
+
+
+class OnError(StrEnum):
+    """What to do with a line that can't be appended."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines so far; `problem` ends the run."""
+
+    appended: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    problem: str = ""
+
+    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError) -> None:
+        """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
+        try:
+            receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value)
+        except BatchRefused as error:
+            first = error.refused[0]
+            self.problem = f"line {lines[first.index][0]}: {first.error}"
+            receipt = queue.append_many([body for _, body in lines[: first.index]], on_refused="skip")
+        self.appended += receipt.appended
+        self.duplicates += receipt.duplicates
+        self.refused += len(receipt.refused)
+        for refused in receipt.refused:
+            typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
+
+
+@app.command()
+def append(
+    queue: QueueArgument,
+    file: Annotated[str, typer.Argument(help="NDJSON file; - for standard input.", envvar="SEQUENCER_FILE")] = "-",
+    group_by: Annotated[
+        str | None,
+        typer.Option(envvar="SEQUENCER_GROUP_BY", help="Body fields that make the group: user_id,order_id"),
+    ] = None,
+    id_by: Annotated[str | None, typer.Option(envvar="SEQUENCER_ID_BY", help="Body field that is the id.")] = None,
+    score_by: Annotated[
+        str | None, typer.Option(envvar="SEQUENCER_SCORE_BY", help="Body field that is the score.")
+    ] = None,
+    on_error: Annotated[OnError, typer.Option(envvar="SEQUENCER_ON_ERROR", help="At a bad line.")] = OnError.stop,
+    max_body_bytes: Annotated[int, typer.Option(envvar="SEQUENCER_MAX_BODY_BYTES", help="Largest body.")] = 1024 * 1024,
+    lanes: Annotated[int | None, typer.Option(envvar="SEQUENCER_LANES", help="Shards; fixed at first use.")] = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> int:
+    """Append messages, one JSON object a line.
+
+    With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
+    "headers": ...}.
+    """
+    fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
+    options: dict[str, Any] = {"group_by": fields, "id_by": id_by, "score_by": score_by}
+    client = Sequencer(queue, redis, namespace=namespace, lanes=lanes, max_body_bytes=max_body_bytes, **options)
+    began = time.monotonic()
+    with _opened(file) as source, client:
+        client.connect()
+        tally = _append_lines(client, source, on_error)
+    return _summarize(tally, time.monotonic() - began, json)
+
+
+def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError) -> Tally:
+    tally = Tally()
+    numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
+    while not tally.problem and (some := list(itertools.islice(numbered, CHUNK))):
+        good: list[tuple[int, Any]] = []
+        problem = ""
+        for number, line in some:
+            try:
+                good.append((number, orjson.loads(line)))
+            except ValueError as error:
+                problem = f"line {number}: not JSON: {error}"
+                if on_error is OnError.stop:
+                    break
+                typer.echo(problem, err=True)
+                tally.refused += 1
+                problem = ""
+        tally.add(client, good, on_error)
+        tally.problem = tally.problem or problem
+    return tally
+
+
+def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
+    rate = tally.appended / elapsed_s if elapsed_s else 0.0
+    if tally.problem:
+        typer.echo(
+            f"error: {tally.problem}; stopped there, the lines before it are stored (--on-error skip goes on)",
+            err=True,
+        )
+        tally.refused += 1
+    if as_json:
+        counts = {"appended": tally.appended, "duplicates": tally.duplicates, "refused": tally.refused}
+        print_json({**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)})
+    else:
+        typer.echo(
+            f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,} "
+            f"in {elapsed_s:.2f} s ({rate:,.0f}/s)"
+        )
+    return WRONG_USE if tally.problem else FINE
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Iterator[bytes]]:
+    if file == "-":
+        yield (
+            _with_progress(sys.stdin.buffer, None)
+            if sys.stderr.isatty() and not sys.stdin.isatty()
+            else iter(sys.stdin.buffer)
+        )
+        return
+    try:
+        with open(file, "rb") as stream:
+            yield _with_progress(stream, Path(file).stat().st_size) if sys.stderr.isatty() else iter(stream)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from error
+
+
+def _with_progress(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    columns = (TextColumn("appending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("appending", total=size)
+        for line in stream:
+            progress.advance(task, len(line))
+            yield line

@@ -1,0 +1,57 @@
+"""`sequencer server`: the embedded server."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from ..server import EmbeddedServer
+from .app import JsonOption, app
+from .render import print_json, seconds
+
+server = typer.Typer(help="The embedded server: start, stop, status.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(server, name="server")
+
+DirectoryOption = Annotated[
+    str | None,
+    typer.Option("--directory", envvar="SEQUENCER_HOME", help="Where its data is. Default: ~/.local/state/sequencer"),
+]
+
+
+@server.command()
+def start(directory: DirectoryOption = None, json: JsonOption = False) -> None:
+    """Start it unless it runs; it goes on until stopped."""
+    embedded = EmbeddedServer(directory)
+    is_started = embedded.start()
+    if json:
+        print_json({"started": is_started, **asdict(embedded.status())})
+    else:
+        typer.echo(f"{'started' if is_started else 'running already'}: {embedded.url}")
+
+
+@server.command()
+def stop(directory: DirectoryOption = None, json: JsonOption = False) -> None:
+    """Stop it; its data stays."""
+    embedded = EmbeddedServer(directory)
+    is_stopped = embedded.stop()
+    if json:
+        print_json({"stopped": is_stopped, **asdict(embedded.status())})
+    else:
+        typer.echo("stopped" if is_stopped else "was not running")
+
+
+@server.command()
+def status(directory: DirectoryOption = None, json: JsonOption = False) -> None:
+    """Whether it runs, and where."""
+    found = EmbeddedServer(directory).status()
+    if json:
+        print_json(asdict(found))
+    elif found.is_running:
+        typer.echo(
+            f"running: {found.version}, pid {found.pid}, up {seconds(found.uptime_s)}, "
+            f"{(found.memory_bytes or 0) / 1e6:.1f} MB, {found.url}"
+        )
+    else:
+        typer.echo(f"not running; data in {found.directory}")

@@ -1,0 +1,169 @@
+"""What a consumer process runs: an application's function, a command for each message, or a line printed for each."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .client import Sequencer
+from .codec import TRACEBACK_BYTES
+from .drain import Handler
+from .errors import HandlerNotFound, StopConsuming
+from .message import Message
+
+
+class CommandFailed(Exception):
+    """The command for a message ended with a non-zero exit status."""
+
+
+class OutputClosed(StopConsuming):
+    """Whoever read the printed lines is gone: nothing can be handled any more."""
+
+
+def message_line(message: Message) -> bytes:
+    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any."""
+    fields: dict[str, Any] = {
+        "queue": message.queue,
+        "group": message.group,
+        "id": message.id,
+        "score": message.score,
+        "attempt": message.attempt,
+        "token": message.token,
+        "appended_at": message.appended_at,
+        "body": message.body,
+    }
+    if message.headers:
+        fields["headers"] = message.headers
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def print_handler(lock_fd: int | None, output_fd: int = 1) -> Handler:
+    """Prints each message as one whole line, before it is acknowledged.
+
+    Lines longer than a pipe's buffer are not written in one piece by the kernel, so consumers that share an output
+    take a record lock on `lock_fd` (one that the process ends with, unlike a file that stays).
+    """
+
+    def handle(message: Message) -> None:
+        line = message_line(message)
+        if lock_fd is not None:
+            fcntl.lockf(lock_fd, fcntl.LOCK_EX)
+        try:
+            while line:
+                line = line[os.write(output_fd, line) :]
+        except BrokenPipeError as error:
+            raise OutputClosed("the output was closed") from error
+        finally:
+            if lock_fd is not None:
+                fcntl.lockf(lock_fd, fcntl.LOCK_UN)
+
+    return handle
+
+
+def exec_handler(command: str) -> Handler:
+    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
+
+    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
+    command and what it started are killed first, so that it can't go on beside its successor.
+    """
+
+    def handle(message: Message) -> None:
+        with subprocess.Popen(
+            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        ) as process:
+            try:
+                _, said = process.communicate(message_line(message))
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if said:
+            sys.stderr.buffer.write(said)
+            sys.stderr.buffer.flush()
+        if process.returncode:
+            ending = f"exit status {process.returncode}"
+            if process.returncode < 0:
+                ending = f"signal {signal.Signals(-process.returncode).name}"
+            tail = said[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").strip()
+            raise CommandFailed(f"{command!r} ended with {ending}{': ' + tail if tail else ''}")
+
+    return handle
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """What `module:attribute` named: a handler, and the Sequencer it is registered with, if it is one."""
+
+    handler: Handler
+    sequencer: Sequencer | None
+
+
+def load_app(spec: str) -> App:
+    """Import `module:attribute`: a Sequencer with a registered handler, or a function that takes a Message.
+
+    The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found.
+    """
+    module_name, found, attribute = spec.partition(":")
+    if not found or not module_name or not attribute:
+        raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and not (module_name + ".").startswith(error.name + "."):
+            raise
+        here = sorted(path.stem for path in Path.cwd().glob("*.py"))
+        raise HandlerNotFound(
+            f"no module {error.name!r} for app {spec!r}; looked in {os.getcwd()} (modules there: "
+            f"{', '.join(here) or 'none'}) and in the installed packages"
+        ) from error
+    value: Any = module
+    for name in attribute.split("."):
+        if not hasattr(value, name):
+            raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
+        value = getattr(value, name)
+    if isinstance(value, Sequencer):
+        if value.registered_handler is None:
+            raise HandlerNotFound(
+                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler is registered with it"
+            )
+        return App(value.registered_handler, value)
+    if not callable(value) or isinstance(value, type):
+        raise HandlerNotFound(
+            f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
+        )
+    return App(value, None)
+
+
+def _candidates(module: Any) -> str:
+    names = []
+    for name, value in sorted(vars(module).items()):
+        is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
+        if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function):
+            names.append(f"{name} ({'function' if is_own_function else 'Sequencer'})")
+    return f"it has: {', '.join(names)}" if names else "it has no Sequencer and no function of its own"
+
+
+def app_from_project(directory: Path) -> str | None:
+    """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
+    for place in (directory, *directory.parents):
+        path = place / "pyproject.toml"
+        if path.is_file():
+            try:
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise HandlerNotFound(f"{path} can't be read for [tool.sequencer] app: {error}") from error
+            app = table.get("tool", {}).get("sequencer", {}).get("app")
+            return app if isinstance(app, str) else None
+    return None

@@ -1,0 +1,88 @@
+"""From what a caller passes to what a script takes: one checked Item for each message. Pure but for the id's
+randomness.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from .calls import Item
+from .codec import encode_envelope, encode_id, encode_score
+from .errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from .keys import encode_group
+from .options import QueueOptions
+
+FIELDS = frozenset(("body", "group", "id", "score", "headers"))
+
+
+class ItemMaker:
+    """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        self._options = options
+        self._ids = _IdMaker()
+
+    def make(self, body: Any, group: Any, message_id: Any, score: Any, headers: Mapping[str, str] | None) -> Item:
+        """An item from `append`'s arguments; what is None comes out of the body where the options name a field."""
+        options = self._options
+        if group is None:
+            if options.group_by is None:
+                raise InvalidGroup("no group given; pass group=[...] or make the Sequencer with group_by=(...)")
+            group = [_field(body, name, "group_by", InvalidGroup) for name in options.group_by]
+        if message_id is None and options.id_by is not None:
+            message_id = _field(body, options.id_by, "id_by", InvalidId)
+        if score is None and options.score_by is not None:
+            score = _field(body, options.score_by, "score_by", InvalidScore)
+        return Item(
+            encode_group(group),
+            self._ids.make() if message_id is None else encode_id(message_id),
+            "" if score is None else encode_score(score),
+            encode_envelope(body, headers, options.max_body_bytes),
+        )
+
+    def make_of(self, value: Any) -> Item:
+        """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
+        if self._options.group_by is not None:
+            return self.make(value, None, None, None, None)
+        if not isinstance(value, Mapping) or "body" not in value:
+            raise InvalidMessage(
+                f"item {value!r:.80} must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
+            )
+        if unknown := set(value) - FIELDS:
+            names = sorted(map(str, unknown))
+            raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
+        return self.make(value["body"], value.get("group"), value.get("id"), value.get("score"), value.get("headers"))
+
+
+def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:
+    if not isinstance(body, Mapping):
+        raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {type(body).__name__}")
+    value = body.get(name)
+    if value is None:
+        raise error(f"body has no field {name!r}, which {option} names; it has {sorted(map(str, body))[:20]}")
+    return value
+
+
+class _IdMaker:
+    """Ids that no other client makes: 64 random bits for each process, then a count.
+
+    0.2 us against 1.5 us for a UUID, and half its length in memory.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._source = (0, "", itertools.count(1))
+
+    def make(self) -> str:
+        pid, prefix, count = self._source
+        if pid != os.getpid():
+            with self._lock:
+                if self._source[0] != os.getpid():
+                    self._source = (os.getpid(), secrets.token_hex(8), itertools.count(1))
+                _, prefix, count = self._source
+        return f"{prefix}-{next(count):x}"

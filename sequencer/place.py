@@ -1,0 +1,113 @@
+"""Place: where a queue is. Finds the server, checks it and the queue's lanes once, and lends links to it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .connection import Endpoint, check_server, parse_info, server_url_from_environment
+from .errors import ConfigurationError
+from .keys import LaneKeys, lane_keys, lane_of, registry_key
+from .options import QueueOptions
+from .scripts import Link, Links
+
+log = logging.getLogger("sequencer")
+
+
+class Place:
+    """One queue on one server. Nothing connects, and no embedded server starts, before it is needed."""
+
+    def __init__(self, options: QueueOptions, redis: Any) -> None:
+        self._options = options
+        self._endpoint: Endpoint | None = None
+        if redis is None:
+            redis = server_url_from_environment()
+        if isinstance(redis, str):
+            self._endpoint = Endpoint.from_url(redis)
+        elif redis is not None:
+            self._endpoint = Endpoint.from_client(redis)
+        self._links: Links | None = None
+        self._lanes: list[LaneKeys] = []
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """How to call the server in a text, whether it was needed yet or not."""
+        return self._endpoint.name if self._endpoint else "the embedded server"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server; starts the embedded one when no other was given."""
+        if self._endpoint is None:
+            from .server import EmbeddedServer
+
+            server = EmbeddedServer()
+            server.start()
+            log.info("no redis= and no SEQUENCER_REDIS: using the embedded server at %s", server.url)
+            self._endpoint = Endpoint.from_url(server.url)
+        return self._endpoint
+
+    @property
+    def lanes(self) -> list[LaneKeys]:
+        """The keys of every lane; connects to learn how many there are."""
+        self.connect()
+        return self._lanes
+
+    def keys_of(self, group: str) -> LaneKeys:
+        """The keys of an encoded group's lane."""
+        lanes = self._lanes or self.lanes
+        return lanes[lane_of(group, len(lanes))]
+
+    @contextmanager
+    def link(self) -> Iterator[Link]:
+        """A link for the length of the block. Raises ServerError, ConfigurationError when it is the first."""
+        links = self.connect()
+        link = links.take()
+        try:
+            yield link
+        finally:
+            links.put(link)
+
+    def connect(self) -> Links:
+        """Check server and lanes unless that is done. Raises ServerUnavailable, ServerNotUsable, ConfigurationError."""
+        links = self._links
+        if links is not None:
+            return links
+        with self._lock:
+            if self._links is None:
+                links = Links(self.endpoint)
+                link = links.take()
+                try:
+                    self._lanes = self._check(link)
+                except BaseException:
+                    link.close()
+                    raise
+                links.put(link)
+                self._links = links
+            return self._links
+
+    def close(self) -> None:
+        """Close the links; the next use connects anew."""
+        with self._lock:
+            links, self._links = self._links, None
+        if links:
+            links.close()
+
+    def _check(self, link: Link) -> list[LaneKeys]:
+        options, key = self._options, registry_key(self._options.namespace)
+        info = link.command("INFO")
+        check_server(parse_info(info.decode("utf-8", "replace")), link.endpoint.name)
+        known = link.command("HGET", key, options.queue)
+        if known is None:
+            link.command("HSETNX", key, options.queue, options.lanes or 1)
+            known = link.command("HGET", key, options.queue)
+        lanes = int(known)
+        if options.lanes not in (None, lanes):
+            raise ConfigurationError(
+                f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
+                "leave lanes out, or use another queue name"
+            )
+        return [lane_keys(options.namespace, options.queue, lane) for lane in range(lanes)]

@@ -1,0 +1,165 @@
+"""One consumer process, as the supervisor starts it: `python -m sequencer.worker`.
+
+Standard input brings one JSON line (WorkerConfig) and then stays open; its end means that the supervisor is gone,
+and the consumer stops as at SIGTERM. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see the
+constants.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from .client import Sequencer
+from .drain import Handler
+from .errors import ConfigurationError, SequencerError, ServerError
+from .handlers import OutputClosed, exec_handler, load_app, print_handler
+from .message import ConsumeSummary, Message
+
+DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED = 0, 1, 2, 3, 64, 65, 66
+SWITCH_S = 0.001
+"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """What one consumer process is to do. Without `app` and `command` it prints each message."""
+
+    queue: str
+    url: str | None = None
+    namespace: str = "sequencer"
+    app: str | None = None
+    command: str | None = None
+    lease: float = 15.0
+    until_empty: bool = False
+    max_messages: int | None = None
+    max_age: float | None = None
+    max_attempts: int = 5
+    backoff: float = 0.5
+    log_level: str = "WARNING"
+    lock_fd: int | None = None
+    report_fd: int | None = None
+
+    def on(self, url: str | None) -> WorkerConfig:
+        """The same for the server at `url`; None leaves it to the app or to SEQUENCER_REDIS."""
+        return replace(self, url=url)
+
+    def line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+def prepare(config: WorkerConfig) -> tuple[Sequencer, Handler]:
+    """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
+    if config.app:
+        app = load_app(config.app)
+        if app.sequencer is not None:
+            if app.sequencer.queue != config.queue:
+                raise ConfigurationError(
+                    f"app {config.app} is for queue {app.sequencer.queue!r}, not {config.queue!r}; "
+                    f"run: sequencer consume {app.sequencer.queue}"
+                )
+            return app.sequencer, app.handler
+        handler = app.handler
+    else:
+        handler = exec_handler(config.command) if config.command else print_handler(config.lock_fd)
+    sequencer = Sequencer(
+        config.queue,
+        config.url,
+        namespace=config.namespace,
+        max_attempts=config.max_attempts,
+        backoff=config.backoff,
+        backoff_cap=max(60.0, config.backoff),
+    )
+    return sequencer, handler
+
+
+def run(config: WorkerConfig) -> int:
+    """Consume until the end; returns the exit status."""
+    closed = False
+
+    def noticing(handler: Handler) -> Handler:
+        def handle(message: Message) -> None:
+            nonlocal closed
+            try:
+                handler(message)
+            except OutputClosed:
+                closed = True
+                raise
+
+        return handle
+
+    try:
+        sequencer, handler = prepare(config)
+        with sequencer:
+            summary = sequencer.consume(
+                handler if config.app or config.command else noticing(handler),
+                lease=config.lease,
+                until_empty=config.until_empty,
+                max_messages=config.max_messages,
+                max_age=config.max_age,
+                on_start=lambda consumer: report(config, {"event": "started", "owner": consumer.owner}),
+            )
+    except (ServerError, ConfigurationError) as error:
+        print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
+        return SERVER if isinstance(error, ServerError) else WRONG_USE
+    report(config, {"event": "ended", **asdict(summary)})
+    return OUTPUT_CLOSED if closed else status_of(summary)
+
+
+def status_of(summary: ConsumeSummary) -> int:
+    return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
+
+
+def report(config: WorkerConfig, event: dict[str, Any]) -> None:
+    """Tell the supervisor; lines are shorter than PIPE_BUF, so those of several consumers never mix."""
+    if config.report_fd is not None:
+        try:
+            os.write(config.report_fd, json.dumps({"pid": os.getpid(), **event}).encode() + b"\n")
+        except OSError:
+            return  # the supervisor is gone: the end of standard input says so too
+
+
+def watch_supervisor(fd: int) -> None:
+    """Stop, as at SIGTERM, when the supervisor's end of the pipe is closed."""
+
+    def watch() -> None:
+        while os.read(fd, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="sequencer-watch", daemon=True).start()
+
+
+def main() -> int:
+    control = os.dup(0)
+    with os.fdopen(os.open(os.devnull, os.O_RDONLY), "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(control, 65536)
+        if not piece:
+            return WRONG_USE
+        line += piece
+    config = WorkerConfig(**json.loads(line))
+    logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
+    sys.setswitchinterval(SWITCH_S)
+    watch_supervisor(control)
+    try:
+        return run(config)
+    except SequencerError as error:
+        print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
+        return CRASHED
+    except Exception:
+        traceback.print_exc()
+        return CRASHED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
