@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..message import QueueInfo
+from ..place import list_queues
 from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
 

@@ -17,7 +17,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..client import CHUNK, Sequencer
+from ..appender import CHUNK
+from ..client import Sequencer
 from ..errors import BatchRefused
 from .app import FINE, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import print_json

@@ -59,9 +59,12 @@ class Item(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What became of one item: "stored", "duplicate" or "conflict", and the stamp of the message that is pending."""
+    """What became of one item, and the stamp of the message that is pending under its id.
 
-    outcome: Literal["stored", "duplicate", "conflict"]
+    "undone" is a "stored" of a call that stored nothing, because another item of it was a conflict.
+    """
+
+    outcome: Literal["stored", "duplicate", "conflict", "undone"]
     stamp: int
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,38 +12,30 @@ from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from . import calls, monitor
+from .appender import CHUNK, Appender
 from .codec import decode_failure, decode_record, raw_message
 from .connection import Endpoint
 from .consumer import Consumer, owner_name, stop_on_signals
 from .drain import Handler
 from .errors import (
-    BatchRefused,
     ConfigurationError,
     GroupBusy,
     GroupNotFound,
     HandlerNotFound,
-    IdConflict,
-    InvalidMessage,
     NotParked,
-    OutcomeUnknown,
-    ServerUnavailable,
 )
 from .items import ItemMaker
-from .keys import LaneKeys, decode_group, encode_group
+from .keys import decode_group, encode_group
 from .lease import Lease
-from .message import BatchReceipt, ConsumeSummary, GroupInfo, GroupState, Message, QueueInfo, Receipt, Refused
+from .message import BatchReceipt, ConsumeSummary, GroupInfo, GroupState, Message, QueueInfo, Receipt
 from .options import ClaimLimits, ConsumerOptions, QueueOptions, field_names
 from .place import Place
-from .scripts import Link, eval_command
 
 log = logging.getLogger("sequencer")
 
 Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
-
-CHUNK = 500
-"""Messages a round trip in `append_many`: about 3 ms of the server's time."""
 
 
 class Sequencer:
@@ -84,6 +75,7 @@ class Sequencer:
         )
         self._place = Place(self.options, redis)
         self._items = ItemMaker(self.options)
+        self._appender = Appender(self._place, self._items)
         self._handler: Handler | None = None
         self._rates = monitor.Rates()
 
@@ -145,15 +137,9 @@ class Sequencer:
         QueueFull, OutcomeUnknown when the connection failed after sending, ServerUnavailable when it failed before.
         """
         item = self._items.make(body, group, id, score, headers)
-        keys = self._place.keys_of(item.group)
         if pipeline is not None:
-            pipeline.execute_command(*eval_command(calls.append(keys, [item], on_conflict="error")))
-            return Receipt(item.id, None, None)
-        with self._place.link() as link:
-            mark = _known(item.id, lambda: link.run_one(calls.append(keys, [item])))[0]
-        if mark.outcome == "conflict":
-            raise IdConflict(item.id, decode_group(item.group))
-        return Receipt(item.id, mark.stamp, mark.outcome == "duplicate")
+            return self._appender.append_to(pipeline, item)
+        return self._appender.append(item)
 
     def append_many(
         self, items: Iterable[Any], *, on_refused: Literal["stop", "skip"] = "stop", chunk: int = CHUNK
@@ -167,52 +153,7 @@ class Sequencer:
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """
-        if on_refused not in ("stop", "skip"):
-            raise ConfigurationError(f"on_refused={on_refused!r} must be 'stop' or 'skip'")
-        if isinstance(chunk, bool) or not isinstance(chunk, int) or not 1 <= chunk <= calls.MAX_APPEND:
-            raise ConfigurationError(f"chunk={chunk!r} must be a whole number from 1 to {calls.MAX_APPEND}")
-        appended = duplicates = 0
-        refused: list[Refused] = []
-        numbered = enumerate(items)
-        while some := list(itertools.islice(numbered, chunk)):
-            marks, errors = self._append_chunk(some, on_refused)
-            if errors and on_refused == "stop":
-                raise BatchRefused(errors, appended)
-            refused += errors
-            appended += sum(1 for mark in marks if mark.outcome == "stored")
-            duplicates += sum(1 for mark in marks if mark.outcome == "duplicate")
-        return BatchReceipt(appended, duplicates, refused)
-
-    def _append_chunk(self, some: list[tuple[int, Any]], on_refused: str) -> tuple[list[calls.Mark], list[Refused]]:
-        errors: list[Refused] = []
-        ready: list[tuple[int, calls.Item]] = []
-        for index, value in some:
-            try:
-                ready.append((index, self._items.make_of(value)))
-            except InvalidMessage as error:
-                errors.append(Refused(index, error))
-        marks: list[calls.Mark] = []
-        if ready and not (errors and on_refused == "stop"):
-            marks = self._send_chunk([item for _, item in ready], on_refused)
-            for (index, item), mark in zip(ready, marks, strict=True):
-                if mark.outcome == "conflict":
-                    errors.append(Refused(index, IdConflict(item.id, decode_group(item.group))))
-        return marks, sorted(errors, key=lambda refused: refused.index)
-
-    def _send_chunk(self, items: list[calls.Item], on_refused: str) -> list[calls.Mark]:
-        by_lane: dict[LaneKeys, list[int]] = {}
-        for position, item in enumerate(items):
-            by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
-        mode: Literal["none", "others"] = "others" if on_refused == "skip" else "none"
-        todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
-        with self._place.link() as link:
-            results = _known(f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True))
-        marks = {
-            position: mark
-            for places, result in zip(by_lane.values(), results, strict=True)
-            for position, mark in zip(places, result, strict=True)
-        }
-        return [marks[position] for position in range(len(items))]
+        return self._appender.append_many(items, on_refused, chunk)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -340,27 +281,6 @@ class Sequencer:
     def _view(self) -> Iterator[monitor.View]:
         with self._place.link() as link:
             yield monitor.View(link, self._place.lanes, self.options)
-
-
-def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
-    """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
-    link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis).endpoint)
-    try:
-        return monitor.queues(link, namespace)
-    finally:
-        link.close()
-
-
-def _known(what: str, run: Callable[[], Any]) -> Any:
-    """Run an append; a connection lost after sending means that nobody knows, which is another error than 'not
-    sent'.
-    """
-    try:
-        return run()
-    except ServerUnavailable as error:
-        if error.maybe_sent:
-            raise OutcomeUnknown(what, str(error)) from error
-        raise
 
 
 def _checked_handler(function: Any) -> Handler:

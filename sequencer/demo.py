@@ -124,7 +124,9 @@ def read_history(directory: Path) -> tuple[set[tuple[str, str]], list[Handled]]:
     for path in directory.glob("handled-*"):
         for text in path.read_text().splitlines(keepends=True):
             if text.endswith("\n"):
-                handled.append(Handled(*json.loads(text), path.name.partition("-")[2]))
+                group, message_id, score, stamp, token, started, ended = json.loads(text)
+                consumer = path.name.partition("-")[2]
+                handled.append(Handled(group, message_id, score, stamp, token, started, ended, consumer))
     return expected, handled
 
 

@@ -65,7 +65,8 @@ class IdConflict(SequencerError):
 class BatchRefused(SequencerError):
     """`append_many` met an item it could not store and was not told to go on; `refused` says which and why.
 
-    `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is.
+    `stored` counts the messages that are in the queue: those of earlier chunks. Nothing of the failing chunk is, but
+    for a conflict in a queue of several lanes: a chunk is stored as a whole in each lane, so other lanes' parts are.
     """
 
     def __init__(self, refused: list[Any], stored: int) -> None:
@@ -74,8 +75,8 @@ class BatchRefused(SequencerError):
         first = refused[0]
         super().__init__(
             f"item {first.index} was refused: {first.error} "
-            f"({len(refused)} refused in its chunk, of which nothing was stored; {stored} messages of earlier "
-            "chunks were). Correct it, or pass on_refused='skip' to store the others"
+            f"({len(refused)} refused in its chunk; {stored} messages before it were stored). "
+            "Correct it, or pass on_refused='skip' to store the others"
         )
 
 

@@ -165,7 +165,8 @@ class Holdings:
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""
-        for group, token in {(entry[0], entry[1]) for entry in (*self._acks, *self._nacks)}:
+        leases = {(a.group, a.token) for a in self._acks} | {(n.group, n.token) for n in self._nacks}
+        for group, token in leases:
             self._lose(group, token)
         self.groups, self._acks, self._nacks, self._tried = [], [], [], False
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .codec import RECORD_HEAD, STAMP_DIGITS, decode_failure, decode_record, raw_message
 from .errors import ConfigurationError
-from .keys import LaneKeys, decode_group, lane_of, registry_key
+from .keys import LaneKeys, decode_group, lane_of
 from .message import GroupInfo, GroupState, Message, QueueInfo
 from .options import QueueOptions
 from .scripts import Link
@@ -24,11 +24,6 @@ EXACT_GROUPS = 20_000
 PAGE = 500
 TOTALS = ("appended", "handled", "failed", "parked", "expired", "skipped")
 STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "parked")
-
-
-def queues(link: Link, namespace: str) -> list[str]:
-    """The names of every queue of the namespace."""
-    return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
 
 
 class View:

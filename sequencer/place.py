@@ -111,3 +111,12 @@ class Place:
                 "leave lanes out, or use another queue name"
             )
         return [lane_keys(options.namespace, options.queue, lane) for lane in range(lanes)]
+
+
+def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
+    """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
+    link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis).endpoint)
+    try:
+        return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
+    finally:
+        link.close()
