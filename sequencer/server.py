@@ -174,11 +174,12 @@ class EmbeddedServer:
         try:
             while True:
                 try:
-                    return parse_info(link.command("INFO").decode("utf-8", "replace"))
-                except ServerUnavailable as error:
-                    if "loading" not in str(error) or time.monotonic() > until:
-                        return None
-                    time.sleep(0.05)
+                    info = parse_info(link.command("INFO").decode("utf-8", "replace"))
+                except ServerUnavailable:
+                    return None
+                if info.get("loading") != "1" or time.monotonic() > until:
+                    return info
+                time.sleep(0.01)
         finally:
             link.close()
 

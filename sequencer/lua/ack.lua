@@ -9,10 +9,7 @@ local schedule, leases, failures, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], K
 local prefix, words, hint, now = ARGV[1], cjson.decode(ARGV[2]), ARGV[3], ARGV[4]
 local call, sub = redis.call, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-if now == '' then
-  local t = call('TIME')
-  now = string.format('%.0f', t[1] * 1000000 + t[2])
-end
+if now == '' then local t = call('TIME'); now = string.format('%.0f', t[1] * 1000000 + t[2]) end
 local groups = {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))

@@ -10,10 +10,7 @@
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local prefix, on_conflict, now, words = ARGV[1], ARGV[2], ARGV[3], cjson.decode(ARGV[4])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
-if now == '' then
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+if now == '' then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats)
 local clock = math.max(tonumber(call('GET', clock_key) or 0), now - 1)
 call('SET', clock_key, fmt('%.0f', clock + #words))

@@ -14,10 +14,7 @@ local call, sub = redis.call, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
-if not now then
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local body, id = prefix .. 'body:' .. group, sub(member, 17)
 local value = redis.pcall('HGET', body, id)
 if type(value) == 'string' then

@@ -8,10 +8,7 @@ local schedule, leases = KEYS[1], KEYS[2]
 local words, lease_ms, now = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local call = redis.call
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-if not now then
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local visible, groups, stale = string.format('%.0f', now + lease_ms * 1000), {}, {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))

@@ -12,10 +12,7 @@ local schedule, leases, failures, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], K
 local prefix, group, failure, member, skip, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local call, sub = redis.call, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-if not now then
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local visible = call('ZSCORE', schedule, group)
 if not visible then return {'missing', '', ''} end
 if call('HEXISTS', leases, group) == 1 then return {'leased', '', ''} end

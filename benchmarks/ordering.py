@@ -1,0 +1,266 @@
+"""Scenario `ordering`: how many messages a second, with every group in order, and what goes wrong.
+
+Each run has two phases with fresh keys and fresh processes:
+
+    mixed   producers append everything while consumers run; from `go` to the end of the last handler
+    drain   the backlog is there before; from `go` to consumers that are connected, to the end of the last handler.
+            Filling it gives the rate of appending alone
+
+The naive version gets the same messages, fewer of them, since it handles each in several round trips.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..connection import Endpoint
+from ..keys import lane_keys
+from ..scripts import Link
+from ..server import EmbeddedServer
+from .fleet import Fleet, MemberFailed
+from .history import read_history
+from .judge import FAULTS, Phase, judge
+from .member import QUEUE, Job, Role, System
+from .report import median_min_max, show_range
+from .workload import ZIPF_GROUPS, Spread, Workload
+
+PhaseName = Literal["mixed", "drain"]
+PHASES: tuple[PhaseName, ...] = ("mixed", "drain")
+POLL_S = 0.005
+SLOWEST_RATE = 500
+"""Messages a second below which a phase is given up, after LIMIT_S more."""
+LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What to measure."""
+
+    scenarios: tuple[Spread, ...]
+    messages: int
+    naive_messages: int
+    """0 leaves the naive version out."""
+    producers: int
+    consumers: int
+    runs: int
+    warmup: int
+
+
+USUAL = Parameters(
+    scenarios=(Spread(1), Spread(100), Spread(5000), Spread(ZIPF_GROUPS, True)),
+    messages=100_000,
+    naive_messages=10_000,
+    producers=2,
+    consumers=2,
+    runs=5,
+    warmup=1,
+)
+SMOKE = replace(
+    USUAL, scenarios=(Spread(100), Spread(ZIPF_GROUPS, True)), messages=400, naive_messages=200, runs=1, warmup=0
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one system: all phases count, or none."""
+
+    scenario: Spread
+    system: System
+    index: int
+    is_warmup: bool
+    phases: tuple[Phase, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return all(phase.is_valid for phase in self.phases)
+
+    def line(self) -> str:
+        """The run in one line, with what went wrong."""
+        which = "warm-up" if self.is_warmup else f"run {self.index}"
+        rates = ", ".join(f"{phase.name} {phase.rate or 0:,.0f}/s" for phase in self.phases)
+        wrong = [f"{phase.name}: {text}" for phase in self.phases for text in phase.faults()]
+        return f"{self.scenario.title}, {self.system}, {which}: {'not valid: ' + '; '.join(wrong) if wrong else rates}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario.name,
+            "system": self.system,
+            "run": self.index,
+            "is_warmup": self.is_warmup,
+            "is_valid": self.is_valid,
+            "phases": {phase.name: phase.as_json() for phase in self.phases},
+        }
+
+
+@contextmanager
+def server(url: str | None) -> Iterator[str]:
+    """The server to measure: the one given, else one of its own that is gone afterwards. Raises ServerError."""
+    if url is not None:
+        yield url
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="sequencer-bench-") as name,
+        EmbeddedServer(Path(name) / "server") as embedded,
+    ):
+        yield embedded.url
+
+
+def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
+    """All runs, the systems in turn, so that a slow minute of the machine falls on both. Raises ServerError."""
+    systems: list[System] = ["sequencer", "naive"] if parameters.naive_messages else ["sequencer"]
+    runs = []
+    for spread in parameters.scenarios:
+        for number in range(parameters.warmup + parameters.runs):
+            for system in systems:
+                messages = parameters.messages if system == "sequencer" else parameters.naive_messages
+                workload = Workload(spread, messages, parameters.producers, seed=number)
+                phases = tuple(run_phase(url, system, name, workload, parameters.consumers) for name in PHASES)
+                run = Run(spread, system, number - parameters.warmup + 1, number < parameters.warmup, phases)
+                on_run(run)
+                runs.append(run)
+    return runs
+
+
+def run_phase(url: str, system: System, name: PhaseName, workload: Workload, consumers: int) -> Phase:
+    """One phase with processes and keys of its own, both gone afterwards. Raises ServerError."""
+    namespace = f"bench-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory(prefix="sequencer-bench-") as directory:
+        histories = [Path(directory) / f"consumer-{index}.json" for index in range(consumers)]
+
+        def job(role: Role, index: int, history: str = "") -> Job:
+            return Job(system, role, url, namespace, workload, index, history)
+
+        timing = Timing()
+        try:
+            with (
+                Fleet([job("produce", index) for index in range(workload.active_producers)]) as producers,
+                Fleet([job("consume", index, str(path)) for index, path in enumerate(histories)]) as drainers,
+            ):
+                perform(name, producers, drainers, workload.messages, timing)
+                if system == "sequencer":
+                    timing.problem = wait_drained(url, namespace, drainers, limit_s(workload.messages))
+                drainers.end()
+                drainers.wait(limit_s(workload.messages))
+        except MemberFailed as error:
+            timing.problem = timing.problem or str(error)
+        finally:
+            forget(url, namespace)
+        handled = read_history(histories)
+        return judge(name, workload, handled, timing.began, timing.append_rate, timing.problem)
+
+
+@dataclass(slots=True)
+class Timing:
+    """What is known of a phase before its history is read; it is kept when a process fails later."""
+
+    began: float = 0.0
+    append_rate: float | None = None
+    problem: str = ""
+
+
+def limit_s(messages: int) -> float:
+    return LIMIT_S + messages / SLOWEST_RATE
+
+
+def perform(name: PhaseName, producers: Fleet, drainers: Fleet, messages: int, timing: Timing) -> None:
+    """Everything up to the end of the producers, in this phase's order. Raises MemberFailed."""
+    producers.wait_ready()
+    drainers.wait_ready()
+    if name == "mixed":
+        drainers.go()
+    timing.began = began = producers.go()
+    reports = producers.wait(limit_s(messages))
+    timing.append_rate = messages / (max(report.ended for report in reports) - began)
+    if name == "drain":
+        timing.began = drainers.go()
+
+
+def wait_drained(url: str, namespace: str, drainers: Fleet, seconds: float) -> str:
+    """Wait until no group has messages; says what is wrong if that does not come. One cheap command a look."""
+    link = Link(Endpoint.from_url(url))
+    schedule, until = lane_keys(namespace, QUEUE, 0).schedule, time.monotonic() + seconds
+    try:
+        while left := link.command("ZCARD", schedule):
+            if drainers.has_died or time.monotonic() > until:
+                return f"{left} groups still had messages when a consumer died or {seconds:.0f} s had passed"
+            time.sleep(POLL_S)
+        return ""
+    finally:
+        link.close()
+
+
+def forget(url: str, namespace: str) -> None:
+    """Delete the keys of one phase, and no others: the server may be someone's own. Raises ServerError."""
+    link = Link(Endpoint.from_url(url))
+    try:
+        for pattern in (f"{{{namespace}:*", f"{namespace}:*"):
+            cursor = b"0"
+            while True:
+                cursor, keys = link.command("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+                if keys:
+                    link.command("UNLINK", *keys)
+                if cursor == b"0":
+                    break
+    finally:
+        link.close()
+
+
+# -- what came out --------------------------------------------------------------------------------------------
+
+SHOWN_FAULTS = ("order_violations", "overlaps", "losses", "duplicates")
+COLUMNS = (
+    *("groups", "system", "messages", "valid runs", "mixed/s", "drain/s", "append/s"),
+    *(name.replace("_", " ") for name in SHOWN_FAULTS),
+)
+
+
+def summarise(runs: list[Run]) -> list[dict[str, Any]]:
+    """For each scenario and system: rates of the valid runs, faults of all runs; the warm-up is left out of both."""
+    measured: dict[tuple[Spread, System], list[Run]] = {}
+    for run in runs:
+        if not run.is_warmup:
+            measured.setdefault((run.scenario, run.system), []).append(run)
+    summary = []
+    for (scenario, system), some in measured.items():
+        valid = [dict(zip(PHASES, run.phases, strict=True)) for run in some if run.is_valid]
+        totals = {name: [sum(getattr(phase, name) for phase in run.phases) for run in some] for name in FAULTS}
+        summary.append(
+            {
+                "scenario": scenario.name,
+                "title": scenario.title,
+                "system": system,
+                "messages": some[0].phases[0].messages,
+                "runs": len(some),
+                "valid_runs": len(valid),
+                "rates": {
+                    "mixed": median_min_max(run["mixed"].rate for run in valid),
+                    "drain": median_min_max(run["drain"].rate for run in valid),
+                    "append": median_min_max(run["drain"].append_rate for run in valid),
+                },
+                "faults": {
+                    name: {**(median_min_max(counts) or {}), "total": sum(counts)} for name, counts in totals.items()
+                },
+            }
+        )
+    return summary
+
+
+def rows(summary: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """The table; messages that nobody appended (inventions) are left to the JSON file."""
+    for entry in summary:
+        faults, rates = entry["faults"], entry["rates"]
+        yield [
+            entry["title"],
+            entry["system"],
+            f"{entry['messages']:,}",
+            f"{entry['valid_runs']} of {entry['runs']}",
+            *(show_range(rates[name]) for name in ("mixed", "drain", "append")),
+            *(show_range(faults[name]) for name in SHOWN_FAULTS),
+        ]

@@ -1,0 +1,264 @@
+"""Real processes for the tests here: the installed command, handlers for it, and the check that nothing is left over.
+
+`cli` runs `sequencer` in a directory of the test's own, against the test's server and namespace. `work` appends
+messages for the handlers of `shop.py` (written into that directory) and reads what those wrote down. Every process
+that a test starts, however deep, carries a mark in its environment, by which the end of the test finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.testing import Handled, Verdict, check_history, wait_until
+
+MARK = "SQT_PROCESS_OF"
+PATIENCE_S = 30.0
+"""How long to wait for what must come: far more than it takes, because test machines stand still now and then."""
+
+SHOP = '''"""Handlers of the tests: a message's body says what happens to it; each run is written down."""
+
+import json, os, time
+
+from sequencer import Sequencer
+from sequencer.testing import wait_until
+
+LIMIT = 5
+seq = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
+idle = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
+
+
+def note(what, message, **more):
+    fields = {"what": what, "pid": os.getpid(), "at": time.monotonic(), "attempt": message.attempt}
+    fields |= {"group": ":".join(message.group), "id": message.id, "score": message.score}
+    fields |= {"stamp": message.stamp, "token": message.token, **more}
+    with open("history.ndjson", "ab", buffering=0) as history:
+        history.write(json.dumps(fields).encode() + b"\\n")
+
+
+@seq.handler
+def handle(message):
+    started, body = time.monotonic(), message.body
+    note("begun", message)
+    while body.get("stubborn"):
+        try:
+            wait_until(lambda: os.path.exists("never"), 60)
+        except BaseException:
+            note("swallowed", message)
+    if "gate" in body:
+        wait_until(lambda: os.path.exists(body["gate"]), 60)
+    if "fail" in body:
+        raise ValueError(body["fail"])
+    if "exit" in body:
+        os._exit(body["exit"])
+    note("handled", message, started=started, ended=time.monotonic())
+'''
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    """Each living process and its parent; from /proc, or from ps where there is none."""
+    if Path("/proc/self/stat").exists():
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                state, parent = path.read_text().rpartition(")")[2].split()[:2]
+                if state not in "ZX":
+                    yield int(path.parent.name), int(parent)
+        return
+    said = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
+    for pid, parent, state in map(str.split, said.splitlines()):
+        if not state.startswith("Z"):
+            yield int(pid), int(parent)
+
+
+class Running:
+    """A process in the background; what it prints goes to files, so that it never waits for a reader."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self.process, self.pid, self._out, self._err = process, process.pid, out, err
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The whole lines printed so far, as JSON."""
+        return [json.loads(line) for line in self.stdout.splitlines(keepends=True) if line.endswith("\n")]
+
+    def consumers(self) -> list[int]:
+        return sorted(pid for pid, parent in _processes() if parent == self.pid)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it said so on standard error."""
+        wait_until(lambda: text in self.stderr, PATIENCE_S, f"{text!r} on standard error")
+
+    def signal(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    def ended(self, timeout_s: float = PATIENCE_S) -> int:
+        """Wait for its end; the exit status."""
+        return self.process.wait(timeout_s)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+class Cli:
+    """The installed command in `directory`."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.directory, self.environment = directory, environment
+        self.program = str(Path(sysconfig.get_path("scripts")) / "sequencer")
+        self._started: list[Running] = []
+
+    def run(
+        self, *words: object, input: str = "", timeout: float = PATIENCE_S, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end; keywords are further environment variables."""
+        return subprocess.run(
+            [self.program, *map(str, words)],
+            input=input,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            cwd=self.directory,
+            env=self.environment | environment,
+            check=False,
+        )
+
+    def start(self, *words: object, **environment: str) -> Running:
+        """Start the command in the background; it is killed at the end of the test."""
+        return self._start([self.program, *map(str, words)], environment)
+
+    def script(self, source: str) -> Running:
+        """Start a Python program in the background."""
+        return self._start([sys.executable, "-c", source], {"PYTHONUNBUFFERED": "1"})
+
+    def piped(self, *words: object) -> Running:
+        """As `start`, its standard output being a pipe that the test reads."""
+        return self._start([self.program, *map(str, words)], {}, is_piped=True)
+
+    def _start(self, command: list[str], environment: dict[str, str], *, is_piped: bool = False) -> Running:
+        out, err = (self.directory / f"{name}-{len(self._started)}" for name in ("out", "err"))
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if is_piped else stdout,
+                stderr=stderr,
+                cwd=self.directory,
+                env=self.environment | environment,
+            )
+        self._started.append(Running(process, out, err))
+        return self._started[-1]
+
+    @staticmethod
+    def command_line(pid: int) -> str:
+        """What `ps` shows of a process; empty when it is gone."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return ""
+
+    def open(self, gate: str) -> None:
+        """Let handlers go on that wait for this gate."""
+        (self.directory / gate).touch()
+
+    def left(self) -> list[int]:
+        """The living processes that this test started, directly or not."""
+        mark = f"{MARK}={self.environment[MARK]}".encode()
+        found = []
+        for pid, _ in _processes():
+            with suppress(OSError):
+                if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    found.append(pid)
+        return found
+
+    def close(self) -> None:
+        for running in self._started:
+            running.kill()
+        with suppress(AssertionError):
+            wait_until(lambda: not self.left(), 10.0)
+        left = {pid: self.command_line(pid) for pid in self.left()}
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert not left, f"processes left over at the end of the test: {left}"
+
+
+class Work:
+    """Messages for the handlers of `shop.py`, and what these wrote down."""
+
+    def __init__(self, queue: Sequencer, history: Path) -> None:
+        self._queue, self._history = queue, history
+        self._added: dict[str, int] = {}
+
+    def add(self, group: str, *bodies: dict[str, Any]) -> None:
+        """Append messages with ids group-0, group-1, ... and scores in that order."""
+        first = self._added.get(group, 0)
+        self._added[group] = first + len(bodies)
+        self._queue.append_many(
+            {"group": [group], "id": f"{group}-{n}", "score": n, "body": body} for n, body in enumerate(bodies, first)
+        )
+
+    def events(self, what: str, message_id: str | None = None) -> list[dict[str, Any]]:
+        text = self._history.read_text() if self._history.exists() else ""
+        events = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [event for event in events if event["what"] == what and message_id in (None, event["id"])]
+
+    def wait_begun(self, message_id: str, times: int = 1) -> dict[str, Any]:
+        """Wait until a handler began this message for the so-manieth time; the event."""
+        wait_until(lambda: len(self.events("begun", message_id)) >= times, PATIENCE_S, f"{message_id} begun")
+        return self.events("begun", message_id)[times - 1]
+
+    def wait_handled(self, *message_ids: str) -> None:
+        wait_until(lambda: all(self.events("handled", one) for one in message_ids), PATIENCE_S, f"{message_ids}")
+
+    def handled(self) -> list[Handled]:
+        fields = ("group", "id", "score", "stamp", "token", "started", "ended", "pid")
+        return [Handled(*(event[name] for name in fields)) for event in self.events("handled")]
+
+    def verdict(self, handled: list[Handled] | None = None) -> Verdict:
+        expected = [(group, f"{group}-{n}") for group, count in self._added.items() for n in range(count)]
+        return check_history(expected, self.handled() if handled is None else handled)
+
+    def states(self) -> dict[str, str]:
+        """Each group that has messages, with its state."""
+        return {info.group[0]: info.state for info in self._queue.groups()}
+
+    def head(self, group: str) -> tuple[str, int] | None:
+        """The id of the next message of a group, and which attempt it would be."""
+        messages = self._queue.peek([group], limit=1)
+        return (messages[0].id, messages[0].attempt) if messages else None
+
+
+@pytest.fixture
+def cli(server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Cli]:
+    """The installed command, in the test's own directory, where `shop.py` is."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    own = {"SEQUENCER_REDIS": server.url, "SEQUENCER_NAMESPACE": namespace, MARK: namespace}
+    cli = Cli(tmp_path, {**os.environ, **own})
+    yield cli
+    cli.close()
+
+
+@pytest.fixture
+def work(cli: Cli, seq: Sequencer) -> Work:
+    """Messages in queue `jobs`."""
+    return Work(seq, cli.directory / "history.ndjson")

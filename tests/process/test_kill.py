@@ -1,0 +1,146 @@
+"""Consumers that are killed or paused, and handlers that run long: nobody else waits, order holds, nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from sequencer.testing import wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Work
+
+PATIENCE_S = 30.0
+LEASE_S = 1.5
+CONSUME = ("consume", "jobs", "--app", "shop:handle", "--lease", LEASE_S)
+
+
+def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -> None:
+    work.add("a", {}, {}, {"gate": "gate"}, *[{}] * 7)
+    consume = cli.start(*CONSUME, "-n", 2)
+    begun = work.wait_begun("a-2")
+    wait_until(lambda: work.head("a") == ("a-2", 1), PATIENCE_S, "what was finished is acknowledged")
+    os.kill(begun["pid"], signal.SIGKILL)
+    cli.open("gate")
+
+    for group in "bcdef":
+        work.add(group, *[{}] * 4)
+    work.wait_handled("a-9", *(f"{group}-3" for group in "bcdef"))
+    again = work.events("begun", "a-2")[1]
+    delay_s = again["at"] - begun["at"]
+    others = [event["at"] for event in work.events("handled") if event["group"] != "a"]
+    assert again["pid"] != begun["pid"]
+    assert again["attempt"] == 2
+    assert again["token"] > begun["token"]
+    assert LEASE_S * 0.6 < delay_s < LEASE_S + 5.0
+    assert max(others) < again["at"], "the other groups did not wait for that lease"
+    assert work.verdict().is_clean(), work.verdict()
+
+    consume.signal()
+    assert consume.ended() == 0
+    assert "died (signal SIGKILL)" in consume.stderr
+    assert work.states() == {}
+
+
+def test_kills_in_a_row_lose_nothing_and_keep_the_order(cli: Cli, work: Work) -> None:
+    gates = {20: "first", 60: "second"}
+    for group in "abcd":
+        work.add(group, *[{"gate": gates[n]} if group == "a" and n in gates else {} for n in range(100)])
+    consume = cli.start("consume", "jobs", "--app", "shop:handle", "--lease", 0.5, "-n", 2, "--until-empty")
+    killed = set()
+    for number, gate in gates.items():
+        killed.add(work.wait_begun(f"a-{number}")["pid"])
+        os.kill(work.events("begun", f"a-{number}")[0]["pid"], signal.SIGKILL)
+        cli.open(gate)
+    assert consume.ended() == 0
+    handled = sorted(work.handled(), key=lambda record: record.ended)
+    verdict = work.verdict(handled)
+    assert verdict.is_clean(allowed_duplicates=verdict.duplicates), verdict
+    runs: dict[str, list[int]] = {}
+    for record in handled:
+        runs.setdefault(record.id, []).append(int(record.consumer))
+    again = {message_id: pids for message_id, pids in runs.items() if len(pids) > 1}
+    assert all(pids[0] in killed and len(pids) == 2 for pids in again.values()), again
+    assert work.states() == {}
+
+
+def test_consumers_stop_when_their_supervisor_is_killed(cli: Cli, work: Work) -> None:
+    work.add("a", {"gate": "gate"}, {}, {})
+    consume = cli.start(*CONSUME, "-n", 2)
+    begun = work.wait_begun("a-0")
+    wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S, "two consumers")
+    idle = next(pid for pid in consume.consumers() if pid != begun["pid"])
+    consume.signal(signal.SIGKILL)
+    consume.ended()
+
+    wait_until(lambda: idle not in cli.left(), PATIENCE_S, "the idle consumer is gone")
+    assert begun["pid"] in cli.left(), "the busy one finishes the message in hand"
+    cli.open("gate")
+    wait_until(lambda: cli.left() == [], PATIENCE_S, "no process left")
+    assert work.states() == {"a": "due"}
+    assert work.head("a") == ("a-1", 1), "what was finished is acknowledged, nothing new was begun"
+
+
+def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Work) -> None:
+    work.add("a", {"gate": "gate"}, {}, {}, {})
+    consume = cli.start("consume", "jobs", "--app", "shop:handle", "--lease", 0.6, "-n", 2)
+    paused = work.wait_begun("a-0")
+    os.kill(paused["pid"], signal.SIGSTOP)
+    try:
+        successor = work.wait_begun("a-0", times=2)
+        cli.open("gate")
+        work.wait_handled("a-0", "a-1", "a-2", "a-3")
+        work.add("a", {"gate": "late"}, {})
+        work.wait_begun("a-4")
+    finally:
+        os.kill(paused["pid"], signal.SIGCONT)
+    consume.wait_for("lease lost")
+    wait_until(lambda: len(work.events("handled", "a-0")) == 2, PATIENCE_S, "the paused handler ends too")
+    assert work.head("a") == ("a-4", 1), "its acknowledgement changed nothing"
+    cli.open("late")
+    work.wait_handled("a-5")
+
+    assert successor["pid"] != paused["pid"]
+    assert successor["token"] > paused["token"]
+    accepted, top = [], 0
+    for record in sorted(work.handled(), key=lambda record: record.ended):
+        if record.token >= top:  # as a resource does that is fenced by the token
+            accepted.append(record)
+            top = record.token
+    assert work.verdict(accepted).is_clean(), work.verdict(accepted)
+    assert len(work.handled()) == len(accepted) + 1
+    consume.signal()
+    assert consume.ended() == 0
+    assert "(0 failures, 1 leases lost, 0 consumers died)" in consume.stderr
+
+
+def test_a_finished_message_is_acknowledged_while_the_next_handler_runs(cli: Cli, work: Work) -> None:
+    work.add("a", *[{}] * 5, {"gate": "gate"}, {})
+    cli.start(*CONSUME)
+    work.wait_begun("a-5")
+    wait_until(lambda: work.head("a") == ("a-5", 1), PATIENCE_S, "a-0 to a-4 are gone from the queue")
+    assert work.events("handled", "a-5") == []
+    assert work.states() == {"a": "leased"}
+    cli.open("gate")
+    wait_until(lambda: work.states() == {}, PATIENCE_S)
+    assert work.verdict().is_clean(), work.verdict()
+
+
+def test_groups_not_begun_are_given_back_while_a_handler_blocks(cli: Cli, work: Work) -> None:
+    names = [f"g{number:02d}" for number in range(32)]
+    for name in names:
+        work.add(name, {"gate": "gate"} if name == "g16" else {})
+    cli.start(*CONSUME)
+    work.wait_begun("g16-0")
+    wait_until(
+        lambda: [name for name, state in work.states().items() if state == "leased"] == ["g16"],
+        PATIENCE_S,
+        "only the group in hand is leased",
+    )
+    cli.start(*CONSUME)
+    work.wait_handled(*(f"{name}-0" for name in names if name != "g16"))
+    assert work.events("handled", "g16-0") == []
+    cli.open("gate")
+    wait_until(lambda: work.states() == {}, PATIENCE_S)
+    assert work.verdict().is_clean(), work.verdict()

@@ -1,0 +1,127 @@
+"""SIGINT and SIGTERM, once, twice and thrice: to `sequencer consume`, and to a program that calls `consume()`."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer.testing import wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Running, Work
+
+PATIENCE_S = 30.0
+LEASE_S = 20
+COMMAND = ("consume", "jobs", "--app", "shop:handle", "--lease", LEASE_S)
+PROGRAM = f"""
+import logging, os
+from shop import handle
+from sequencer import Sequencer
+
+logging.basicConfig(level=logging.INFO)
+with Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"]) as queue:
+    print(queue.consume(handle, lease={LEASE_S}))
+"""
+
+
+def start(kind: str, cli: Cli) -> Running:
+    return cli.start(*COMMAND) if kind == "command" else cli.script(PROGRAM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["command", "program"])
+def test_the_first_signal_finishes_the_message_in_hand_and_begins_nothing(
+    cli: Cli, work: Work, kind: str, number: signal.Signals
+) -> None:
+    work.add("a", {}, {}, {"gate": "gate"}, {}, {})
+    running = start(kind, cli)
+    work.wait_begun("a-2")
+    work.add("b", {}, {})
+    running.signal(number)
+    running.wait_for("again to release it and stop now")
+    assert work.events("begun", "b-0") == []
+    assert work.states() == {"a": "leased", "b": "due"}
+    cli.open("gate")
+
+    assert running.ended() == 0
+    assert work.states() == {"a": "due", "b": "due"}, "released, not left to the lease"
+    assert work.head("a") == ("a-3", 1), "what ran is acknowledged"
+    assert [event["id"] for event in work.events("begun")] == ["a-0", "a-1", "a-2"]
+    if kind == "program":
+        assert running.stdout == "ConsumeSummary(reason='stopped', handled=3, failed=0, lost=0)\n"
+    else:
+        assert "consumed 3 messages" in running.stderr
+        assert "(0 failures, 0 leases lost, 0 consumers died)" in running.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["command", "program"])
+def test_the_second_signal_interrupts_the_handler_and_releases_its_group(
+    cli: Cli, work: Work, kind: str, number: signal.Signals
+) -> None:
+    work.add("a", {}, {"gate": "never"}, {})
+    running = start(kind, cli)
+    work.wait_begun("a-1")
+    running.signal(number)
+    running.wait_for("again to release it and stop now")
+    running.signal(number)
+    assert running.ended() == 0
+    assert "stopping now" in running.stderr
+    assert "Traceback" not in running.stderr
+    assert work.states() == {"a": "due"}, "released, not left to the lease"
+    assert work.head("a") == ("a-1", 1), "an interrupted message counts as not started"
+    assert work.events("handled", "a-1") == []
+    if kind == "command":
+        assert "again to kill them" in running.stderr
+
+
+def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work: Work) -> None:
+    work.add("a", {"stubborn": True})
+    consume = start("command", cli)
+    work.wait_begun("a-0")
+    consume.signal()
+    consume.wait_for("again to release it and stop now")
+    consume.signal()
+    consume.wait_for("again to kill them")
+    wait_until(lambda: work.events("swallowed", "a-0"), PATIENCE_S, "the handler swallows the interruption")
+    consume.signal()
+    assert consume.ended() == 0
+    assert "their groups wait until the leases end" in consume.stderr
+    assert cli.left() == []
+    assert work.states() == {"a": "leased"}
+
+
+def test_an_idle_command_stops_at_once(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    consume = cli.start(*COMMAND, "-n", 2)
+    wait_until(lambda: work.states() == {}, PATIENCE_S)
+    wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
+    consume.signal(signal.SIGHUP)
+    assert consume.ended() == 0
+    assert "stopping: 2 consumers finish the message in hand" in consume.stderr
+    assert "Traceback" not in consume.stderr
+
+
+def test_a_consumer_that_is_stopped_while_it_starts_did_not_die(cli: Cli) -> None:
+    consume = cli.start(*COMMAND, "-n", 2)
+    wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
+    consume.signal()
+    assert consume.ended() == 0
+    assert "0 consumers died" in consume.stderr
+
+
+def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_signal(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    consume = cli.start("consume", "jobs", "--exec", "echo $$ > begun; while :; do sleep 60; done", "--lease", LEASE_S)
+    begun = cli.directory / "begun"
+    wait_until(lambda: begun.exists() and begun.read_text().strip(), PATIENCE_S, "the command runs")
+    assert int(begun.read_text()) in cli.left()
+    consume.signal()
+    consume.wait_for("again to release it and stop now")
+    consume.signal()
+    assert consume.ended() == 0
+    wait_until(lambda: cli.left() == [], PATIENCE_S, "the command is gone, and what it started")
+    assert work.states() == {"a": "due"}
+    assert work.head("a") == ("a-0", 1)

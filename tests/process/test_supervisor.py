@@ -1,0 +1,147 @@
+"""The supervisor: it replaces, recycles and gives up, and says by its exit status and one sentence how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer.testing import wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Work
+
+PATIENCE_S = 30.0
+APP = ("consume", "jobs", "--app", "shop:handle")
+
+
+def test_a_consumer_that_died_is_replaced(cli: Cli, work: Work) -> None:
+    consume = cli.start(*APP, "-n", 2)
+    first = wait_until(lambda: len(found := consume.consumers()) == 2 and found, PATIENCE_S, "two consumers")
+    os.kill(first[0], signal.SIGKILL)
+
+    def replaced() -> list[int]:
+        found = consume.consumers()
+        return found if len(found) == 2 and first[0] not in found else []
+
+    second = wait_until(replaced, PATIENCE_S, "two consumers again")
+    assert first[1] in second, "the other one is left alone"
+    assert f"consumer {first[0]} died (signal SIGKILL)" in consume.stderr
+    work.add("a", {"gate": "gate"})
+    work.add("b", {"gate": "gate"})
+    assert sorted(work.wait_begun(f"{group}-0")["pid"] for group in "ab") == second, "both of them work"
+    cli.open("gate")
+    wait_until(lambda: work.states() == {}, PATIENCE_S)
+    consume.signal()
+    assert consume.ended() == 0
+    assert "1 consumers died" in consume.stderr
+
+
+def test_consumers_are_interpreters_of_their_own_in_sessions_of_their_own(cli: Cli, work: Work) -> None:
+    work.add("a", {"gate": "gate"})
+    work.add("b", {"gate": "gate"})
+    consume = cli.start(*APP, "-n", 2)
+    work.wait_begun("a-0")
+    work.wait_begun("b-0")
+    pids = consume.consumers()
+    assert sorted(event["pid"] for event in work.events("begun")) == pids
+    assert all("-m sequencer.worker" in cli.command_line(pid) for pid in pids), "started, not forked"
+    assert len({os.getsid(pid) for pid in [*pids, consume.pid]}) == 3
+    cli.open("gate")
+
+
+def test_it_gives_up_after_fast_deaths_and_loses_nothing(cli: Cli, work: Work) -> None:
+    for number in range(8):
+        work.add(f"g{number}", {"exit": 7})
+    consume = cli.start(*APP)
+    assert consume.ended() == 1
+    assert "giving up: 5 consumers in a row died within 5 s (exit status 7)" in consume.stderr
+    assert consume.stderr.count("its replacement starts in") == 4
+    assert len(work.events("begun")) == 5
+    assert len(work.states()) == 8
+
+
+def test_a_message_that_kills_its_consumer_is_parked_in_the_end(cli: Cli, work: Work) -> None:
+    work.add("poison", {"exit": 7}, {})
+    work.add("good", {}, {})
+    consume = cli.start(*APP, "--lease", 0.3, "--max-attempts", 2, "--until-empty")
+    assert consume.ended() == 4
+    assert len(work.events("begun", "poison-0")) == 2
+    assert work.states() == {"poison": "parked"}
+    assert len(work.events("handled")) == 2
+
+
+def test_a_consumer_is_recycled_after_max_messages(cli: Cli, work: Work) -> None:
+    work.add("a", *[{}] * 5)
+    work.add("b", *[{}] * 5)
+    consume = cli.start(*APP, "--max-messages", 4, "--until-empty")
+    assert consume.ended() == 0
+    handled = [event["pid"] for event in work.events("handled")]
+    assert [handled.count(pid) for pid in dict.fromkeys(handled)] == [4, 4, 2]
+    assert work.verdict().is_clean(), work.verdict()
+    assert "consumed 10 messages" in consume.stderr
+    assert "0 consumers died" in consume.stderr
+
+
+def test_a_consumer_is_recycled_after_max_age(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    consume = cli.start(*APP, "--max-age", 0.3)
+    first = work.wait_begun("a-0")["pid"]
+    wait_until(lambda: first not in cli.left(), PATIENCE_S, "it ends by age")
+    work.add("a", {})
+    assert work.wait_begun("a-1")["pid"] != first
+    consume.signal()
+    assert consume.ended() == 0
+    assert "0 consumers died" in consume.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        ("shop", "must be module:attribute"),
+        ("warehouse:handle", "(modules there: broken, shop)"),
+        ("shop:hanlde", "it has: handle (function), idle (Sequencer), note (function), seq (Sequencer)"),
+        ("shop:LIMIT", "shop:LIMIT is int, neither a Sequencer nor a function"),
+        ("shop:idle", "no @handler is registered with it"),
+        ("broken:handle", "ZeroDivisionError"),
+    ],
+)
+def test_a_handler_that_is_not_found_is_wrong_use(cli: Cli, work: Work, app: str, said: str) -> None:
+    (cli.directory / "broken.py").write_text("1 / 0\n")
+    work.add("a", {})
+    done = cli.run("consume", "jobs", "--app", app)
+    assert said in done.stderr
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert work.states() == {"a": "due"}
+
+
+def test_an_app_of_another_queue_is_wrong_use(cli: Cli) -> None:
+    done = cli.run("consume", "other", "--app", "shop:seq")
+    assert done.returncode == 2
+    assert done.stderr == "error: app shop:seq is for queue 'jobs', not 'other'; run: sequencer consume jobs\n"
+
+
+@pytest.mark.parametrize("command", ["append", "consume", "info"])
+def test_a_server_that_is_not_there_is_said(cli: Cli, command: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take the port meanwhile
+        url = f"redis://127.0.0.1:{closed.getsockname()[1]}"
+        done = cli.run(command, "jobs", "--redis", url)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"error: server {url} can't be reached: ")
+    assert done.stderr.endswith("is it running, and the URL right?\n")
+
+
+def test_parked_groups_at_the_end_are_said(cli: Cli, work: Work) -> None:
+    work.add("bad", {"fail": "no such item"}, {})
+    work.add("good", {}, {})
+    done = cli.run(*APP, "--max-attempts", 2, "--backoff", 0.01, "--until-empty")
+    assert done.returncode == 4
+    assert "1 groups parked" in done.stderr
+    assert "2 failures" in done.stderr
+    assert work.states() == {"bad": "parked"}
+    assert [event["attempt"] for event in work.events("begun", "bad-0")] == [1, 2]

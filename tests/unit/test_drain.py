@@ -1,0 +1,108 @@
+"""The drain protocol against the model, under every interleaving hypothesis can think of; and twins that must fail."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import sequencer.drain
+from sequencer.drain import BatchSize
+from sequencer.holdings import Holdings
+
+from .machine import ConsumersMachine, SimConsumer
+from .model import ModelLane
+
+SETTINGS = settings(
+    max_examples=500, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+SEARCH = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True, database=None)
+
+
+@pytest.fixture(autouse=True)
+def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs here are too short for a batch to grow by itself."""
+    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=8))
+
+
+def test_the_protocol_keeps_order_exclusion_and_every_message() -> None:
+    run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)  # type: ignore[no-untyped-call]
+
+
+class AckWithoutToken(ModelLane):
+    """An ack is taken from anybody whose lease was ever valid."""
+
+    def holds(self, group: str, token: str) -> bool:
+        return group in self.leases
+
+
+class ClaimOfLeased(ModelLane):
+    """A claim hands out groups that are leased."""
+
+    def due(self) -> list[str]:
+        return sorted(group for group, at in self.schedule.items() if at != float("inf"))
+
+
+class OrderByArrival(ModelLane):
+    """The score is ignored."""
+
+    def members(self, group: str) -> list[str]:
+        return sorted(self.orders.get(group, {}))
+
+
+class ForgetfulAppend(ModelLane):
+    """An append to a group that is leased does not put it into the schedule, and release trusts that."""
+
+    def ack(self, *args: str) -> list[int]:
+        stale = super().ack(*args)
+        for group in [g for g in self.schedule if g not in self.leases and len(self.orders[g]) > 2]:
+            for table in (self.orders, self.bodies, self.schedule, self.failures):
+                table.pop(group, None)  # type: ignore[attr-defined]
+        return stale
+
+
+@pytest.mark.parametrize("lane", [AckWithoutToken, ClaimOfLeased, OrderByArrival, ForgetfulAppend])
+def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
+    machine = type("Twin", (ConsumersMachine,), {"lane_class": lane})
+    with pytest.raises((AssertionError, KeyError)):
+        run_state_machine_as_test(machine, settings=SEARCH)  # type: ignore[no-untyped-call]
+
+
+def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Break one rule of the consumer's side."""
+    if name == "never looks whether its lease still holds":
+        monkeypatch.setattr(Holdings, "deadline", property(lambda self: float("inf"), lambda self, value: None))
+    elif name == "goes on behind a failed head":
+
+        def resume(self: SimConsumer, answer: Any, error: Exception | None = None) -> None:
+            original(self, None if isinstance(answer, Exception) else answer, error)
+
+        original = SimConsumer.resume
+        monkeypatch.setattr(SimConsumer, "resume", resume)
+    elif name == "acknowledges what it has not handled":
+        settle = Holdings.settle
+
+        def eager(self: Holdings, **kind: bool) -> None:
+            for held in self.groups:
+                if held.is_open:
+                    held.done = len(held.leased.members)
+            settle(self, **kind)
+
+        monkeypatch.setattr(Holdings, "settle", eager)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "never looks whether its lease still holds",
+        "goes on behind a failed head",
+        "acknowledges what it has not handled",
+    ],
+)
+def test_a_broken_consumer_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    broken_consumer(monkeypatch, name)
+    with pytest.raises((AssertionError, IndexError)):
+        run_state_machine_as_test(ConsumersMachine, settings=SEARCH)  # type: ignore[no-untyped-call]

@@ -1,0 +1,103 @@
+"""Names, groups and lanes: what may be a key, and that no two groups share one."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.errors import ConfigurationError, InvalidGroup
+from sequencer.keys import MAX_GROUP_BYTES, check_name, decode_group, encode_group, lane_keys, lane_of
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+PART = TEXT | st.integers() | st.uuids()
+GROUP = st.lists(PART, min_size=1, max_size=4)
+
+
+@given(GROUP)
+def test_a_group_comes_back_as_its_parts_in_text(group: list[Any]) -> None:
+    assert decode_group(encode_group(group)) == tuple(str(part) for part in group)
+
+
+@given(GROUP, GROUP)
+def test_two_groups_share_a_key_only_if_their_parts_are_the_same_text(a: list[Any], b: list[Any]) -> None:
+    assert (encode_group(a) == encode_group(b)) == ([str(p) for p in a] == [str(p) for p in b])
+
+
+@given(GROUP, st.integers(1, 64))
+def test_a_lane_is_within_range(group: list[Any], lanes: int) -> None:
+    assert 0 <= lane_of(encode_group(group), lanes) < lanes
+
+
+def test_separators_inside_parts_do_not_confuse_groups() -> None:
+    assert encode_group(["a_b", "c"]) != encode_group(["a", "b_c"])
+    assert encode_group(["a:b", "c"]) != encode_group(["a", "b:c"])
+    assert encode_group(["a%3Ab"]) != encode_group(["a:b"])
+
+
+def test_a_number_equals_its_text_and_one_part_may_stand_alone() -> None:
+    some = uuid.UUID(int=7)
+    assert encode_group([1002]) == encode_group(["1002"]) == encode_group(1002) == "1002"
+    assert encode_group([some]) == encode_group(str(some))
+
+
+def test_a_member_of_a_text_enum_is_its_value() -> None:
+    class Kind(str, enum.Enum):  # noqa: UP042 - the older spelling, whose str() is "Kind.order"
+        order = "order"
+
+    assert encode_group([Kind.order]) == "order"
+
+
+@pytest.mark.parametrize(
+    ("group", "word"),
+    [
+        (None, "list"),
+        ([], "empty"),
+        ([""], "empty part"),
+        (["a", ""], "empty part"),
+        ("", "empty part"),
+        ([None], "NoneType"),
+        ([True], "bool"),
+        (True, "bool"),
+        ([1.5], "float"),
+        ([b"a"], "bytes"),
+        ([["a"]], "list"),
+        ({"a": 1}, "list"),
+        ({"a"}, "list"),
+        (["\ud800"], "surrogate"),
+        (["x" * (MAX_GROUP_BYTES + 1)], "512"),
+        (["é" * 257], "514 bytes"),
+    ],
+)
+def test_a_bad_group_is_refused_with_its_reason(group: Any, word: str) -> None:
+    with pytest.raises(InvalidGroup, match=word):
+        encode_group(group)
+
+
+def test_the_longest_group_is_accepted() -> None:
+    assert len(encode_group(["x" * MAX_GROUP_BYTES])) == MAX_GROUP_BYTES
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "{a}", "a\n", "ä", "x" * 129, None, 7, "a/b"])
+def test_a_bad_name_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="letters, digits"):
+        check_name("queue", name)
+
+
+def test_all_keys_of_a_lane_share_its_hash_tag_and_end_with_the_group() -> None:
+    keys = lane_keys("ns", "q", 3)
+    group = encode_group(["{x}", "y"])
+    for key in (keys.schedule, keys.leases, keys.failures, keys.clock, keys.dispatch, keys.stats):
+        assert key.startswith("{ns:q:3}:")
+    for key in (keys.order(group), keys.body(group)):
+        assert key[: key.index("}") + 1] == "{ns:q:3}"
+        assert key.endswith(group)
+
+
+def test_lanes_stay_where_they_are() -> None:
+    """A change of the hash would move groups away from their messages."""
+    assert [lane_of(group, 8) for group in ("1002:2302393013", "a", "é")] == [5, 3, 6]

@@ -1,0 +1,94 @@
+"""The Lua files and their callers agree: names, counts, and the budget of lines."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sequencer.calls as calls
+from sequencer.calls import Ack, Call, Item, Nack
+from sequencer.keys import lane_keys
+from sequencer.options import ClaimLimits
+from sequencer.scripts import script_source
+
+KEYS = lane_keys("n", "q", 0)
+LUA = Path(inspect.getfile(calls)).parent / "lua"
+NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
+LINE_BUDGET = 60
+
+EXAMPLES: dict[str, Call[Any]] = {
+    "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),
+    "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3), now_us=1),
+    "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True)], now_us=1),
+    "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, 0.5, b"{}"), now_us=1),
+    "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
+    "resume": calls.resume(KEYS, "g", b"", "", skip=True, now_us=1),
+}
+
+
+def header(name: str) -> str:
+    return "\n".join(line for line in script_source(name).splitlines() if line.startswith("--"))
+
+
+def declared(name: str, kind: str) -> dict[int, str]:
+    """Position -> the word behind it, from the header."""
+    return {int(n): word for n, word in re.findall(rf"{kind}\[(\d+)\] (\w+)", header(name))}
+
+
+def test_every_script_has_an_example_here() -> None:
+    assert sorted(EXAMPLES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_and_caller_agree_on_the_keys(name: str) -> None:
+    call, keys = EXAMPLES[name], declared(name, "KEYS")
+    assert sorted(keys) == list(range(1, len(call.keys) + 1))
+    for position, word in keys.items():
+        assert call.keys[position - 1] == getattr(KEYS, word), f"KEYS[{position}] of {name} is {word}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_and_caller_agree_on_the_arguments(name: str) -> None:
+    call, args = EXAMPLES[name], declared(name, "ARGV")
+    assert sorted(args) == list(range(1, len(call.args) + 1))
+    assert args[1] in ("prefix", "words")
+    now = next(position for position, word in args.items() if word == "now_us")
+    assert call.args[now - 1] == "1"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_and_arguments_get_names_once_at_the_top(name: str) -> None:
+    code = [line for line in script_source(name).splitlines() if not line.startswith("--")]
+    uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[4 + i]" not in line]
+    assert uses == list(range(len(uses))), f"{name}: KEYS or ARGV used below the first lines"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_says_what_it_returns_and_stays_within_its_budget(name: str) -> None:
+    assert "-- RETURN" in header(name)
+    assert header(name).startswith(f"-- {name}: ")
+    code = [line for line in script_source(name).splitlines() if line.strip() and not line.startswith("--")]
+    assert len(code) <= LINE_BUDGET
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_write_is_right_at_maxmemory(name: str) -> None:
+    """append's first write must be one that a full server refuses; everybody else's, one that it allows."""
+    writes = re.findall(r"call\('(HDEL|SET|DEL|ZADD|HSET|HSETNX|RPUSH|ZREM|HINCRBY|LTRIM)'", script_source(name))
+    assert writes[0] == ("SET" if name == "append" else "HDEL")
+
+
+def test_only_a_claim_is_never_repeated() -> None:
+    assert [name for name, call in EXAMPLES.items() if not call.repeatable] == ["claim"]
+
+
+def test_a_key_is_built_in_one_file_only() -> None:
+    package = LUA.parent
+    for path in package.rglob("*.py"):
+        if path.name not in ("keys.py",):
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"[\"'](order|body|schedule|dispatch|leases|clock):", text), path
