@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -80,14 +79,16 @@ def _run_ordering(parameters: ordering.Parameters, redis: str | None, output: Pa
             "scenario": "ordering",
             "began": began.isoformat(timespec="seconds"),
             "machine": about,
-            "parameters": {**asdict(parameters), "redis": redis and redact(redis)},
+            "parameters": {**parameters.as_json(), "redis": redis and redact(redis)},
             "runs": [run.as_json() for run in runs],
             "summary": summary,
             "is_valid": not invalid,
         },
     )
-    title = "messages a second: median (min..max) of the valid runs; faults: of all runs"
-    report.print_table(console, title, ordering.COLUMNS, ordering.rows(summary))
+    title = "Messages a second: median (min..max) of the valid runs"
+    report.print_table(console, title, ordering.RATE_COLUMNS, ordering.rate_rows(summary))
+    title = "Faults in a run: median (min..max) of all runs but the warm-up"
+    report.print_table(console, title, ordering.FAULT_COLUMNS, ordering.fault_rows(summary))
     console.print(str(output), soft_wrap=True, markup=False)
     for run in invalid:
         console.print(f"NOT VALID: {run.line()}", soft_wrap=True, markup=False)

@@ -20,4 +20,9 @@ def write_history(path: str, rows: list[Row]) -> None:
 
 def read_history(paths: Iterable[Path]) -> list[Handled]:
     """The rows of all consumers. A consumer that did not come to its end left no file."""
-    return [Handled(*row, path.stem) for path in paths if path.exists() for row in orjson.loads(path.read_bytes())]
+    return [
+        Handled(*row)._replace(consumer=path.stem)
+        for path in paths
+        if path.exists()
+        for row in orjson.loads(path.read_bytes())
+    ]

@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +51,9 @@ class Parameters:
     consumers: int
     runs: int
     warmup: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "scenarios": [scenario.name for scenario in self.scenarios]}
 
 
 USUAL = Parameters(
@@ -122,7 +125,9 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
                 messages = parameters.messages if system == "sequencer" else parameters.naive_messages
                 workload = Workload(spread, messages, parameters.producers, seed=number)
                 phases = tuple(run_phase(url, system, name, workload, parameters.consumers) for name in PHASES)
-                run = Run(spread, system, number - parameters.warmup + 1, number < parameters.warmup, phases)
+                is_warmup = number < parameters.warmup
+                index = number + 1 - (0 if is_warmup else parameters.warmup)
+                run = Run(spread, system, index, is_warmup, phases)
                 on_run(run)
                 runs.append(run)
     return runs
@@ -214,11 +219,9 @@ def forget(url: str, namespace: str) -> None:
 
 # -- what came out --------------------------------------------------------------------------------------------
 
-SHOWN_FAULTS = ("order_violations", "overlaps", "losses", "duplicates")
-COLUMNS = (
-    *("groups", "system", "messages", "valid runs", "mixed/s", "drain/s", "append/s"),
-    *(name.replace("_", " ") for name in SHOWN_FAULTS),
-)
+RATES = ("mixed", "drain", "append")
+RATE_COLUMNS = ("groups", "system", "messages", "valid runs", *(f"{name}/s" for name in RATES))
+FAULT_COLUMNS = ("groups", "system", "valid runs", *(name.replace("_", " ") for name in FAULTS))
 
 
 def summarise(runs: list[Run]) -> list[dict[str, Any]]:
@@ -252,15 +255,20 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     return summary
 
 
-def rows(summary: list[dict[str, Any]]) -> Iterator[list[str]]:
-    """The table; messages that nobody appended (inventions) are left to the JSON file."""
+def rate_rows(summary: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """The table of rates, to RATE_COLUMNS."""
     for entry in summary:
-        faults, rates = entry["faults"], entry["rates"]
         yield [
             entry["title"],
             entry["system"],
             f"{entry['messages']:,}",
             f"{entry['valid_runs']} of {entry['runs']}",
-            *(show_range(rates[name]) for name in ("mixed", "drain", "append")),
-            *(show_range(faults[name]) for name in SHOWN_FAULTS),
+            *(show_range(entry["rates"][name]) for name in RATES),
         ]
+
+
+def fault_rows(summary: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """The table of faults, to FAULT_COLUMNS."""
+    for entry in summary:
+        counts = (show_range(entry["faults"][name]) for name in FAULTS)
+        yield [entry["title"], entry["system"], f"{entry['valid_runs']} of {entry['runs']}", *counts]

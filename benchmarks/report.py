@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-PLAIN_WIDTH = 150
+PLAIN_WIDTH = 120
 """Columns when the output is no terminal: a table in a log must not be cut to 80."""
 
 
@@ -30,8 +30,13 @@ def show_range(found: Mapping[str, float] | None) -> str:
     """`median (min..max)`, or only the one number when all are the same."""
     if found is None:
         return "-"
-    low, middle, high = (f"{found[name]:,.0f}" for name in ("min", "median", "max"))
+    low, middle, high = (_short(found[name]) for name in ("min", "median", "max"))
     return middle if low == high else f"{middle} ({low}..{high})"
+
+
+def _short(value: float) -> str:
+    """Three figures are what a rate is worth; small numbers, as of faults, are shown in full."""
+    return f"{value / 1000:,.1f}k" if value >= 10_000 else f"{value:,.0f}"
 
 
 def make_console(*, stderr: bool = False) -> Console:

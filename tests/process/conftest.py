@@ -125,6 +125,8 @@ class Cli:
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self.directory, self.environment = directory, environment
+        self.places: list[str] = []
+        """Paths by which to know processes that write over their environment, as servers do."""
         self.program = str(Path(sysconfig.get_path("scripts")) / "sequencer")
         self._started: list[Running] = []
 
@@ -183,12 +185,15 @@ class Cli:
     def left(self) -> list[int]:
         """The living processes that this test started, directly or not."""
         mark = f"{MARK}={self.environment[MARK]}".encode()
-        found = []
+        found = set()
         for pid, _ in _processes():
             with suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                    found.append(pid)
-        return found
+                    found.add(pid)
+            line = self.command_line(pid)
+            if any(place in line for place in self.places):
+                found.add(pid)
+        return sorted(found)
 
     def close(self) -> None:
         for running in self._started:

@@ -1,4 +1,4 @@
-"""A model of one lane in plain Python: takes the same calls as the scripts, answers in the same bytes. No server, no clock.
+"""A model of one lane in plain Python: takes the same calls as the scripts, answers in the same bytes.
 
 Written from the scripts' contracts, not from their code: where the two differ, one of them is wrong (a test on the real
 server feeds both the same calls).
@@ -160,6 +160,8 @@ class ModelLane:
         found = []
         if self.schedule.keys() != self.orders.keys():
             found.append(f"schedule {sorted(self.schedule)} but messages in {sorted(self.orders)}")
-        found += [f"{g}: order and body differ" for g, o in self.orders.items() if {m[16:] for m in o} != set(self.bodies[g])]
+        found += [
+            f"{g}: order and body differ" for g, o in self.orders.items() if {m[16:] for m in o} != set(self.bodies[g])
+        ]
         found += [f"lease on {group}, which is not scheduled" for group in self.leases.keys() - self.schedule.keys()]
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -142,13 +143,15 @@ def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
 )
 def test_a_password_in_a_url_never_shows(url: str) -> None:
     assert "canary" not in redact(url)
+    shown = _name_or_error(url)
+    assert "canary" not in shown
+
+
+def _name_or_error(url: str) -> str:
     try:
-        endpoint = Endpoint.from_url(url)
+        return Endpoint.from_url(url).name
     except ConfigurationError as error:
-        assert "canary" not in str(error)
-        assert error.__cause__ is None
-    else:
-        assert "canary" not in endpoint.name
+        return "".join(traceback.format_exception(error))
 
 
 def test_valkey_urls_are_redis_urls() -> None:
@@ -163,7 +166,7 @@ def test_a_bad_url_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("client", [7, object(), redis.ConnectionPool()])
 def test_a_thing_that_is_no_client_is_refused(client: Any) -> None:
-    with pytest.raises(ConfigurationError, match="URL, a redis.Redis client"):
+    with pytest.raises(ConfigurationError, match=r"URL, a redis\.Redis client"):
         Endpoint.from_client(client)
 
 

@@ -1,0 +1,133 @@
+"""`sequencer append` as a person uses it: from files and standard input, good lines and bad ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sequencer import Sequencer
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+BY = ("--group-by", "user_id,order_id", "--id-by", "reqId", "--score-by", "q_time")
+
+
+def order(number: int, **more: Any) -> dict[str, Any]:
+    return {"user_id": 1002, "order_id": 77, "reqId": f"r{number}", "q_time": 100 - number, **more}
+
+
+def ndjson(*lines: Any) -> str:
+    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+
+
+def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    (cli.directory / "orders.ndjson").write_text(ndjson(*[order(n) for n in range(3)], order(3, user_id="x")))
+    done = cli.run("append", "xxx_job", "orders.ndjson", *BY)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
+    assert done.stderr == ""
+    messages = make("xxx_job").peek([1002, 77])
+    assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
+    assert messages[2].body == order(0)
+
+    again = cli.run("append", "xxx_job", "orders.ndjson", *BY, "--json")
+    said = json.loads(again.stdout)
+    assert {name: said[name] for name in ("appended", "duplicates", "refused")} == {
+        "appended": 0,
+        "duplicates": 4,
+        "refused": 0,
+    }
+    assert said.keys() == {"appended", "duplicates", "refused", "seconds", "rate"}
+    assert make("xxx_job").info().backlog == 4
+
+
+def test_standard_input_with_everything_said_in_the_line(cli: Cli, seq: Sequencer) -> None:
+    full = {"group": ["a", 1], "body": [1, None], "id": "one", "score": 2.5, "headers": {"trace": "t1"}}
+    done = cli.run("append", "jobs", input=ndjson("", full, "   ", {"group": "a", "body": "text"}))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("appended 2, duplicates 0, refused 0 in ")
+    [message] = seq.peek(["a", 1])
+    assert (message.id, message.score, message.body, message.headers) == ("one", 2.5, [1, None], {"trace": "t1"})
+    assert [message.body for message in seq.peek("a")] == ["text"]
+    assert cli.run("append", "jobs", "-", input="").stdout.startswith("appended 0, duplicates 0, refused 0 in ")
+
+
+def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    cases: list[tuple[Any, str]] = [
+        ('{"user_id": 1002,', "not JSON: "),
+        ({"user_id": 1002, "reqId": "r9", "q_time": 1}, "body has no field 'order_id'"),
+        (order(9, q_time=2**53 + 1), "is beyond 2**53"),
+        (order(0, note="other content"), "already pending with other content"),
+    ]
+    for number, (bad, reason) in enumerate(cases):
+        queue = f"q{number}"
+        lines = ndjson(*[order(n) for n in range(700)], "", bad, order(800))
+        done = cli.run("append", queue, *BY, input=lines)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: line 702: ")
+        assert reason in done.stderr
+        assert done.stderr.endswith("; stopped there, the lines before it are stored (--on-error skip goes on)\n")
+        assert done.stderr.count("\n") == 1
+        assert done.stdout.startswith("appended 700, duplicates 0, refused 1 in ")
+        assert make(queue).info().backlog == 700
+
+
+def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) -> None:
+    group, body = ["a"], {}
+    bad = [
+        ("{", "not JSON: "),
+        ('{"group": ["a"], "body": NaN}', "not JSON: "),
+        ("[1]", "must be a mapping with 'body' and 'group'"),
+        ({"body": body}, "no group given"),
+        ({"group": [], "body": body}, "group is empty"),
+        ({"group": ["a", ""], "body": body}, "has an empty part"),
+        ({"group": [1.5], "body": body}, "part 1.5 is float"),
+        ({"group": {"a": 1}, "body": body}, "must be a list"),
+        ({"group": ["g" * 513], "body": body}, "513 bytes long in its key, at most 512"),
+        ({"group": group, "id": "i" * 257, "body": body}, "257 bytes long, at most 256"),
+        ({"group": group, "id": "", "body": body}, "id is empty"),
+        ({"group": group, "id": True, "body": body}, "id True is bool"),
+        ({"group": group, "score": True, "body": body}, "score True is bool"),
+        ({"group": group, "score": "12", "body": body}, "score '12' is str"),
+        ({"group": group, "score": 2**53 + 1, "body": body}, "is beyond 2**53"),
+        ('{"group": ["a"], "score": 1e999, "body": {}}', "line 16: "),
+        ({"group": group, "body": "b" * 200}, "at most max_body_bytes=100"),
+        ({"group": group, "body": body, "headers": {"n": 1}}, "headers must map str to str"),
+        ({"group": group, "body": body, "priority": 1}, "unknown fields ['priority']"),
+    ]
+    good = {"group": group, "body": body, "id": "good"}
+    done = cli.run(
+        *("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100),
+        input=ndjson(*[line for line, _ in bad], good, good),
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"appended 1, duplicates 1, refused {len(bad)} in ")
+    said = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
+    assert said.keys() == {f"line {number}" for number in range(1, len(bad) + 1)}
+    for number, (_, reason) in enumerate(bad, 1):
+        assert reason in said[f"line {number}"] + ": "
+    assert [message.id for message in seq.peek(group)] == ["good"]
+
+
+def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
+    for name, reason in (("nothing.ndjson", "No such file or directory"), (".", "Is a directory")):
+        done = cli.run("append", "jobs", name)
+        assert done.returncode == 2
+        assert f"{name}: {reason}" in done.stderr
+    assert seq.info().backlog == 0
+
+
+def test_lanes_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    lines = ndjson(*[{"group": [n], "body": n} for n in range(40)])
+    assert cli.run("append", "jobs", "--lanes", 4, input=lines).returncode == 0
+    refused = cli.run("append", "jobs", "--lanes", 2, input=lines)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: queue 'jobs' has 4 lanes since its first use, lanes=2 was asked")
+    info = make().info()
+    assert (info.lanes, info.groups, info.backlog) == (4, 40, 40)
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 40

@@ -1,0 +1,139 @@
+"""`sequencer consume` as a person uses it: printing, piping, running a command or an application's handler."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.testing import wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Work
+
+PATIENCE_S = 30.0
+FIELDS = ["queue", "group", "id", "score", "attempt", "token", "appended_at", "body"]
+LARGE = 128 * 1024
+"""Twice what a pipe holds, so that a line is never written in one piece."""
+
+
+def test_eight_consumers_print_whole_lines_through_a_pipe(cli: Cli, seq: Sequencer) -> None:
+    sizes = [10, LARGE, 300, 2 * LARGE, 70_000]
+    seq.append_many(
+        {"group": [f"g{group}", "x"], "id": f"{group}-{n}", "score": n, "body": {"text": f"{n}" * size}}
+        for n, size in enumerate(sizes)
+        for group in range(12)
+    )
+    done = cli.run("consume", "jobs", "-n", 8, "--until-empty")
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(list(line) == FIELDS for line in lines)
+    by_group: dict[str, list[Any]] = {}
+    for line in lines:
+        assert line["body"] == {"text": str(int(line["score"])) * sizes[int(line["score"])]}
+        by_group.setdefault(line["group"][0], []).append(line)
+    assert len(by_group) == 12
+    for name, own in by_group.items():
+        assert [line["id"] for line in own] == [f"{name[1:]}-{n}" for n in range(len(sizes))]
+        tokens = [line["token"] for line in own]
+        assert tokens == sorted(tokens)
+    assert lines[0]["queue"] == "jobs"
+    assert lines[0]["attempt"] == 1
+    assert "consumed 60 messages in " in done.stderr
+    assert "with 8 consumers (0 failures, 0 leases lost, 0 consumers died)" in done.stderr
+
+
+def test_headers_are_printed_where_there_are_any(cli: Cli, seq: Sequencer) -> None:
+    seq.append("body", "a", headers={"trace": "t1"})
+    line = json.loads(cli.run("consume", "jobs", "--until-empty").stdout)
+    assert list(line) == [*FIELDS, "headers"]
+    assert line["headers"] == {"trace": "t1"}
+
+
+def test_a_line_is_printed_before_its_message_is_acknowledged(cli: Cli, work: Work) -> None:
+    work.add("a", {"text": "x" * LARGE}, {})
+    consume = cli.piped("consume", "jobs")
+    stream = consume.process.stdout
+    assert stream is not None
+    assert stream.read(1000).startswith(b'{"queue":"jobs","group":["a"],"id":"a-0"')
+    assert work.head("a") == ("a-0", 1), "its line does not fit into the pipe, so it is not printed yet"
+    assert work.states() == {"a": "leased"}
+    assert stream.readline().endswith(b"}\n")
+    wait_until(lambda: work.states() == {}, PATIENCE_S, "both are acknowledged")
+    assert json.loads(stream.readline())["id"] == "a-1"
+
+
+def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(cli: Cli, work: Work) -> None:
+    for group in "abc":
+        work.add(group, *[{"text": "x" * LARGE}] * 2)
+    consume = cli.piped("consume", "jobs", "-n", 2)
+    stream = consume.process.stdout
+    assert stream is not None
+    first = json.loads(stream.readline())["id"]
+    stream.close()
+    assert consume.ended() == 0
+    assert "Traceback" not in consume.stderr
+    assert len(consume.stderr.splitlines()) == 1, consume.stderr
+    left = {f"{group}-{n}" for group in "abc" for n in range(2)} - {first}
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == left
+    assert {json.loads(line)["attempt"] for line in done.stdout.splitlines()} == {1}, "released, not left to a lease"
+
+
+def test_exec_gets_the_line_on_its_standard_input(cli: Cli, work: Work) -> None:
+    work.add("a", {"n": 1}, {"n": 2})
+    done = cli.run("consume", "jobs", "--exec", "cat >> got; echo printed", "--until-empty", "--json")
+    assert done.returncode == 0
+    got = [json.loads(line) for line in (cli.directory / "got").read_text().splitlines()]
+    assert [list(line) for line in got] == [FIELDS, FIELDS]
+    assert [line["body"] for line in got] == [{"n": 1}, {"n": 2}]
+    *printed, summary = done.stdout.splitlines()
+    assert printed == ["printed", "printed"]
+    said = json.loads(summary)
+    assert (said["handled"], said["failed"], said["lost"], said["died"], said["parked"]) == (2, 0, 0, 0, 0)
+
+
+def test_exec_that_fails_is_tried_again_then_parked_with_what_it_said(cli: Cli, work: Work, seq: Sequencer) -> None:
+    work.add("a", {}, {})
+    work.add("b", {})
+    command = 'echo tried >> tries; grep -q b-0 || { echo "no stock" >&2; exit 3; }'
+    done = cli.run(
+        *("consume", "jobs", "--exec", command, "--max-attempts", 3, "--backoff", 0.01, "--until-empty"),
+    )
+    assert done.returncode == 4
+    assert done.stderr.count("no stock") == 3
+    assert "consumed 1 messages" in done.stderr
+    assert "3 failures" in done.stderr
+    assert "1 groups parked" in done.stderr
+    assert (cli.directory / "tries").read_text().count("tried") == 4
+    [group] = seq.parked()
+    assert (group.group, group.backlog, group.attempts, group.head_id) == (("a",), 2, 3, "a-0")
+    assert group.failure is not None
+    assert group.failure.type == "CommandFailed"
+    assert group.failure.message.endswith("ended with exit status 3: no stock")
+
+
+@pytest.mark.parametrize("form", ["sequencer", "function", "variable", "project"])
+def test_an_application_is_named_in_one_of_four_ways(cli: Cli, work: Work, form: str) -> None:
+    work.add("a", {}, {})
+    words = {"sequencer": ["--app", "shop:seq"], "function": ["--app", "shop:handle"]}.get(form, [])
+    variables = {"SEQUENCER_APP": "shop:handle"} if form == "variable" else {}
+    if form == "project":
+        (cli.directory / "pyproject.toml").write_text('[tool.sequencer]\napp = "shop:handle"\n')
+    done = cli.run("consume", "jobs", *words, "--until-empty", "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["handled"] == 2
+    assert [event["id"] for event in work.events("handled")] == ["a-0", "a-1"]
+    assert done.stderr == ""
+
+
+def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    (cli.directory / "chatty.py").write_text(
+        "import logging\ndef handle(message):\n    logging.getLogger('chatty').info('handled %s', message.id)\n"
+    )
+    done = cli.run("--log-level", "INFO", "consume", "jobs", "--app", "chatty:handle", "--until-empty")
+    assert done.returncode == 0
+    assert "handled a-0" in done.stderr

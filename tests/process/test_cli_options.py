@@ -1,0 +1,164 @@
+"""The command line as a whole: options, their variables, help, completion, wrong values, the embedded server, the demo."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer.main
+
+from sequencer import __version__
+from sequencer.scripts import Link
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
+COMMANDS = {"append", "consume", "info", "groups", "peek", "parked", "resume", "skip", "demo", "server"}
+
+
+@pytest.fixture
+def short_path(cli: Cli) -> Iterator[Path]:
+    """A directory with a short name: that of a socket holds 107 bytes. No process may be left that names it."""
+    path = Path(tempfile.mkdtemp(prefix="sqt-"))
+    cli.places.append(str(path))
+    yield path
+    cli.close()
+    shutil.rmtree(path)
+
+
+def walk(command: Any, path: str = "sequencer") -> Iterator[tuple[str, Any]]:
+    """Every option of a command and of its subcommands."""
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            yield path, parameter
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, f"{path} {name}")
+
+
+def test_every_option_has_a_variable() -> None:
+    from sequencer.cli import app, consume, demo, look, mend, produce, serve  # noqa: F401 - each registers commands
+
+    root = typer.main.get_command(app.app)
+    assert set(root.commands) == COMMANDS  # type: ignore[attr-defined]
+    options = [(path, option) for path, option in walk(root) if not PLAIN & set(option.opts)]
+    assert len(options) > 40
+    for path, option in options:
+        variable = option.envvar
+        assert isinstance(variable, str), f"{path} {option.opts[0]} has no variable"
+        assert variable.startswith("SEQUENCER_"), f"{path} {option.opts[0]}: {variable}"
+
+
+def test_variables_do_what_options_do(cli: Cli) -> None:
+    (cli.directory / "orders.ndjson").write_text('{"user": 1, "n": "r1", "ts": 5}\n{"user": 1}\n')
+    by = {"SEQUENCER_GROUP_BY": "user", "SEQUENCER_ID_BY": "n", "SEQUENCER_SCORE_BY": "ts", "SEQUENCER_JSON": "1"}
+    appended = cli.run("append", "jobs", SEQUENCER_FILE="orders.ndjson", SEQUENCER_ON_ERROR="skip", **by)
+    assert appended.stdout.startswith('{"appended":1,"duplicates":0,"refused":1,')
+    peeked = cli.run("peek", "jobs", "1", SEQUENCER_JSON="1", SEQUENCER_LIMIT="1")
+    assert peeked.stdout.startswith('[{"id":"r1","group":["1"],"score":5.0,')
+    several = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_EXEC": "exit 1", "SEQUENCER_UNTIL_EMPTY": "1"}
+    failing = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
+    consumed = cli.run("consume", "jobs", **several, **failing)
+    assert consumed.returncode == 4
+    assert "with 2 consumers (2 failures, " in consumed.stderr
+
+
+def test_version_help_and_no_arguments(cli: Cli) -> None:
+    assert cli.run("--version").stdout == f"sequencer {__version__}\n"
+    told = cli.run("--help")
+    assert told.returncode == 0
+    assert all(f"  {name} " in told.stdout for name in COMMANDS)
+    assert "Exit codes: 0 fine, 1 consumers gave up" in told.stdout
+    for words in ((), ("fly",), ("consume",), ("consume", "jobs", "--fly")):
+        assert cli.run(*words).returncode == 2
+
+
+def test_shell_completion(cli: Cli) -> None:
+    def bash(line: str, **environment: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", f"{line}; exit $?"],  # not its last command, so that bash stays the parent
+            env=cli.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "complete -o default -F _sequencer_completion sequencer" in bash(f"{cli.program} --show-completion")
+    words = {"COMP_WORDS": "sequencer con", "COMP_CWORD": "1", "_SEQUENCER_COMPLETE": "complete_bash"}
+    assert bash(cli.program, **words).split() == ["consume"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("append", "bad name"), "error: queue 'bad name' must be 1 to 128 characters, only letters, digits"),
+        (("append", "{jobs}"), "error: queue '{jobs}' must be 1 to 128 characters"),
+        (("append", "jobs", "--namespace", "a:b"), "error: namespace 'a:b' must be 1 to 128 characters"),
+        (("append", "jobs", "--group-by", ","), "must be a sequence of field names"),
+        (("append", "jobs", "--lanes", 0), "error: lanes=0 must be a whole number from 1"),
+        (("append", "jobs", "--max-body-bytes", 0), "error: max_body_bytes=0 must be a whole number from 1"),
+        (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
+        (("consume", "jobs", "--lease", 0), "error: lease=0.0 must be a number of seconds from 0.1"),
+        (("consume", "jobs", "--lease", "nan"), "error: lease=nan must be a number of seconds from 0.1"),
+        (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
+        (("consume", "jobs", "--max-attempts", 0), "error: max_attempts=0 must be a whole number from 1"),
+        (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give --app or --exec, not both"),
+        (("peek", "jobs", ""), "error: group [''] has an empty part"),
+        (("--log-level", "LOUD", "info"), "'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
+    ],
+)
+def test_a_wrong_value_is_one_clear_sentence_and_stores_nothing(
+    cli: Cli, link: Link, words: tuple[object, ...], said: str
+) -> None:
+    done = cli.run(*words, input='{"group": ["a"], "body": {}}\n')
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert link.command("KEYS", "*") == []
+
+
+def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: Path) -> None:
+    home = short_path / "home"
+    url = f"unix://{home}/server.sock"
+    del cli.environment["SEQUENCER_REDIS"]
+    said = cli.run("server", "status", "--directory", home)
+    assert (said.returncode, said.stdout) == (0, f"not running; data in {home}\n")
+    try:
+        assert cli.run("server", "start", "--directory", home).stdout == f"started: {url}\n"
+        assert cli.run("server", "start", "--directory", home).stdout == f"running already: {url}\n"
+        assert cli.run("server", "status", SEQUENCER_HOME=str(home)).stdout.startswith("running: ")
+        assert len(cli.left()) == 1
+        line = '{"group": ["a"], "body": "kept"}\n'
+        assert cli.run("append", "jobs", input=line, SEQUENCER_HOME=str(home)).stdout.startswith("appended 1,")
+    finally:
+        stopped = cli.run("server", "stop", "--directory", home)
+    assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
+    assert cli.left() == []
+    assert cli.run("server", "stop", "--directory", home).stdout == "was not running\n"
+    try:
+        printed = cli.run("consume", "jobs", "--until-empty", SEQUENCER_HOME=str(home))
+        assert '"body":"kept"' in printed.stdout, "it starts when needed, with the data it had"
+    finally:
+        assert '"stopped":true' in cli.run("server", "stop", "--directory", home, "--json").stdout
+
+
+def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> None:
+    del cli.environment["SEQUENCER_REDIS"]
+    done = cli.run("demo", "-n", 3, "--messages", 2000, timeout=90, TMPDIR=str(short_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    said = {name: value for name, value in lines if name in ("messages", "losses", "verdict")}
+    assert said == {"messages": "2,000", "losses": "0", "verdict": "clean"}
+    assert "order violations  0\n" in done.stdout
+    assert "half-way" in done.stderr
+    assert cli.left() == []
+    assert list(short_path.iterdir()) == []

@@ -1,0 +1,77 @@
+"""Servers with settings of their own, for tests of what a server may refuse."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sequencer import EmbeddedServer
+from sequencer.connection import Endpoint
+from sequencer.errors import SequencerError
+from sequencer.scripts import Link
+from sequencer.server import find_binary
+from sequencer.testing import wait_until
+
+from .proxy import LossyProxy
+
+
+@pytest.fixture
+def start_server() -> Iterator[Callable[..., str]]:
+    """Starts a server with the given options and returns its socket's path; stops it at the end."""
+    directory = Path(tempfile.mkdtemp(prefix="sqx-"))
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*options: str) -> str:
+        path = directory / f"s{len(running)}"
+        words = [
+            find_binary(),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(path),
+            "--dir",
+            str(directory),
+            "--save",
+            "",
+            *options,
+        ]
+        running.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
+        wait_until(path.exists, what=f"socket of {words}")
+        return str(path)
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def proxy(server: EmbeddedServer) -> Iterator[LossyProxy]:
+    """A lossy proxy before the server of the run."""
+    directory = Path(tempfile.mkdtemp(prefix="sqp-"))
+    proxy = LossyProxy(directory / "s", str(server.socket))
+    yield proxy
+    proxy.close()
+    shutil.rmtree(directory)
+
+
+def command(path: str, *words: str, default: object = None) -> object:
+    """One command on a server of `start_server`, tried until it answers; `default` stands for an answer of nothing."""
+    link = Link(Endpoint.from_url(f"unix://{path}"))
+    try:
+        return wait_until(lambda: _try(link, words, default), what=str(words))
+    finally:
+        link.close()
+
+
+def _try(link: Link, words: tuple[str, ...], default: object) -> object:
+    try:
+        return link.command(*words) or default
+    except SequencerError:
+        return None

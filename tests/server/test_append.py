@@ -1,0 +1,307 @@
+"""Appending on a real server: what is stored, what is refused, and that a refusal leaves nothing behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import (
+    BatchRefused,
+    ConfigurationError,
+    DataError,
+    EmbeddedServer,
+    IdConflict,
+    InvalidMessage,
+    OutcomeUnknown,
+    QueueFull,
+    Sequencer,
+    ServerUnavailable,
+)
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .conftest import command
+from .proxy import LossyProxy
+
+
+def test_a_message_is_stored_with_what_was_given(seq: Sequencer) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    receipt = seq.append({"step": "paid"}, group=[1002, "x:y"], id=7, score=moment, headers={"trace": "t1"})
+    (message,) = seq.peek(["1002", "x:y"])
+    assert (message.id, message.group, message.score) == ("7", ("1002", "x:y"), moment.timestamp())
+    assert (message.body, message.headers, message.attempt) == ({"step": "paid"}, {"trace": "t1"}, 1)
+    assert (receipt.id, receipt.stamp, receipt.duplicate) == ("7", message.stamp, False)
+
+
+def test_without_a_score_the_time_of_arrival_is_the_score(seq: Sequencer) -> None:
+    for n in range(5):
+        seq.append(n, group="g")
+    messages = seq.peek("g")
+    assert [message.body for message in messages] == [0, 1, 2, 3, 4]
+    for message in messages:
+        assert message.score == pytest.approx(message.appended_at, abs=1e-6)
+
+
+def test_equal_scores_keep_the_order_of_arrival(seq: Sequencer) -> None:
+    for n in ("z", "a", "m"):
+        seq.append(n, group="g", id=n, score=5)
+    assert [message.id for message in seq.peek("g")] == ["z", "a", "m"]
+
+
+def test_the_same_id_and_content_is_a_duplicate_not_an_error(seq: Sequencer) -> None:
+    first = seq.append({"a": 1}, group="g", id="x", score=3)
+    again = seq.append({"a": 1}, group="g", id="x", score=3)
+    assert (again.stamp, again.duplicate) == (first.stamp, True)
+    assert seq.append({"a": 1}, group="g", id="x").duplicate
+    assert seq.info().backlog == 1
+
+
+@pytest.mark.parametrize("other", [{"body": 2}, {"score": 4}, {"headers": {"h": "1"}}])
+def test_the_same_id_with_other_content_is_a_conflict(seq: Sequencer, other: dict[str, Any]) -> None:
+    seq.append(1, group="g", id="x", score=3)
+    with pytest.raises(IdConflict, match="'x'"):
+        seq.append(**{"body": 1, "group": "g", "id": "x", "score": 3, **other})
+    (message,) = seq.peek("g")
+    assert (message.body, message.score, message.headers) == (1, 3.0, {})
+
+
+def test_an_id_is_known_per_group_and_only_while_it_is_pending(seq: Sequencer) -> None:
+    seq.append(1, group="g", id="x")
+    assert not seq.append(2, group="h", id="x").duplicate
+    seq.consume(lambda message: None, until_empty=True)
+    assert not seq.append(3, group="g", id="x").duplicate
+
+
+def test_group_id_and_score_come_out_of_the_body(make: Callable[..., Sequencer]) -> None:
+    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
+    seq.append({"user_id": 1, "order_id": "b", "reqId": "r", "q_time": 12.5})
+    (message,) = seq.peek([1, "b"])
+    assert (message.id, message.score) == ("r", 12.5)
+    assert seq.append({"user_id": 1}, group="own", id="i", score=1).id == "i"
+
+
+@pytest.mark.parametrize(
+    "body", [{"user_id": 1}, {"user_id": 1, "order_id": None, "reqId": 1, "q_time": 1}, [1], "x", None]
+)
+def test_a_body_without_its_fields_is_refused(make: Callable[..., Sequencer], body: Any) -> None:
+    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
+    with pytest.raises(InvalidMessage, match="field"):
+        seq.append(body)
+    assert seq.info().backlog == 0
+
+
+def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
+    taken = []
+
+    def items() -> Any:
+        for n in range(2501):
+            taken.append(n)
+            yield {"body": n, "group": n % 7, "score": n}
+
+    receipt = seq.append_many(items(), chunk=400)
+    assert (receipt.appended, receipt.duplicates, receipt.refused) == (2501, 0, [])
+    assert seq.info().backlog == 2501
+
+
+def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(seq: Sequencer) -> None:
+    items: list[Any] = [{"body": n, "group": "g", "id": n} for n in range(25)]
+    items[13] = {"body": 1, "group": []}
+    items[17] = "nonsense"
+    with pytest.raises(BatchRefused, match="item 13") as caught:
+        seq.append_many(items, chunk=10)
+    assert [refused.index for refused in caught.value.refused] == [13, 17]
+    assert caught.value.stored == 10
+    assert [message.id for message in seq.peek("g", limit=50)] == [str(n) for n in range(10)]
+
+
+def test_append_many_stores_nothing_of_a_chunk_with_a_conflict(seq: Sequencer) -> None:
+    seq.append("old", group="g", id="5", score=1)
+    items = [{"body": "new", "group": g, "id": str(n), "score": n} for n in range(10) for g in ("g", "h")]
+    with pytest.raises(BatchRefused, match="'5'"):
+        seq.append_many(items)
+    assert [message.body for message in seq.peek("g")] == ["old"]
+    assert seq.peek("h") == []
+    receipt = seq.append_many(items, on_refused="skip")
+    assert (receipt.appended, [refused.index for refused in receipt.refused]) == (19, [10])
+    assert isinstance(receipt.refused[0].error, IdConflict)
+    again = seq.append_many(items, on_refused="skip")
+    assert (again.appended, again.duplicates, len(again.refused)) == (0, 19, 1)
+
+
+def test_an_id_twice_in_one_chunk_is_stored_once(seq: Sequencer) -> None:
+    same = {"body": 1, "group": "g", "id": "x"}
+    receipt = seq.append_many([same, same, {**same, "group": "h"}])
+    assert (receipt.appended, receipt.duplicates) == (2, 1)
+    with pytest.raises(BatchRefused):
+        seq.append_many([{"body": 1, "group": "i", "id": "x"}, {"body": 2, "group": "i", "id": "x"}])
+    assert seq.peek("i") == []
+
+
+@pytest.mark.parametrize("options", [{"on_refused": "ignore"}, {"chunk": 0}, {"chunk": 1001}, {"chunk": True}])
+def test_bad_options_of_append_many_are_refused(seq: Sequencer, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        seq.append_many([], **options)
+
+
+def test_many_lanes_share_one_queue(make: Callable[..., Sequencer]) -> None:
+    seq = make("wide", lanes=4)
+    receipt = seq.append_many({"body": n, "group": n % 40, "score": n} for n in range(2000))
+    assert receipt.appended == 2000
+    assert seq.info().backlog == 2000
+    seen: dict[tuple[str, ...], list[int]] = {}
+    seq.consume(lambda message: seen.setdefault(message.group, []).append(message.body), until_empty=True)
+    assert len(seen) == 40
+    assert all(bodies == sorted(bodies) for bodies in seen.values())
+    assert sum(map(len, seen.values())) == 2000
+    with pytest.raises(ConfigurationError, match="4 lanes"):
+        make("wide", lanes=2).connect()
+    assert make("wide").append(1, group="x").duplicate is False
+
+
+def test_a_conflict_in_one_lane_leaves_the_other_lanes_counted(make: Callable[..., Sequencer]) -> None:
+    seq = make("wide", lanes=2)
+    seq.append("old", group="a", id="1")
+    items = [{"body": "new", "group": g, "id": "1"} for g in ("a", "b", "c", "d")]
+    with pytest.raises(BatchRefused) as caught:
+        seq.append_many(items)
+    assert caught.value.stored == seq.info().backlog - 1
+
+
+def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.set(f"{namespace}:own", "1")
+            receipt = seq.append(1, group="g", id="x", pipeline=pipeline)
+            assert receipt == ("x", None, None)
+            assert seq.peek("g") == []
+            pipeline.execute()
+        assert client.get(f"{namespace}:own") == b"1"
+        assert [message.id for message in seq.peek("g")] == ["x"]
+        with client.pipeline(transaction=True) as pipeline:
+            seq.append(2, group="g", id="x", pipeline=pipeline)
+            with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
+                pipeline.execute()
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.watch(f"{namespace}:own")
+            client.set(f"{namespace}:own", "2")
+            pipeline.multi()
+            seq.append(3, group="g", id="y", pipeline=pipeline)
+            with pytest.raises(redis.WatchError):
+                pipeline.execute()
+    assert [message.body for message in seq.peek("g")] == [1]
+
+
+def test_flushed_scripts_are_sent_again(seq: Sequencer, link: Link) -> None:
+    seq.append(1, group="g")
+    link.command("SCRIPT", "FLUSH")
+    assert seq.append(2, group="g").duplicate is False
+    link.command("SCRIPT", "FLUSH")
+    assert seq.append_many([{"body": 3, "group": "g"}]).appended == 1
+    link.command("SCRIPT", "FLUSH")
+    assert seq.consume(lambda message: None, until_empty=True).handled == 3
+
+
+def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    with Sequencer("q", f"unix://{path}", backoff=0.01) as seq:
+        for n in range(200):
+            seq.append({"n": n, "pad": "x" * 1000}, group=n % 5, score=n)
+        command(path, "CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(QueueFull, match="maxmemory"):
+            seq.append(1, group="late")
+        with pytest.raises(QueueFull):
+            seq.append_many([{"body": 1, "group": "late"}])
+        failed: list[int] = []
+
+        def handler(message: Any) -> None:
+            if message.body["n"] == 7 and not failed:
+                failed.append(7)
+                raise ValueError("once")
+
+        assert seq.consume(handler, until_empty=True, lease=0.5).handled == 200
+        command(path, "CONFIG", "SET", "maxmemory", "0")
+        assert seq.append(1, group="late").duplicate is False
+
+
+@pytest.mark.parametrize("kind", ["order", "body", "schedule", "dispatch", "stats"])
+def test_a_foreign_key_in_the_way_is_an_error_and_nothing_is_half_written(
+    seq: Sequencer, link: Link, namespace: str, kind: str
+) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="other")
+    seq.consume(lambda message: None, until_empty=True)
+    name = {"order": keys.order("g"), "body": keys.body("g")}.get(kind) or getattr(keys, kind)
+    link.command("DEL", name)
+    link.command("SET", name, "foreign")
+    before = {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())}
+    with pytest.raises(DataError, match="another type"):
+        seq.append(1, group="g", id="x")
+    with pytest.raises(DataError):
+        seq.append_many([{"body": n, "group": g} for n in range(3) for g in ("f", "g")])
+    assert {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())} == before
+    link.command("DEL", name)
+    assert seq.append(1, group="g", id="x").duplicate is False
+
+
+def test_an_unreachable_server_is_said_before_anything_is_sent() -> None:
+    with Sequencer("q", "redis://127.0.0.1:1") as seq, pytest.raises(ServerUnavailable, match=r"127\.0\.0\.1:1"):
+        seq.append(1, group="g")
+
+
+def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+    seq, other = make(redis=proxy.url), make(redis=proxy.url)
+    seq.append(1, group="g", id="first")
+    other.connect()
+    proxy.losing = True
+    with pytest.raises(OutcomeUnknown, match="'mine'") as caught:
+        seq.append(2, group="g", id="mine")
+    assert proxy.lost == 3, "a repeatable call is tried three times"  # once in full, twice at the handshake
+    assert caught.value.id == "mine"
+    with pytest.raises(OutcomeUnknown, match="n0 to n2"):
+        other.append_many([{"body": n, "group": "g", "id": f"n{n}"} for n in range(3)])
+    with pytest.raises(ServerUnavailable):
+        other.append(3, group="g", id="never sent")
+    proxy.losing = False
+    assert seq.append(2, group="g", id="mine").duplicate, "it was stored, once"
+    assert seq.append_many([{"body": n, "group": "g", "id": f"n{n}"} for n in range(3)]).duplicates == 3
+    assert seq.info().backlog == 5
+
+
+def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+    seq = make(redis=proxy.url)
+    seq.append(1, group="g")
+    proxy.losing = True
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(seq.append(2, group="g")))
+    thread.start()
+    wait_until(lambda: proxy.lost, what="a reply to be lost")
+    proxy.losing = False
+    thread.join()
+    assert done[0].duplicate, "the repeat found the message of the first try"
+    assert [message.body for message in seq.peek("g")] == [1, 2]
+
+
+def test_threads_share_a_client(seq: Sequencer) -> None:
+    def produce(thread: int) -> None:
+        for n in range(100):
+            seq.append(n, group=thread, score=n)
+
+    threads = [threading.Thread(target=produce, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seq.info().backlog == 800
+    assert [message.body for message in seq.peek(3, limit=100)] == list(range(100))
+
+
+def test_nothing_connects_before_it_is_needed() -> None:
+    seq = Sequencer("q", "redis://127.0.0.1:1")
+    assert "127.0.0.1:1" in repr(seq)
+    seq.close()

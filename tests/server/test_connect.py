@@ -1,0 +1,229 @@
+"""Which servers are refused and with what words; how clients and URLs of every kind reach a good one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fakeredis
+import pytest
+import redis
+
+import sequencer.server
+from sequencer import (
+    ConfigurationError,
+    EmbeddedServer,
+    Sequencer,
+    ServerError,
+    ServerNotUsable,
+    ServerUnavailable,
+)
+from sequencer.server import default_directory, find_binary
+
+from .conftest import command
+
+CANARY = "canary-7f3a"
+
+
+def refused(url: str) -> ServerError:
+    """The error that a first use of the server raises."""
+    with Sequencer("q", url) as seq, pytest.raises(ServerError) as caught:
+        seq.append(1, group="g")
+    return caught.value
+
+
+def test_a_server_that_evicts_is_refused(start_server: Callable[..., str]) -> None:
+    path = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    assert "noeviction" in str(refused(f"unix://{path}"))
+    assert command(path, "RANDOMKEY", default="none") == "none", "nothing was written"
+
+
+def test_a_replica_is_refused(start_server: Callable[..., str]) -> None:
+    path = start_server("--replicaof", "127.0.0.1 1")
+    assert "replica" in str(refused(f"unix://{path}"))
+
+
+def test_passwords_missing_and_wrong_are_said_and_never_shown(start_server: Callable[..., str]) -> None:
+    path = start_server("--requirepass", CANARY)
+    assert "password" in str(refused(f"unix://{path}"))
+    error = refused(f"unix://{path}?password=wrong-{CANARY}")
+    assert isinstance(error, ServerNotUsable)
+    assert CANARY not in str(error)
+    with Sequencer("q", f"unix://{path}?password={CANARY}") as seq:
+        assert CANARY not in repr(seq)
+        assert seq.append(1, group="g").duplicate is False
+
+
+def test_a_password_that_the_server_does_not_want_is_said(start_server: Callable[..., str]) -> None:
+    error = refused(f"unix://{start_server()}?password={CANARY}")
+    assert CANARY not in str(error)
+
+
+def test_a_user_without_a_right_is_told_which(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    command(path, "ACL", "SETUSER", "weak", "on", f">{CANARY}", "~*", "&*", "+@all", "-evalsha", "-eval")
+    error = refused(f"unix://weak@{path}?password={CANARY}&username=weak")
+    assert isinstance(error, ServerNotUsable)
+    assert "eval" in str(error)
+    assert "ACL SETUSER" in str(error)
+    assert CANARY not in str(error)
+
+
+def test_a_server_that_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+    for url in ("redis://127.0.0.1:1", f"unix://{tmp_path}/none"):
+        error = refused(url)
+        assert isinstance(error, ServerUnavailable)
+        assert "is it running" in str(error)
+
+
+@pytest.mark.parametrize("options", [{}, {"decode_responses": True}, {"protocol": 3}, {"socket_timeout": 0.5}])
+def test_a_clients_own_settings_neither_matter_nor_change(
+    server: EmbeddedServer, namespace: str, options: dict[str, object]
+) -> None:
+    with redis.Redis(unix_socket_path=str(server.socket), **options) as client:  # type: ignore[call-overload]
+        before = dict(client.connection_pool.connection_kwargs)
+        with Sequencer("q", client, namespace=namespace) as seq:
+            seq.append({"ä": 1}, group="é")
+            seen: list[object] = []
+            seq.consume(lambda message: seen.append((message.group, message.body)), until_empty=True)
+        assert seen == [(("é",), {"ä": 1})]
+        assert dict(client.connection_pool.connection_kwargs) == before
+        assert client.ping()
+
+
+def test_a_cluster_client_is_refused_for_now() -> None:
+    cluster = redis.RedisCluster.__new__(redis.RedisCluster)
+    with pytest.raises(ConfigurationError, match="RedisCluster"):
+        Sequencer("q", cluster)
+
+
+def test_the_environment_names_the_server(
+    server: EmbeddedServer, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEQUENCER_REDIS", server.url)
+    with Sequencer("q", namespace=namespace) as seq:
+        seq.append(1, group="g")
+        assert seq.endpoint.url == server.url
+
+
+def test_the_main_job_runs_on_fakeredis() -> None:
+    client = fakeredis.FakeRedis(server=fakeredis.FakeServer(), version=(7,))
+    with Sequencer("q", client, max_attempts=2, backoff=0.01) as seq:
+        assert seq.append({"n": 0}, group=["a", 1], id="x", score=1).duplicate is False
+        assert seq.append({"n": 0}, group=["a", 1], id="x", score=1).duplicate is True
+        receipt = seq.append_many({"body": {"n": n}, "group": ["a", n % 3], "score": n} for n in range(100))
+        assert receipt.appended == 100
+        seen: dict[tuple[str, ...], list[float]] = {}
+        failed: list[str] = []
+
+        def handler(message: sequencer.Message) -> None:
+            if message.group == ("a", "2"):
+                failed.append(message.id)
+                raise ValueError("no")
+            seen.setdefault(message.group, []).append(message.score)
+
+        summary = seq.consume(handler, until_empty=True)
+        assert (summary.handled, summary.failed) == (68, 2)
+        assert all(scores == sorted(scores) for scores in seen.values())
+        assert len(set(failed)) == 1
+        assert [info.group for info in seq.parked()] == [("a", "2")]
+        assert seq.skip(["a", 2]).id == failed[0]
+        with seq.claim() as lease:
+            for message in lease:
+                lease.ack(message)
+        assert seq.info().backlog == 0
+    client.close()
+
+
+# -- the embedded server -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="sqh-"))
+    monkeypatch.setenv("SEQUENCER_HOME", str(directory / "home"))
+    yield directory / "home"
+    EmbeddedServer(directory / "home").stop()
+    shutil.rmtree(directory)
+
+
+def test_without_any_url_the_embedded_server_is_used_and_said(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert default_directory() == home
+    with caplog.at_level(logging.INFO, "sequencer"), Sequencer("q") as seq:
+        assert not home.exists(), "nothing starts at construction"
+        seq.append(1, group="g")
+    assert "embedded server" in caplog.text
+    status = EmbeddedServer().status()
+    assert status.is_running, "it goes on for the next process"
+    assert EmbeddedServer().stop() is True
+    assert EmbeddedServer().stop() is False
+    with Sequencer("q") as seq:
+        assert seq.info().backlog == 1, "its data was kept"
+
+
+def test_the_embedded_server_is_private_persistent_and_never_evicts(home: Path) -> None:
+    with EmbeddedServer() as server:
+        assert server.start() is False
+        assert oct(home.stat().st_mode)[-3:] == "700"
+        assert oct(server.socket.stat().st_mode)[-3:] == "700"
+        client = redis.Redis.from_url(server.url)
+        wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "port": "0"}
+        found = {name: client.config_get(name)[name] for name in wanted}
+        client.close()
+        assert found == wanted
+        pid = server.status().pid
+        assert pid is not None
+        assert os.getsid(pid) != os.getsid(0), "a session of its own: Ctrl-C does not reach it"
+    assert server.status().is_running is False
+
+
+def test_many_may_start_it_at_once(home: Path) -> None:
+    started: list[bool] = []
+    threads = [threading.Thread(target=lambda: started.append(EmbeddedServer().start())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(started) == [False] * 5 + [True]
+
+
+def test_a_long_path_gets_a_short_socket(home: Path) -> None:
+    deep = home / ("x" * 60) / ("y" * 60)
+    with EmbeddedServer(deep) as server:
+        assert len(str(server.socket)) <= 107
+        with Sequencer("q", server.url) as seq:
+            seq.append(1, group="g")
+    shutil.rmtree(server.socket.parent)
+
+
+def test_without_a_binary_the_error_names_the_package(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
+    with pytest.raises(ServerNotUsable, match=r"redis-sequencer\[embedded\]"):
+        find_binary()
+
+
+def test_an_old_server_on_the_path_is_not_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mkdir()
+    fake = home / "redis-server"
+    fake.write_text("#!/bin/sh\necho 'Redis server v=6.0.16 sha=0'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}:/bin:/usr/bin")
+    monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
+    monkeypatch.setattr(shutil, "which", lambda name: str(fake) if name == "redis-server" else None)
+    with pytest.raises(ServerNotUsable, match=r"6\.0\.16"):
+        find_binary()
+
+
+def test_a_server_that_does_not_start_says_why(home: Path) -> None:
+    home.mkdir(mode=0o700)
+    broken = home / "broken"
+    broken.write_text("#!/bin/sh\necho 'no luck today' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(ServerUnavailable, match="no luck today"):
+        EmbeddedServer(binary=str(broken)).start()

@@ -1,0 +1,129 @@
+"""What people see of a queue: info, groups, peek, parked; and the auditor that tests rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sequencer import ConfigurationError, Retry, Sequencer, monitor
+from sequencer.auditor import audit
+from sequencer.keys import lane_keys
+from sequencer.place import list_queues
+from sequencer.scripts import Link
+
+NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
+"""How a name in braces begins, as against JSON."""
+
+
+def prepare(seq: Sequencer) -> None:
+    """One group in each state, in a queue whose clients park at the first failure."""
+    seq.append(1, group=["p", 1], id="bad", score=1)
+    seq.append(1, group="w", score=1)
+
+    def fail(message: Any) -> None:
+        if message.group == ("w",):
+            raise Retry(after=60)
+        raise ValueError("no")
+
+    seq.consume(fail, max_messages=2)
+    for n in range(3):
+        seq.append(n, group=["p", 1], score=n + 5)
+        seq.append(n, group="d", score=n)
+
+
+def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group="l")
+    with seq.claim(lease=30) as lease:
+        prepare(make(max_attempts=2))
+        assert lease
+        info = seq.info()
+        counts = (info.groups, info.due, info.leased, info.waiting, info.parked)
+        assert counts == (4, 1, 1, 2, 0)
+        assert (info.backlog, info.is_estimate, info.lanes) == (9, False, 1)
+        assert info.lag_s > 0
+        assert (info.totals["appended"], info.totals["failed"]) == (9, 2)
+        states = {group.group: group.state for group in seq.groups()}
+        assert states == {("d",): "due", ("l",): "leased", ("w",): "waiting", ("p", "1"): "waiting"}
+        (leased,) = seq.groups("leased")
+        assert leased.owner == lease.owner
+        assert leased.token is not None
+        assert 0 <= (leased.leased_for_s or 0) < 30
+        assert 0 < (leased.due_in_s or 0) <= 30
+        (waiting, _) = sorted(seq.groups("waiting"), key=lambda group: group.backlog)
+        assert (waiting.attempts, 0 < (waiting.due_in_s or 0) <= 60) == (1, True)
+        assert waiting.failure is not None
+        assert waiting.failure.type == "Retry"
+
+
+def test_rates_come_from_two_looks(seq: Sequencer) -> None:
+    assert seq.info().append_rate is None
+    for n in range(10):
+        seq.append(n, group="g")
+    seq.consume(lambda message: None, until_empty=True)
+    info = seq.info()
+    assert (info.append_rate or 0) > 0
+    assert (info.handle_rate or 0) > 0
+    assert seq.info().append_rate == 0
+
+
+def test_a_large_queue_is_estimated_from_a_sample(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "EXACT_GROUPS", 1000)
+    seq.append_many({"body": n, "group": n % 6000, "score": n} for n in range(12_000))
+    info = seq.info()
+    assert info.is_estimate
+    assert info.groups == 6000
+    assert info.backlog == 12_000
+    assert len(seq.groups(limit=700)) == 700
+
+
+def test_groups_and_peek_respect_their_limits(seq: Sequencer) -> None:
+    for n in range(12):
+        seq.append(n, group="g", score=n)
+        seq.append(n, group=n)
+    assert len(seq.groups(limit=5)) == 5
+    assert [message.body for message in seq.peek("g", limit=3)] == [0, 1, 2]
+    assert seq.peek("nobody") == []
+    for call in (lambda: seq.groups(limit=0), lambda: seq.peek("g", limit=0), lambda: seq.groups("gone")):  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError):
+            call()
+
+
+def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
+    assert list_queues(server.url, namespace) == []
+    for name in ("b", "a"):
+        make(name).append(1, group="g")
+    assert list_queues(server.url, namespace) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        (("DEL", "{order}"), "order and body differ"),
+        (("HDEL", "{body}", "x"), "order and body differ"),
+        (("ZREM", "{schedule}", "g"), "not in the schedule"),
+        (("ZADD", "{schedule}", "1", "ghost"), "0 messages but is in the schedule"),
+        (("HSET", "{leases}", "ghost", "0000000000000001me"), "lease but is not"),
+        (("HSET", "{failures}", "ghost", "{}"), "failure but is not"),
+        (("HSET", "{leases}", "g", "9999999999999999me"), "ahead of the clock"),
+        (("SET", "{clock}", "1"), "ahead of the clock"),
+        (("HSET", "{body}", "x", "1234567890123456abcd[1]"), "carries stamp"),
+        (("SET", "{prefix}surprise", "1"), "unknown key"),
+    ],
+)
+def test_the_auditor_finds_what_is_broken(
+    seq: Sequencer, link: Link, namespace: str, damage: tuple[str, ...], word: str
+) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="x")
+    assert audit(link, [keys]) == []
+    places = {"order": keys.order("g"), "body": keys.body("g"), "prefix": keys.prefix}
+    for name in ("schedule", "leases", "failures", "clock"):
+        places[name] = getattr(keys, name)
+    command, *words = damage
+    link.command(command, *[word.format_map(places) if word[:2] in NAMED else word for word in words])
+    assert any(word in problem for problem in audit(link, [keys]))
+    everything = [key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())]
+    link.command("DEL", *everything)
