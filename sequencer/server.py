@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -148,6 +148,9 @@ class EmbeddedServer:
             finally:
                 link.close()
             self._wait_gone(int(info.get("process_id", "0")))
+            if self.socket.parent != self.directory:
+                with suppress(OSError):
+                    self.socket.parent.rmdir()
             return True
 
     def status(self) -> ServerStatus:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sequencer.benchmarks import ordering
-from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.workload import Spread, Workload
 from typer.testing import CliRunner
 
 from sequencer import EmbeddedServer
+from sequencer.benchmarks import ordering
+from sequencer.benchmarks.__main__ import app
+from sequencer.benchmarks.workload import Spread, Workload
 from sequencer.testing import Handled, wait_until
 
 COMMAND = [sys.executable, "-P", "-m", "sequencer.benchmarks"]

@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+
+from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.benchmarks.history import Row
 from sequencer.benchmarks.naive import NaiveMessage, NaiveQueue
 from sequencer.benchmarks.workload import Planned, Spread, Workload
-
-from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.consumer import Consumer
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 

@@ -1,0 +1,137 @@
+"""The lower layer: a lease in a loop of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sequencer import ConfigurationError, LeaseLost, Park, Sequencer
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+
+
+def fill(seq: Sequencer, groups: int = 1, length: int = 3) -> None:
+    for n in range(length):
+        for group in range(groups):
+            seq.append(n, group=group, id=f"{group}-{n}", score=n)
+
+
+def test_an_empty_queue_gives_an_empty_lease(seq: Sequencer) -> None:
+    with seq.claim() as lease:
+        assert not lease
+        assert len(lease) == 0
+        assert list(lease) == []
+
+
+def test_acknowledged_messages_are_gone_and_the_rest_is_released(seq: Sequencer) -> None:
+    fill(seq, length=5)
+    with seq.claim(messages=3) as lease:
+        assert len(lease) == 3
+        assert 0 < lease.remaining_s <= 15
+        seen = []
+        for message in lease:
+            seen.append(message.body)
+            lease.ack(message)
+        assert seen == [0, 1, 2]
+        assert [info.state for info in seq.groups()] == ["due"], "the last ack gave the group back"
+    assert [message.body for message in seq.peek(0)] == [3, 4]
+
+
+def test_the_next_message_of_a_group_comes_only_after_the_ack(seq: Sequencer) -> None:
+    fill(seq, groups=2, length=3)
+    with seq.claim(groups=2) as lease:
+        seen = [(message.group[0], message.body) for message in lease]
+    assert seen == [("0", 0), ("1", 0)]
+    assert [(info.state, info.attempts) for info in seq.groups()] == [("due", 0)] * 2
+
+
+def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(seq: Sequencer) -> None:
+    fill(seq)
+    with pytest.raises(ValueError, match="mine"), seq.claim() as lease:
+        for message in lease:
+            if message.body == 1:
+                raise ValueError("mine")
+            lease.ack(message)
+    (info,) = seq.groups()
+    assert (info.state, info.attempts, info.head_id) == ("waiting", 1, "0-1")
+    assert info.failure is not None
+    assert (info.failure.type, info.failure.message) == ("ValueError", "mine")
+
+
+def test_nack_and_park_say_it_outright(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=3)
+    fill(seq)
+    with seq.claim() as lease:
+        for message in lease:
+            lease.nack(message, "later", after=30)
+    (info,) = seq.groups()
+    assert (info.state, 25 < (info.due_in_s or 0) <= 30) == ("waiting", True)
+    assert seq.resume(0)
+    with seq.claim() as lease:
+        for message in lease:
+            assert message.attempt == 1
+            lease.park(message, "a person must look")
+    (info,) = seq.parked()
+    assert info.failure is not None
+    assert info.failure.message == "a person must look"
+    seq.resume(0)
+    with seq.claim() as lease:
+        for message in lease:
+            lease.nack(message, Park("so be it"))
+    assert [info.state for info in seq.groups()] == ["parked"]
+
+
+def test_a_lost_lease_can_not_acknowledge(seq: Sequencer, link: Link, namespace: str) -> None:
+    fill(seq)
+    keys = lane_keys(namespace, "jobs", 0)
+    with seq.claim() as lease:
+        (message,) = lease
+        link.command("ZADD", keys.schedule, "XX", "1", "0")
+        with seq.claim() as other:
+            (again,) = other
+            assert again.token > message.token
+            assert again.attempt == 2
+            with pytest.raises(LeaseLost, match="'0'"):
+                lease.ack(message)
+            with pytest.raises(LeaseLost):
+                lease.ack(message)
+            other.ack(again)
+    assert seq.info().backlog == 2
+
+
+def test_renew_prolongs_and_says_when_the_lease_is_lost(seq: Sequencer, link: Link, namespace: str) -> None:
+    fill(seq)
+    with seq.claim(lease=5) as lease:
+        lease.renew()
+        assert lease.remaining_s > 4.5
+        link.command("HDEL", lane_keys(namespace, "jobs", 0).leases, "0")
+        with pytest.raises(LeaseLost):
+            lease.renew()
+
+
+def test_messages_are_acknowledged_in_order_and_once(seq: Sequencer) -> None:
+    fill(seq, length=2)
+    with seq.claim() as lease:
+        (first,) = lease
+        lease.ack(first)
+        with pytest.raises(ValueError, match="not the next one"):
+            lease.ack(first)
+        with pytest.raises(ValueError, match="not the next one"):
+            lease.ack(first._replace(id="other"))
+
+
+def test_release_is_harmless_to_repeat_and_hands_the_group_on(make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    fill(seq)
+    lease = seq.claim()
+    assert not make().claim()
+    lease.release()
+    lease.release()
+    assert make().claim().remaining_s > 0
+
+
+@pytest.mark.parametrize("options", [{"groups": 0}, {"messages": 1001}, {"lease": 0}, {"groups": True}])
+def test_bad_options_are_refused(seq: Sequencer, options: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError):
+        seq.claim(**options)  # type: ignore[arg-type]
