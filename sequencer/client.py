@@ -31,7 +31,8 @@ from .message import BatchReceipt, ConsumeSummary, GroupInfo, GroupState, Messag
 from .options import ClaimLimits, ConsumerOptions, QueueOptions, field_names
 from .place import Place
 
-log = logging.getLogger("sequencer")
+signal_log = logging.getLogger("sequencer.signals")
+"""Says what a signal did and what the next one will do; the supervisor silences it in its consumers."""
 
 Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime
@@ -105,7 +106,7 @@ class Sequencer:
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `lanes` differs from the server's number.
         """
-        self._place.connect()
+        self._place.lanes()
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
@@ -197,10 +198,10 @@ class Sequencer:
             max_age_s=max_age,
             limits=limits or ClaimLimits(),
         )
-        consumer = Consumer(self._place.endpoint, self._place.lanes, self.options, options, function)
+        consumer = Consumer(self._place.endpoint, self._place.lanes(), self.options, options, function)
         if on_start:
             on_start(consumer)
-        with stop_on_signals(consumer, lambda text: log.info("%s", text)):
+        with stop_on_signals(consumer, signal_log.warning):
             return consumer.run()
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = 15.0) -> Lease:
@@ -210,7 +211,7 @@ class Sequencer:
         `lease.renew()`. Raises ConfigurationError, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
-        return Lease.claim(self._place.connect(), self._place.lanes, self.options, options, owner_name())
+        return Lease.claim(self._place.connect(), self._place.lanes(), self.options, options, owner_name())
 
     # -- stuck groups -----------------------------------------------------------------------------------------
 
@@ -235,7 +236,7 @@ class Sequencer:
             return raw_message(*rest)
 
     def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
-        keys = self._place.keys_of(group)
+        keys = self._place.keys_of(group, register=False)
         with self._place.link() as link:
             for _ in range(5):
                 record = link.command("HGET", keys.failures, group) or b""
@@ -279,8 +280,9 @@ class Sequencer:
 
     @contextmanager
     def _view(self) -> Iterator[monitor.View]:
+        lanes = self._place.lanes(register=False)
         with self._place.link() as link:
-            yield monitor.View(link, self._place.lanes, self.options)
+            yield monitor.View(link, lanes, self.options)
 
 
 def _checked_handler(function: Any) -> Handler:

@@ -250,9 +250,11 @@ class Waiter:
                     self._other.command("CLIENT", "UNBLOCK", self._client_id[1])
                     break
             connection.read_response()
-        except (redis.RedisError, OSError) as error:
-            self.link.close()
-            raise translate(error, self.link.endpoint.name) from error
+        except BaseException as error:
+            self.link.close()  # an answer may still be on its way
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self.link.endpoint.name) from error
+            raise
 
 
 @contextmanager

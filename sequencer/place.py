@@ -31,6 +31,7 @@ class Place:
             self._endpoint = Endpoint.from_client(redis)
         self._links: Links | None = None
         self._lanes: list[LaneKeys] = []
+        self._is_registered = False
         self._lock = threading.Lock()
 
     @property
@@ -50,20 +51,21 @@ class Place:
             self._endpoint = Endpoint.from_url(server.url)
         return self._endpoint
 
-    @property
-    def lanes(self) -> list[LaneKeys]:
-        """The keys of every lane; connects to learn how many there are."""
-        self.connect()
+    def lanes(self, *, register: bool = True) -> list[LaneKeys]:
+        """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not."""
+        if not self._is_registered:
+            with self.link() as link, self._lock:
+                self._lanes = self._find_lanes(link, register)
         return self._lanes
 
-    def keys_of(self, group: str) -> LaneKeys:
+    def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
         """The keys of an encoded group's lane."""
-        lanes = self._lanes or self.lanes
+        lanes = self._lanes if self._is_registered else self.lanes(register=register)
         return lanes[lane_of(group, len(lanes))]
 
     @contextmanager
     def link(self) -> Iterator[Link]:
-        """A link for the length of the block. Raises ServerError, ConfigurationError when it is the first."""
+        """A link for the length of the block. Raises ServerError when it is the first and the server can't be used."""
         links = self.connect()
         link = links.take()
         try:
@@ -72,7 +74,7 @@ class Place:
             links.put(link)
 
     def connect(self) -> Links:
-        """Check server and lanes unless that is done. Raises ServerUnavailable, ServerNotUsable, ConfigurationError."""
+        """Connect and check the server, unless that is done. Raises ServerUnavailable, ServerNotUsable."""
         links = self._links
         if links is not None:
             return links
@@ -81,7 +83,7 @@ class Place:
                 links = Links(self.endpoint)
                 link = links.take()
                 try:
-                    self._lanes = self._check(link)
+                    _check(link)
                 except BaseException:
                     link.close()
                     raise
@@ -96,26 +98,31 @@ class Place:
         if links:
             links.close()
 
-    def _check(self, link: Link) -> list[LaneKeys]:
+    def _find_lanes(self, link: Link, register: bool) -> list[LaneKeys]:
         options, key = self._options, registry_key(self._options.namespace)
-        try:
-            info = link.command("INFO")
-            check_server(parse_info(info.decode("utf-8", "replace")), link.endpoint.name)
-        except ServerNotUsable as error:
-            if "unknown command" not in str(error):
-                raise
-            log.info("server %s has no INFO (fakeredis?), so it can't be checked", link.endpoint.name)
         known = link.command("HGET", key, options.queue)
-        if known is None:
+        if known is None and register:
             link.command("HSETNX", key, options.queue, options.lanes or 1)
             known = link.command("HGET", key, options.queue)
-        lanes = int(known)
+        self._is_registered = known is not None
+        lanes = int(known or options.lanes or 1)
         if options.lanes not in (None, lanes):
             raise ConfigurationError(
                 f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
                 "leave lanes out, or use another queue name"
             )
         return [lane_keys(options.namespace, options.queue, lane) for lane in range(lanes)]
+
+
+def _check(link: Link) -> None:
+    try:
+        info = link.command("INFO")
+    except ServerNotUsable as error:
+        if "unknown command" not in str(error):
+            raise
+        log.info("server %s has no INFO (fakeredis?), so it can't be checked", link.endpoint.name)
+        return
+    check_server(parse_info(info.decode("utf-8", "replace")), link.endpoint.name)
 
 
 def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:

@@ -149,6 +149,7 @@ def main() -> int:
         line += piece
     config = WorkerConfig(**json.loads(line))
     logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
+    logging.getLogger("sequencer.signals").setLevel(logging.ERROR)  # the supervisor says it, once for all
     sys.setswitchinterval(SWITCH_S)
     watch_supervisor(control)
     try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,6 +85,48 @@ def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(cli: Cli, work: 
     assert {json.loads(line)["attempt"] for line in done.stdout.splitlines()} == {1}, "released, not left to a lease"
 
 
+def test_a_line_cut_short_by_a_kill_spoils_no_other_line(cli: Cli, work: Work, seq: Sequencer) -> None:
+    for group in "ab":
+        work.add(group, *[{"text": "x" * LARGE}] * 2)
+    consume = cli.piped("consume", "jobs", "-n", 2, "--lease", 0.5, "--until-empty")
+    stream = consume.process.stdout
+    assert stream is not None
+    begun = os.read(stream.fileno(), 1000)
+    group = "a" if b'"group":["a"]' in begun else "b"
+    [owner] = [info.owner for info in seq.groups("leased") if info.group == (group,)]
+    assert owner is not None
+    os.kill(int(owner.split(":")[1]), signal.SIGKILL)
+    rest, _ = consume.process.communicate(timeout=PATIENCE_S)
+    assert consume.ended() == 0
+
+    whole, cut = [], []
+    for line in (begun + rest).splitlines():
+        try:
+            whole.append(json.loads(line)["id"])
+        except ValueError:
+            cut.append(len(line))
+    assert sorted(whole) == ["a-0", "a-1", "b-0", "b-1"], f"acknowledged, but not to be read; cut: {cut}"
+    assert len(cut) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_no_failure_of_the_message(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [cli.program, "consume", "jobs", "--until-empty", "--max-attempts", "1"],
+            env=cli.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert b"No space left on device" in done.stderr
+    assert done.returncode not in (0, 4)
+    assert work.states() == {"a": "due"}
+    assert work.head("a") == ("a-0", 1)
+
+
 def test_exec_gets_the_line_on_its_standard_input(cli: Cli, work: Work) -> None:
     work.add("a", {"n": 1}, {"n": 2})
     done = cli.run("consume", "jobs", "--exec", "cat >> got; echo printed", "--until-empty", "--json")
@@ -127,6 +172,20 @@ def test_an_application_is_named_in_one_of_four_ways(cli: Cli, work: Work, form:
     assert json.loads(done.stdout)["handled"] == 2
     assert [event["id"] for event in work.events("handled")] == ["a-0", "a-1"]
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("text", ["[tool.sequencer]\napp = 3\n", "tool = 3\n", "[tool.sequencer\n"])
+def test_a_project_file_that_names_no_application_stops_before_anything_is_printed(
+    cli: Cli, work: Work, text: str
+) -> None:
+    work.add("a", {})
+    (cli.directory / "pyproject.toml").write_text(text)
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert done.returncode == 2, done.stderr
+    assert "pyproject.toml" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert work.head("a") == ("a-0", 1)
 
 
 def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:

@@ -30,8 +30,9 @@ def start(kind: str, cli: Cli) -> Running:
     return cli.start(*COMMAND) if kind == "command" else cli.script(PROGRAM)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["command", "program"])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("command", signal.SIGINT), ("command", signal.SIGTERM), ("program", signal.SIGINT)]
+)
 def test_the_first_signal_finishes_the_message_in_hand_and_begins_nothing(
     cli: Cli, work: Work, kind: str, number: signal.Signals
 ) -> None:
@@ -56,8 +57,7 @@ def test_the_first_signal_finishes_the_message_in_hand_and_begins_nothing(
         assert "(0 failures, 0 leases lost, 0 consumers died)" in running.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["command", "program"])
+@pytest.mark.parametrize(("kind", "number"), [("command", signal.SIGINT), ("program", signal.SIGTERM)])
 def test_the_second_signal_interrupts_the_handler_and_releases_its_group(
     cli: Cli, work: Work, kind: str, number: signal.Signals
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, Retry, Sequencer, monitor
+from sequencer import ConfigurationError, GroupNotFound, Retry, Sequencer, monitor
 from sequencer.auditor import audit
 from sequencer.keys import lane_keys
 from sequencer.place import list_queues
@@ -89,6 +89,16 @@ def test_groups_and_peek_respect_their_limits(seq: Sequencer) -> None:
     for call in (lambda: seq.groups(limit=0), lambda: seq.peek("g", limit=0), lambda: seq.groups("gone")):  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError):
             call()
+
+
+def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
+    seq = make("typo")
+    assert (seq.info().groups, seq.groups(), seq.peek("g"), seq.parked()) == (0, [], [], [])
+    with pytest.raises(GroupNotFound):
+        seq.resume("g")
+    assert list_queues(server.url, namespace) == []
+    make("typo", lanes=3).append(1, group="g")
+    assert (seq.info().lanes, seq.info().backlog) == (3, 1)
 
 
 def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
