@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 def main() -> None:
     """The console script `sequencer`."""
     _hide_password(sys.argv)
-    from .app import run
+    from .main import run
 
     sys.exit(run())
 

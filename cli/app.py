@@ -1,14 +1,12 @@
-"""The Typer application: options that every command shares, and exit codes."""
+"""The Typer application: options that every command shares, and exit codes. The commands register with it."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Annotated
 
 import typer
 
-from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
 from ..version import VERSION
 
 app = typer.Typer(
@@ -62,28 +60,3 @@ def options(
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
-
-
-def run() -> int:
-    """Run the command line; our errors become one line on standard error and an exit code."""
-    from . import consume, demo, look, mend, produce, serve  # noqa: F401 - each registers its commands
-
-    try:
-        status = app(standalone_mode=False)
-        return status if isinstance(status, int) else FINE
-    except SequencerError as error:
-        typer.echo(f"error: {error}", err=True)
-        return SERVER if isinstance(error, ServerError | QueueFull | OutcomeUnknown) else WRONG_USE
-    except typer.Exit as ending:
-        return ending.exit_code
-    except (typer.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        sys.stdout = None
-        return FINE
-    except Exception as error:
-        show = getattr(error, "show", None)  # click's own usage errors know how to show themselves
-        if show is None:
-            raise
-        show()
-        return WRONG_USE

@@ -100,7 +100,9 @@ class Running:
         return [json.loads(line) for line in self.stdout.splitlines(keepends=True) if line.endswith("\n")]
 
     def consumers(self) -> list[int]:
-        return sorted(pid for pid, parent in _processes() if parent == self.pid)
+        """Its consumer processes, once each has become an interpreter of its own."""
+        children = sorted(pid for pid, parent in _processes() if parent == self.pid)
+        return [pid for pid in children if "sequencer.worker" in Cli.command_line(pid)]
 
     def wait_for(self, text: str) -> None:
         """Wait until it said so on standard error."""
@@ -174,6 +176,9 @@ class Cli:
     @staticmethod
     def command_line(pid: int) -> str:
         """What `ps` shows of a process; empty when it is gone."""
+        if not Path("/proc/self/cmdline").exists():
+            words = ["ps", "-p", str(pid), "-o", "args="]
+            return subprocess.run(words, capture_output=True, text=True, check=False).stdout
         with suppress(FileNotFoundError, ProcessLookupError):
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         return ""

@@ -1,0 +1,34 @@
+"""Runs the command line: imports every command, and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
+from . import consume, demo, look, mend, produce, serve  # noqa: F401 - each registers its commands
+from .app import FINE, SERVER, WRONG_USE, app
+
+
+def run() -> int:
+    """Run the command line; our errors become one line on standard error and an exit code."""
+    try:
+        status = app(standalone_mode=False)
+        return status if isinstance(status, int) else FINE
+    except SequencerError as error:
+        typer.echo(f"error: {error}", err=True)
+        return SERVER if isinstance(error, ServerError | QueueFull | OutcomeUnknown) else WRONG_USE
+    except typer.Exit as ending:
+        return ending.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None
+        return FINE
+    except Exception as error:
+        show = getattr(error, "show", None)  # click's own usage errors know how to show themselves
+        if show is None:
+            raise
+        show()
+        return WRONG_USE
