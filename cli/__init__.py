@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from urllib.parse import urlsplit
 
 
 def main() -> None:
     """The console script `sequencer`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open to the end
     _hide_password(sys.argv)
     from .main import run
 
@@ -23,10 +25,7 @@ def _hide_password(argv: list[str]) -> None:
             continue
         if not is_joined and i + 1 < len(argv):
             value = argv[i + 1]
-        try:
-            has_password = bool(urlsplit(value).password) or "password=" in value
-        except ValueError:
-            has_password = "@" in value
+        has_password = "@" in value or "password=" in value.lower()
         if has_password:
             words = [*argv[:i], *argv[i + (1 if is_joined else 2) :]]
             os.environ["SEQUENCER_REDIS"] = value

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..backoff import RestartPolicy
 from ..handlers import app_from_project
 from ..options import ConsumerOptions
 from ..supervisor import Supervisor
@@ -89,6 +90,7 @@ def consume(
         max_age=max_age,
         max_attempts=max_attempts,
         backoff=backoff,
+        log_level=ctx.obj or "WARNING",
     )
     return _supervise(config, processes, json)
 
@@ -99,7 +101,8 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     with client:
         client.connect()
         url = None if config.app else client.endpoint.url
-        supervisor = Supervisor(config.on(url), processes)
+        policy = RestartPolicy.for_attempts(client.options.max_attempts)
+        supervisor = Supervisor(config.on(url), processes, policy=policy)
         status = supervisor.run()
         parked = client.info().parked if config.until_empty and status == FINE else 0
     totals = supervisor.totals

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict
 from typing import Any
 
 import orjson
+from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..message import GroupInfo, Message, QueueInfo
 
+WIDE = 1000
+"""Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
+
+
+def table(*columns: str) -> Table:
+    """A table whose cells are shown as they are: no markup, and no control character reaches the terminal."""
+    return Table(*columns, box=box.SIMPLE, pad_edge=False)
+
+
+def cells(*texts: str) -> list[Text]:
+    return [Text(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)) for text in texts]
 
 
 def print_json(value: Any) -> None:
@@ -41,40 +57,33 @@ def group_text(group: tuple[str, ...]) -> str:
 
 
 def queue_table(infos: list[QueueInfo]) -> Table:
-    table = Table("queue", "backlog", "lag", "groups", "due", "leased", "waiting", "parked", "in/s", "out/s", "handled")
+    rows = table("queue", "backlog", "lag", "groups", "due", "leased", "waiting", "parked", "in/s", "out/s", "handled")
     for info in infos:
         rates = ("-" if rate is None else f"{rate:,.0f}" for rate in (info.append_rate, info.handle_rate))
         counts = (f"{count:,}" for count in (info.groups, info.due, info.leased, info.waiting, info.parked))
         backlog = f"{'~' if info.is_estimate else ''}{info.backlog:,}"
-        table.add_row(info.queue, backlog, seconds(info.lag_s), *counts, *rates, f"{info.totals['handled']:,}")
-    return table
+        rows.add_row(*cells(info.queue, backlog, seconds(info.lag_s), *counts, *rates, f"{info.totals['handled']:,}"))
+    return rows
 
 
 def group_table(infos: list[GroupInfo]) -> Table:
-    table = Table("group", "state", "backlog", "head", "age", "attempts", "due in", "owner / failure")
+    rows = table("group", "state", "backlog", "head", "age", "attempts", "due in", "owner / failure")
     for info in infos:
         who = info.owner or ""
         if info.failure:
             who = f"{info.failure.type}: {info.failure.message}"[:100]
-        table.add_row(
-            group_text(info.group),
-            info.state,
-            f"{info.backlog:,}",
-            info.head_id or "",
-            seconds(info.lag_s),
-            str(info.attempts),
-            seconds(info.due_in_s),
-            who,
-        )
-    return table
+        counts = (seconds(info.lag_s), str(info.attempts), seconds(info.due_in_s))
+        rows.add_row(*cells(group_text(info.group), info.state, f"{info.backlog:,}", info.head_id or "", *counts, who))
+    return rows
 
 
 def message_table(messages: list[Message]) -> Table:
-    table = Table("id", "score", "attempt", "appended", "body")
+    rows = table("id", "score", "attempt", "appended", "body")
     for message in messages:
         body = message.body if isinstance(message.body, str) else orjson.dumps(message.body).decode()
-        table.add_row(message.id, number(message.score), str(message.attempt), number(message.appended_at), body[:200])
-    return table
+        numbers = (number(message.score), str(message.attempt), number(message.appended_at))
+        rows.add_row(*cells(message.id, *numbers, body[:200]))
+    return rows
 
 
 def message_json(message: Message) -> dict[str, Any]:

@@ -33,13 +33,19 @@ RECONNECT = Backoff(base_s=0.1, cap_s=5.0)
 class RestartPolicy:
     """When the supervisor replaces a consumer that died, and when it gives up.
 
-    A death within `fast_s` of its start is fast. `limit` fast deaths with no consumer living longer in between
-    mean that no restart will help: a wrong import, a missing right, a crash at the first message.
+    A death is fast while no consumer has lived for `fast_s`, neither the dead one nor one beside it. `limit` of them
+    in a row mean that no restart will help: a missing right, a crash at each message. It must be above the queue's
+    attempts: a single message that kills its consumers is to be parked before that.
     """
 
     fast_s: float = 5.0
     limit: int = 5
     backoff: Backoff = Backoff(base_s=0.2, cap_s=5.0)
+
+    @classmethod
+    def for_attempts(cls, max_attempts: int) -> RestartPolicy:
+        """The policy for a queue that parks a message after so many attempts."""
+        return cls(limit=max(cls().limit, max_attempts + 1))
 
     def after_death(self, fast_deaths: int, lived_s: float) -> int:
         """The new count of fast deaths in a row."""

@@ -74,12 +74,13 @@ class Endpoint:
             )
         try:
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
-            pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
-        except (ValueError, TypeError, AttributeError):
+            make = _maker(redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}"))
+            make()  # does not connect, but knows which options there are
+        except (ValueError, TypeError, AttributeError, redis.RedisError):
             raise ConfigurationError(
                 f"server URL {redact(url)!r} can't be read; check port, path and options"
             ) from None
-        return cls(_maker(pool), redact(url), url)
+        return cls(make, redact(url), url)
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import importlib
 import inspect
+import logging
 import os
 import signal
 import subprocess
 import sys
 import tomllib
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from .drain import Handler
 from .errors import HandlerNotFound, StopConsuming
 from .message import Message
 
+log = logging.getLogger("sequencer")
+
 
 class CommandFailed(Exception):
     """The command for a message ended with a non-zero exit status."""
@@ -29,6 +33,10 @@ class CommandFailed(Exception):
 
 class OutputClosed(StopConsuming):
     """Whoever read the printed lines is gone: nothing can be handled any more."""
+
+
+class OutputFailed(StopConsuming):
+    """The printed lines can't be written (a full disk, say): no failure of the message, but nothing can go on."""
 
 
 def message_line(message: Message) -> bytes:
@@ -48,25 +56,30 @@ def message_line(message: Message) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def print_handler(lock_fd: int | None, output_fd: int = 1) -> Handler:
+def print_handler(lock_fd: int, output_fd: int = 1) -> Handler:
     """Prints each message as one whole line, before it is acknowledged.
 
     Lines longer than a pipe's buffer are not written in one piece by the kernel, so consumers that share an output
-    take a record lock on `lock_fd` (one that the process ends with, unlike a file that stays).
+    take a record lock on the file `lock_fd` (one that ends with its process). Its first byte says whether a line is
+    open: one that was cut short, because its consumer was killed, is ended before the next begins.
     """
 
     def handle(message: Message) -> None:
         line = message_line(message)
-        if lock_fd is not None:
-            fcntl.lockf(lock_fd, fcntl.LOCK_EX)
+        fcntl.lockf(lock_fd, fcntl.LOCK_EX)
         try:
+            if os.pread(lock_fd, 1, 0) == b"1":
+                line = b"\n" + line
+            os.pwrite(lock_fd, b"1", 0)
             while line:
                 line = line[os.write(output_fd, line) :]
+            os.pwrite(lock_fd, b"0", 0)
         except BrokenPipeError as error:
             raise OutputClosed("the output was closed") from error
+        except OSError as error:
+            raise OutputFailed(f"the output can't be written: {error.strerror}") from error
         finally:
-            if lock_fd is not None:
-                fcntl.lockf(lock_fd, fcntl.LOCK_UN)
+            fcntl.lockf(lock_fd, fcntl.LOCK_UN)
 
     return handle
 
@@ -75,7 +88,8 @@ def exec_handler(command: str) -> Handler:
     """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
 
     The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
-    command and what it started are killed first, so that it can't go on beside its successor.
+    command and what it started are killed first, so that it can't go on beside its successor. (A consumer that is
+    killed outright can't do that: its command goes on. `token` in the JSON tells the two apart.)
     """
 
     def handle(message: Message) -> None:
@@ -114,7 +128,7 @@ def load_app(spec: str) -> App:
     The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found.
     """
     module_name, found, attribute = spec.partition(":")
-    if not found or not module_name or not attribute:
+    if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
         raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -122,12 +136,14 @@ def load_app(spec: str) -> App:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
-            raise
+            raise _import_failed(spec, error) from error
         here = sorted(path.stem for path in Path.cwd().glob("*.py"))
         raise HandlerNotFound(
             f"no module {error.name!r} for app {spec!r}; looked in {os.getcwd()} (modules there: "
             f"{', '.join(here) or 'none'}) and in the installed packages"
         ) from error
+    except Exception as error:
+        raise _import_failed(spec, error) from error
     value: Any = module
     for name in attribute.split("."):
         if not hasattr(value, name):
@@ -146,6 +162,14 @@ def load_app(spec: str) -> App:
     return App(value, None)
 
 
+def _import_failed(spec: str, error: Exception) -> HandlerNotFound:
+    log.debug("importing %s failed", spec, exc_info=error)
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return HandlerNotFound(
+        f"app {spec!r} can't be imported: {type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+    )
+
+
 def _candidates(module: Any) -> str:
     names = []
     for name, value in sorted(vars(module).items()):
@@ -161,9 +185,16 @@ def app_from_project(directory: Path) -> str | None:
         path = place / "pyproject.toml"
         if path.is_file():
             try:
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
+                table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise HandlerNotFound(f"{path} can't be read for [tool.sequencer] app: {error}") from error
-            app = table.get("tool", {}).get("sequencer", {}).get("app")
-            return app if isinstance(app, str) else None
+            for name in ("tool", "sequencer", "app"):
+                if isinstance(table, dict) and name not in table:
+                    return None
+                table = table[name] if isinstance(table, dict) else None
+            if not isinstance(table, str) or not table:
+                raise HandlerNotFound(
+                    f'{path}: [tool.sequencer] app must be text like "shop.orders:seq", got {table!r}'
+                )
+            return table
     return None

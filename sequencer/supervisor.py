@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .backoff import RestartPolicy
-from .worker import DRAINED, OUTPUT_CLOSED, RECYCLED, SERVER, STOPPED, WRONG_USE, WorkerConfig
+from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE, WorkerConfig
 
 STAGES = (
     "stopping: {n} consumers finish the message in hand; again to release it and stop now",
@@ -38,6 +38,8 @@ STAGES = (
     "killed {n} consumers; their groups wait until the leases end",
 )
 GAVE_UP = 1
+ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE}
+"""Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
 
 
 @dataclass(slots=True)
@@ -207,29 +209,36 @@ class Supervisor:
     def _decide(self, slot: Slot, pid: int, status: int) -> None:
         """What follows from the end of a consumer."""
         is_planned = status in (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
-        if not is_planned:
-            self.totals.died += 1
-        if self._stage or status == DRAINED:
+        if self._stage:
+            # One that had not begun dies of the signal itself.
+            is_planned = is_planned or -status in (signal.SIGTERM, signal.SIGKILL)
             slot.is_done = True
-        elif status == OUTPUT_CLOSED:
-            self._end(slot, 0)
-        elif status == WRONG_USE:
-            self._end(slot, WRONG_USE)
+        elif status == DRAINED:
+            slot.is_done = True
+        elif status in ENDINGS:
+            self._end(slot, ENDINGS[status])
         elif is_planned:
             slot.start_at = 0.0
         else:
-            lived_s = time.monotonic() - slot.started_at
-            self._fast_deaths = self._policy.after_death(self._fast_deaths, lived_s)
-            why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-            if self._policy.gives_up(self._fast_deaths):
-                self._say(
-                    f"giving up: {self._fast_deaths} consumers in a row died within {self._policy.fast_s:g} s ({why})"
-                )
-                self._end(slot, SERVER if status == SERVER else GAVE_UP)
-                return
-            delay_s = self._policy.delay_s(self._fast_deaths, random.random())
-            self._say(f"consumer {pid} died ({why}) after {lived_s:.1f} s; its replacement starts in {delay_s:.1f} s")
-            slot.start_at = time.monotonic() + delay_s
+            self._replace(slot, pid, status)
+        if not is_planned:
+            self.totals.died += 1
+
+    def _replace(self, slot: Slot, pid: int, status: int) -> None:
+        now = time.monotonic()
+        lived_s = now - slot.started_at
+        others_s = [now - other.started_at for other in self._slots if other.process is not None]
+        self._fast_deaths = self._policy.after_death(self._fast_deaths, max([lived_s, *others_s]))
+        why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        if self._policy.gives_up(self._fast_deaths):
+            self._say(
+                f"giving up: {self._fast_deaths} consumers in a row died within {self._policy.fast_s:g} s ({why})"
+            )
+            self._end(slot, SERVER if status == SERVER else GAVE_UP)
+            return
+        delay_s = self._policy.delay_s(self._fast_deaths, random.random())
+        self._say(f"consumer {pid} died ({why}) after {lived_s:.1f} s; its replacement starts in {delay_s:.1f} s")
+        slot.start_at = now + delay_s
 
     def _end(self, slot: Slot, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""

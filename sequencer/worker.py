@@ -19,11 +19,12 @@ from typing import Any
 
 from .client import Sequencer
 from .drain import Handler
-from .errors import ConfigurationError, SequencerError, ServerError
-from .handlers import OutputClosed, exec_handler, load_app, print_handler
+from .errors import ConfigurationError, SequencerError, ServerError, StopConsuming
+from .handlers import OutputClosed, OutputFailed, exec_handler, load_app, print_handler
 from .message import ConsumeSummary, Message
+from .options import QueueOptions
 
-DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED = 0, 1, 2, 3, 64, 65, 66
+DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
 SWITCH_S = 0.001
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
@@ -57,18 +58,6 @@ class WorkerConfig:
 
 def prepare(config: WorkerConfig) -> tuple[Sequencer, Handler]:
     """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
-    if config.app:
-        app = load_app(config.app)
-        if app.sequencer is not None:
-            if app.sequencer.queue != config.queue:
-                raise ConfigurationError(
-                    f"app {config.app} is for queue {app.sequencer.queue!r}, not {config.queue!r}; "
-                    f"run: sequencer consume {app.sequencer.queue}"
-                )
-            return app.sequencer, app.handler
-        handler = app.handler
-    else:
-        handler = exec_handler(config.command) if config.command else print_handler(config.lock_fd)
     sequencer = Sequencer(
         config.queue,
         config.url,
@@ -77,29 +66,51 @@ def prepare(config: WorkerConfig) -> tuple[Sequencer, Handler]:
         backoff=config.backoff,
         backoff_cap=max(60.0, config.backoff),
     )
-    return sequencer, handler
+    if config.app:
+        app = load_app(config.app)
+        if app.sequencer is None:
+            return sequencer, app.handler
+        _compare(config, app.sequencer.options)
+        return app.sequencer, app.handler
+    if config.command:
+        return sequencer, exec_handler(config.command)
+    return sequencer, print_handler(-1 if config.lock_fd is None else config.lock_fd)
+
+
+def _compare(config: WorkerConfig, options: QueueOptions) -> None:
+    """Refuse what would be asked for and not done: a Sequencer brings its own queue and options."""
+    if options.queue != config.queue:
+        raise ConfigurationError(
+            f"app {config.app} is for queue {options.queue!r}, not {config.queue!r}; "
+            f"run: sequencer consume {options.queue}"
+        )
+    usual = WorkerConfig(queue=config.queue)
+    for name, wanted, own in (
+        ("namespace", config.namespace, options.namespace),
+        ("max_attempts", config.max_attempts, options.max_attempts),
+        ("backoff", config.backoff, options.backoff_s),
+    ):
+        if wanted not in (getattr(usual, name), own):
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigurationError(f"app {config.app} sets {name}={own!r} itself; leave {option} {wanted} out")
 
 
 def run(config: WorkerConfig) -> int:
     """Consume until the end; returns the exit status."""
-    closed = False
+    ending: list[StopConsuming] = []
 
-    def noticing(handler: Handler) -> Handler:
-        def handle(message: Message) -> None:
-            nonlocal closed
-            try:
-                handler(message)
-            except OutputClosed:
-                closed = True
-                raise
-
-        return handle
+    def noticing(message: Message) -> None:
+        try:
+            handler(message)
+        except (OutputClosed, OutputFailed) as error:
+            ending.append(error)
+            raise
 
     try:
         sequencer, handler = prepare(config)
         with sequencer:
             summary = sequencer.consume(
-                handler if config.app or config.command else noticing(handler),
+                handler if config.app or config.command else noticing,
                 lease=config.lease,
                 until_empty=config.until_empty,
                 max_messages=config.max_messages,
@@ -110,7 +121,10 @@ def run(config: WorkerConfig) -> int:
         print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
         return SERVER if isinstance(error, ServerError) else WRONG_USE
     report(config, {"event": "ended", **asdict(summary)})
-    return OUTPUT_CLOSED if closed else status_of(summary)
+    if ending and isinstance(ending[0], OutputFailed):
+        print(f"consumer {os.getpid()}: {ending[0]}", file=sys.stderr, flush=True)
+        return OUTPUT_FAILED
+    return OUTPUT_CLOSED if ending else status_of(summary)
 
 
 def status_of(summary: ConsumeSummary) -> int:

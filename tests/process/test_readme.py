@@ -1,7 +1,7 @@
 """Every command and code block of the README, run as it stands there, top to bottom, in one directory.
 
-The two set-up commands install the project from the registries; the gate (`.ci/run`) takes them from the README and runs them
-in a clean copy. Here it is checked that it finds them.
+The two set-up commands install the project from the registries; the gate (`.ci/run`) takes them from the README and
+runs them in a clean copy. Here it is checked that it finds them.
 """
 
 from __future__ import annotations

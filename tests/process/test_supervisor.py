@@ -58,8 +58,8 @@ def test_it_gives_up_after_fast_deaths_and_loses_nothing(cli: Cli, work: Work) -
         work.add(f"g{number}", {"exit": 7})
     consume = cli.start(*APP)
     assert consume.ended() == 1
-    assert "giving up: 5 consumers in a row died within 5 s (exit status 7)" in consume.stderr
-    assert consume.stderr.count("its replacement starts in") == 4
+    assert "giving up: 6 consumers in a row died within 5 s (exit status 7)" in consume.stderr
+    assert consume.stderr.count("its replacement starts in") == 5
     assert len(work.events("begun")) == 5
     assert len(work.states()) == 8
 
