@@ -60,7 +60,7 @@ def test_it_gives_up_after_fast_deaths_and_loses_nothing(cli: Cli, work: Work) -
     assert consume.ended() == 1
     assert "giving up: 6 consumers in a row died within 5 s (exit status 7)" in consume.stderr
     assert consume.stderr.count("its replacement starts in") == 5
-    assert len(work.events("begun")) == 5
+    assert len(work.events("begun")) == 6
     assert len(work.states()) == 8
 
 
