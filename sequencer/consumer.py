@@ -33,10 +33,12 @@ from .scripts import Link
 
 log = logging.getLogger("sequencer")
 
-TICK_S = 0.003
+TICK_S = 0.002
 """How often the keeper looks while a handler runs: with ACK_AFTER_S and a switch of threads, acks leave within 10
 ms.
 """
+LONG_TICK_S, LONG_S = 0.005, 0.05
+"""How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
 SLICE_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 
@@ -194,7 +196,9 @@ class Consumer:
     def _keep(self) -> None:
         while not self._ended.is_set():
             self._busy.wait()
-            if self._ended.wait(TICK_S):
+            since = self._holdings.running_since
+            is_long = since is not None and time.monotonic() - since > LONG_S
+            if self._ended.wait(LONG_TICK_S if is_long else TICK_S):
                 return
             try:
                 with self._lock:

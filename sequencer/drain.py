@@ -6,7 +6,7 @@ A shell (`consumer.py`) does what each effect asks and sends the answer back:
                             -> Claimed, already held; raises ServerUnavailable into the generator
     Message                 run the handler -> None, or the exception it raised
     Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
-    Wait(seconds)           sleep until a dispatch hint, at most so long -> None
+    Wait(seconds)           sleep until a dispatch hint, at most so long -> None; raises ServerUnavailable
     Pause(seconds)          sleep without asking the server -> None
 
 Order rests on one rule: the next message of a group is yielded only after the handler of the one before it
@@ -161,7 +161,10 @@ def drain(
                 if options.until_empty and empty:
                     reason = "drained"
                     break
-                yield Wait(min([*waits, ENDING_S] if options.until_empty else waits))
+                try:
+                    yield Wait(min([*waits, ENDING_S] if options.until_empty else waits))
+                except ServerUnavailable:
+                    yield Pause(RECONNECT.base_s)
                 idle, empty, waits = 0, True, [IDLE_S]
             continue
         idle, empty, waits = 0, True, [IDLE_S]
@@ -222,13 +225,13 @@ def _handle_group(
         if message.attempt > queue.max_attempts:
             who = f"; the last was {leased.expired_owner}" if leased.expired_owner else ""
             return LeaseExpired(f"{message.attempt - 1} attempts ended without an answer{who}")
-        holdings.running_since = now
+        holdings.running_since = began = now
         problem: BaseException | None = yield message
         now = clock()
         holdings.running_since = None
         if problem is not None:
             return problem
-        holdings.finish(held, now)
+        holdings.finish(held, began)
     return None
 
 

@@ -22,7 +22,7 @@ from .keys import LaneKeys
 
 log = logging.getLogger("sequencer")
 
-ACK_AFTER_S = 0.002
+ACK_AFTER_S = 0.001
 """A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
 HOARD_S = 0.02
 """A handler running this long makes its consumer give back the groups it has not begun."""
@@ -83,11 +83,14 @@ class Holdings:
         self.current = index
         return self.groups[index].is_open
 
-    def finish(self, held: Held, now: float) -> None:
-        """The handler of the group's next message succeeded. Needs no lock: only the handling thread counts up."""
+    def finish(self, held: Held, began: float) -> None:
+        """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.
+
+        The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
+        """
         held.done += 1
         if self.finished_at is None:
-            self.finished_at = now
+            self.finished_at = began
 
     def fail(self, held: Held, attempts: int, delay_s: float | None, failure: bytes) -> None:
         """The handler of the group's next message failed: the group ends here for this consumer."""

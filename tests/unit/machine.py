@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sequencer.calls import Item, append, claim
 from sequencer.codec import encode_envelope, encode_score
-from sequencer.drain import Control, Exchange, Flush, drain
+from sequencer.drain import Control, Exchange, Flush, Wait, drain
 from sequencer.errors import Park, Retry, ServerUnavailable
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
@@ -139,7 +139,8 @@ class ConsumersMachine(RuleBasedStateMachine):
         elif consumer.effect is None:
             self.consumers[which] = self.new_consumer()
         elif consumer.running is None:
-            consumer.resume(None)
+            is_lost = fate != "ok" and isinstance(consumer.effect, Wait)
+            consumer.resume(None, ServerUnavailable(fate) if is_lost else None)
 
     @rule(which=st.integers(0, 1))
     def succeed(self, which: int) -> None:
