@@ -12,8 +12,10 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open to the end
     _hide_password(sys.argv)
-    from .main import run
-
+    try:
+        from .main import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -29,6 +30,8 @@ def demo(
     """Made-up orders through an embedded server of its own: produce, consume, kill one consumer, judge. Leaves
     nothing.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # everything is cleaned up on the way out
     columns = (TextColumn("handled"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True, highlight=False)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:

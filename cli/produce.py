@@ -47,7 +47,9 @@ class Tally:
         except BatchRefused as error:
             first = error.refused[0]
             self.problem = f"line {lines[first.index][0]}: {first.error}"
-            receipt = queue.append_many([body for _, body in lines[: first.index]], on_refused="skip")
+            before = [] if error.stored else [body for _, body in lines[: first.index]]
+            self.appended += error.stored
+            receipt = queue.append_many(before, on_refused="skip")
         self.appended += receipt.appended
         self.duplicates += receipt.duplicates
         self.refused += len(receipt.refused)

@@ -74,7 +74,19 @@ class Appender:
         by_lane: dict[LaneKeys, list[int]] = {}
         for position, item in enumerate(items):
             by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
-        mode: Literal["none", "others"] = "others" if on_refused == "skip" else "none"
+        if on_refused == "skip":
+            return self._send(items, by_lane, "others")
+        if len(by_lane) > 1:
+            # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
+            marks = self._send(items, by_lane, "check")
+            _mark_conflicts_within(items, marks)
+            if any(mark.outcome == "conflict" for mark in marks):
+                return [mark._replace(outcome="undone") if mark.outcome == "stored" else mark for mark in marks]
+        return self._send(items, by_lane, "none")
+
+    def _send(
+        self, items: list[calls.Item], by_lane: dict[LaneKeys, list[int]], mode: Literal["none", "others", "check"]
+    ) -> list[calls.Mark]:
         todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
         with self._place.link() as link:
             results = _known(f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True))
@@ -82,9 +94,17 @@ class Appender:
         for places, result in zip(by_lane.values(), results, strict=True):
             is_undone = mode == "none" and any(mark.outcome == "conflict" for mark in result)
             for position, mark in zip(places, result, strict=True):
-                is_stored = mark.outcome == "stored"
-                marks[position] = calls.Mark("undone", mark.stamp) if is_stored and is_undone else mark
+                marks[position] = mark._replace(outcome="undone") if is_undone and mark.outcome == "stored" else mark
         return [marks[position] for position in range(len(items))]
+
+
+def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:
+    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
+    known: dict[tuple[str, str], calls.Item] = {}
+    for position, item in enumerate(items):
+        first = known.setdefault((item.group, item.id), item)
+        if first.envelope != item.envelope or (item.score and item.score != first.score):
+            marks[position] = marks[position]._replace(outcome="conflict")
 
 
 def _known(what: str, run: Callable[[], Any]) -> Any:

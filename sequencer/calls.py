@@ -84,10 +84,13 @@ def append(
     keys: LaneKeys,
     items: Sequence[Item],
     *,
-    on_conflict: Literal["none", "others", "error"] = "none",
+    on_conflict: Literal["none", "others", "error", "check"] = "none",
     now_us: int | None = None,
 ) -> Call[list[Mark]]:
-    """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others."""
+    """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
+
+    "none" and "error" store nothing then, "others" the rest; "check" only says what would be.
+    """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
     words = dumps_words([item[:3] for item in items])

@@ -41,17 +41,22 @@ SETTINGS: dict[str, Any] = {
     "health_check_interval": 0,
 }
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
-_QUERY_PASSWORD = re.compile(r"(?i)((?:password|ssl_password)=)[^&#]*")
 
 
 def redact(url: str) -> str:
-    """The URL as it may be shown: without user, password, or a password in its query."""
-    scheme, found, rest = url.partition("://")
-    if not found:
-        return "***"
-    authority, at, place = rest.rpartition("@")
-    shown = f"{scheme}://***@{place}" if at and authority else f"{scheme}://{rest}"
-    return _QUERY_PASSWORD.sub(r"\1***", shown)
+    """The URL as it may be shown: scheme, host, port and path; never user, password or query.
+
+    Where a password is not escaped, its '/', '?' or '@' moves the parts about: then only the scheme is shown.
+    """
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return f"{url.partition('://')[0]}://***" if "://" in url else "***"
+    if parts.scheme not in _SCHEMES or "@" in parts.path:
+        return f"{parts.scheme}://***" if parts.scheme in _SCHEMES else "***"
+    user = "***@" if "@" in parts.netloc else ""
+    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
 
 
 class Endpoint:
@@ -134,6 +139,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("LOADING", ServerUnavailable, "it is loading its data; try again"),
     ("Redis is loading", ServerUnavailable, "it is loading its data; try again"),
     ("MISCONF", ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
+    ("NOREPLICAS", ServerUnavailable, "it has too few replicas and refuses writes; try again"),
     ("BUSY", ServerUnavailable, "it is busy with a long script; try again"),
     ("MOVED", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),

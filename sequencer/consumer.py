@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ from .calls import Claimed, claim
 from .connection import Endpoint, translate
 from .drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
 from .errors import SequencerError, StopConsuming
-from .holdings import Holdings
+from .holdings import Holdings, Sending
 from .keys import LaneKeys
 from .message import ConsumeSummary, Message
 from .options import ConsumerOptions, QueueOptions
@@ -39,6 +40,8 @@ ms.
 """
 LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
+SWITCH_S = 0.001
+"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 SLICE_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 
@@ -95,10 +98,16 @@ class Consumer:
             lock=self._lock,
         )
         keeper = threading.Thread(target=self._keep, name="sequencer-keeper", daemon=True)
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(switch_s, SWITCH_S))
         keeper.start()
         try:
             return self._perform(effects)
+        except BaseException:
+            self._give_back()
+            raise
         finally:
+            sys.setswitchinterval(switch_s)
             self._ended.set()
             self._busy.set()
             keeper.join(timeout=1.0)
@@ -120,13 +129,13 @@ class Consumer:
                     self._is_handling = True
                     handler(effect)
                     self._is_handling = False
-                except (Exception, StopConsuming, SystemExit) as error:
+                except KeyboardInterrupt:
+                    self._is_handling = False
+                    raise
+                except BaseException as error:
+                    # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
                     answer = error
-                except BaseException:
-                    self._is_handling = False
-                    self._give_back()
-                    raise
             else:
                 try:
                     answer = self._do(effect)
@@ -162,9 +171,9 @@ class Consumer:
             if not calls:
                 return None
             before = time.monotonic()
-            results = self._main.run(calls)
+            results = self._main.run(calls, is_atomic=sending is not None and sending.is_atomic)
             if sending:
-                holdings.sent(sending, results, before)
+                holdings.sent(sending, results, before, is_repeat=self._main.is_repeat)
             if lane is None:
                 return None
             claimed: Claimed = results[-1]
@@ -183,9 +192,12 @@ class Consumer:
 
     def _send_held(self, link: Link) -> None:
         now = time.monotonic()
-        sending = self._holdings.outgoing(now=now)
+        self._send(self._holdings.outgoing(now=now), link, now)
+
+    def _send(self, sending: Sending | None, link: Link, now: float) -> None:
         if sending:
-            self._holdings.sent(sending, link.run(sending.calls), now)
+            results = link.run(sending.calls, is_atomic=sending.is_atomic)
+            self._holdings.sent(sending, results, now, is_repeat=link.is_repeat)
 
     def _give_back(self) -> None:
         try:
@@ -203,9 +215,7 @@ class Consumer:
             try:
                 with self._lock:
                     now = time.monotonic()
-                    sending = self._holdings.tick(now)
-                    if sending:
-                        self._holdings.sent(sending, self._side.run(sending.calls), now)
+                    self._send(self._holdings.tick(now), self._side, now)
             except SequencerError as error:
                 log.warning("consumer %s: keeping its leases failed, trying again: %s", self.owner, error)
                 self._ended.wait(RECONNECT.base_s)

@@ -108,8 +108,12 @@ class LeaseExpired(Exception):
 def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
     """The failure as it is kept with the group. The traceback starts below our own frames."""
     inner = error.__traceback__.tb_next if error.__traceback__ else None
-    text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
-    return Failure(message.id, type(error).__name__, str(error), text, message.attempt, at, owner)
+    try:
+        said = str(error)
+        text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
+    except Exception as broken:  # an exception that can't even say what it is
+        said, text = f"its text could not be read: {type(broken).__name__}", ""
+    return Failure(message.id, type(error).__name__, said, text, message.attempt, at, owner)
 
 
 def drain(

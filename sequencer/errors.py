@@ -65,8 +65,9 @@ class IdConflict(SequencerError):
 class BatchRefused(SequencerError):
     """`append_many` met an item it could not store and was not told to go on; `refused` says which and why.
 
-    `stored` counts the messages that are in the queue: those of earlier chunks. Nothing of the failing chunk is, but
-    for a conflict in a queue of several lanes: a chunk is stored as a whole in each lane, so other lanes' parts are.
+    `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is. (With
+    several lanes, a conflict that another producer makes in the instant between check and append is the exception:
+    the other lanes' parts of the chunk are then stored, and counted here.)
     """
 
     def __init__(self, refused: list[Any], stored: int) -> None:
@@ -75,7 +76,7 @@ class BatchRefused(SequencerError):
         first = refused[0]
         super().__init__(
             f"item {first.index} was refused: {first.error} "
-            f"({len(refused)} refused in its chunk; {stored} messages before it were stored). "
+            f"({len(refused)} refused in its chunk; {stored} messages were stored). "
             "Correct it, or pass on_refused='skip' to store the others"
         )
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 import traceback
 from dataclasses import dataclass
@@ -93,14 +94,18 @@ def exec_handler(command: str) -> Handler:
     """
 
     def handle(message: Message) -> None:
-        with subprocess.Popen(
-            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        ) as process:
-            try:
-                _, said = process.communicate(message_line(message))
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
+        # A file, not a pipe: what the command leaves running in the background may keep standard error open.
+        with tempfile.TemporaryFile() as errors:
+            with subprocess.Popen(
+                ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=errors, process_group=0
+            ) as process:
+                try:
+                    process.communicate(message_line(message))
+                except BaseException:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    raise
+            errors.seek(0)
+            said = errors.read()
         if said:
             sys.stderr.buffer.write(said)
             sys.stderr.buffer.flush()

@@ -54,6 +54,14 @@ class Sending:
     renewals: list[tuple[str, str]]
     is_repeat: bool
 
+    @property
+    def is_atomic(self) -> bool:
+        """Whether the calls must not overtake one another, as they could when the server lost some of the scripts.
+
+        A nack ends the lease that an ack of the same group before it needs; anything else may run in any order.
+        """
+        return bool(self.acks and self.nacks)
+
 
 @dataclass(slots=True)
 class Holdings:
@@ -141,15 +149,18 @@ class Holdings:
         self._tried = True
         return sending
 
-    def sent(self, sending: Sending, results: Sequence[Any], sent_at: float) -> None:
-        """Take in the results of `sending.calls`, in their order: every call was answered."""
+    def sent(self, sending: Sending, results: Sequence[Any], sent_at: float, *, is_repeat: bool = False) -> None:
+        """Take in the results of `sending.calls`, in their order: every call was answered.
+
+        `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
+        """
         self._acks, self._nacks, self._tried = [], [], False
         answers = iter(results)
         refused: list[tuple[str, str]] = []
         if sending.acks:
             refused += [(entry.group, entry.token) for entry in next(answers) if entry.members]
         refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
-        if refused and sending.is_repeat:
+        if refused and (sending.is_repeat or is_repeat):
             log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))
         else:
             for group, token in refused:

@@ -3,15 +3,15 @@
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
 
-    {sequencer:orders:0}:schedule           zset   group -> visible-at in us; in the future: leased or backing off;
-    inf: parked {sequencer:orders:0}:leases             hash   group -> 16-digit token + owner
-    {sequencer:orders:0}:failures           hash   group -> last failure of its head (JSON)
-    {sequencer:orders:0}:clock              string the lane clock in us; stamps and tokens come from it
-    {sequencer:orders:0}:dispatch           list   groups that just became due; a hint, may be lost
-    {sequencer:orders:0}:stats              hash   event -> how often, ever
-    {sequencer:orders:0}:order:1002:77      zset   16-digit stamp + id -> score
-    {sequencer:orders:0}:body:1002:77       hash   id -> 16-digit stamp + 4-digit attempts + envelope
-    sequencer:queues                        hash   queue -> number of lanes
+    {sequencer:orders:0}:schedule       zset    group -> visible-at in us; ahead: leased, backing off; inf: parked
+    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it held one message alone, owner
+    {sequencer:orders:0}:failures       hash    group -> last failure of its head (JSON)
+    {sequencer:orders:0}:clock          string  the lane clock in us; stamps and tokens come from it
+    {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost
+    {sequencer:orders:0}:stats          hash    event -> how often, ever
+    {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
+    {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + envelope
+    sequencer:queues                    hash    queue -> number of lanes
 """
 
 from __future__ import annotations

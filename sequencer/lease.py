@@ -4,6 +4,7 @@ background.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -13,18 +14,20 @@ from typing import Any
 from . import calls
 from .codec import encode_failure
 from .drain import decide, describe
-from .errors import LeaseLost, Park, Retry
+from .errors import LeaseLost, Park, Retry, SequencerError
 from .holdings import Held
 from .keys import LaneKeys
 from .message import Message
 from .options import ConsumerOptions, QueueOptions
 from .scripts import Links
 
+log = logging.getLogger("sequencer")
+
 
 class Lease:
     """The right to handle some messages, group by group and in order, until it ends or is released.
 
-    Iterating gives each message once. A message's successor in its group is given only after the message was
+    Iterating gives what is not acknowledged yet. A message's successor in its group is given only after the message was
     acknowledged; without that, the rest of its group is left for later. Leaving the `with` block releases what was
     not acknowledged; leaving it by an exception counts as a failure of the message given last, with backoff and
     parking like a handler's.
@@ -45,6 +48,7 @@ class Lease:
         self._held = [Held(group) for group in groups]
         self._given: tuple[Held, Message] | None = None
         self._deadline = asked_at + options.lease_s
+        self._is_repeat = False
 
     @classmethod
     def claim(
@@ -60,7 +64,11 @@ class Lease:
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
             call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits)
-            claimed = _run(links, call)
+            link = links.take()
+            try:
+                claimed = link.run_one(call)
+            finally:
+                links.put(link)
             if claimed.groups:
                 return cls(links, lane, queue, options, owner, claimed.groups, asked_at)
         return cls(links, lanes[first], queue, options, owner, [], asked_at)
@@ -74,7 +82,10 @@ class Lease:
         if isinstance(error, Exception) and not isinstance(error, LeaseLost) and self._given:
             held, message = self._given
             if held.is_open and self._position(held, message) is not None:
-                self.nack(message, error)
+                try:
+                    self.nack(message, error)
+                except SequencerError as problem:  # the caller's own exception is what matters
+                    log.warning("group %s: its failure could not be recorded: %s", held.leased.key, problem)
         self.release()
 
     def __len__(self) -> int:
@@ -92,7 +103,8 @@ class Lease:
     def __iter__(self) -> Iterator[Message]:
         for held in self._held:
             leased = held.leased
-            for position, message in enumerate(leased.messages):
+            for position in range(held.done, len(leased.messages)):
+                message = leased.messages[position]
                 if not held.is_open or held.done != position or self.remaining_s <= 0:
                     break
                 if leased.undecodable and position == len(leased.messages) - 1:
@@ -109,7 +121,7 @@ class Lease:
         held = self._find(message)
         is_last = held.done + 1 == len(held.leased.messages)
         entry = calls.Ack(held.leased.key, held.leased.token, [held.leased.members[held.done]], is_last)
-        if _run(self._links, calls.ack(self._keys, [entry])):
+        if self._run(calls.ack(self._keys, [entry])):
             self._lost(held)
         held.done += 1
         held.is_open = not is_last
@@ -133,7 +145,7 @@ class Lease:
         leases = [(held.leased.key, held.leased.token) for held in self._held if held.is_open]
         asked_at = time.monotonic()
         if leases:
-            refused = _run(self._links, calls.renew(self._keys, leases, self._options.lease_s))
+            refused = self._run(calls.renew(self._keys, leases, self._options.lease_s))
             self._deadline = asked_at + self._options.lease_s
             for held in self._held:
                 if (held.leased.key, held.leased.token) in refused:
@@ -145,7 +157,7 @@ class Lease:
         for held in self._held:
             held.is_open = False
         if entries:
-            _run(self._links, calls.ack(self._keys, entries))
+            self._run(calls.ack(self._keys, entries))
 
     def _find(self, message: Message) -> Held:
         for held in self._held:
@@ -169,19 +181,25 @@ class Lease:
         failure = encode_failure(describe(problem, message, self.owner, time.time()), member)
         held.is_open = False
         entry = calls.Nack(leased.key, leased.token, member, message.attempt, delay_s, failure)
-        if not _run(self._links, calls.nack(self._keys, entry)):
+        if not self._run(calls.nack(self._keys, entry)):
             self._lost(held)
+
+    def _run(self, call: calls.Call[Any]) -> Any:
+        link = self._links.take()
+        try:
+            self._is_repeat = False
+            result = link.run_one(call)
+            self._is_repeat = link.is_repeat
+            return result
+        finally:
+            self._links.put(link)
 
     def _lost(self, held: Held) -> None:
         held.is_open = False
+        if self._is_repeat:
+            # The reply was lost and the call repeated: the refusal may be the answer to a success.
+            log.info("group %s: repeated call refused; its first try may have arrived", held.leased.key)
+            return
         raise LeaseLost(
             f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
         )
-
-
-def _run(links: Links, call: calls.Call[Any]) -> Any:
-    link = links.take()
-    try:
-        return link.run_one(call)
-    finally:
-        links.put(link)

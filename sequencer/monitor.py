@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from .codec import RECORD_HEAD, STAMP_DIGITS, decode_failure, decode_record, raw_message
+from .codec import LEASE_HEAD, RECORD_HEAD, STAMP_DIGITS, decode_failure, decode_record, raw_message
 from .errors import ConfigurationError
 from .keys import LaneKeys, decode_group, lane_of
 from .message import GroupInfo, GroupState, Message, QueueInfo
@@ -192,14 +192,14 @@ class View:
                     group=decode_group(names[i]),
                     state=_state(visible, holder, now),
                     backlog=replies[2 * i],
-                    lag_s=(now - int(heads[i][:STAMP_DIGITS])) / 1e6 if head else None,
+                    lag_s=max(0, now - int(heads[i][:STAMP_DIGITS])) / 1e6 if head else None,
                     due_in_s=None if visible == float("inf") else max(0.0, (visible - now) / 1e6),
                     head_id=heads[i][STAMP_DIGITS:] if head else None,
                     head_score=float(head[1]) if head else None,
                     attempts=int(record[STAMP_DIGITS:RECORD_HEAD] or 0),
-                    owner=holder[STAMP_DIGITS:].decode("utf-8", "replace") if holder else None,
+                    owner=holder[LEASE_HEAD:].decode("utf-8", "replace") if holder else None,
                     token=token,
-                    leased_for_s=(now - token) / 1e6 if token else None,
+                    leased_for_s=max(0, now - token) / 1e6 if token else None,
                     failure=decode_failure(failures[i])[0] if failures[i] else None,
                 )
             )

@@ -104,13 +104,13 @@ class Place:
         if known is None and register:
             link.command("HSETNX", key, options.queue, options.lanes or 1)
             known = link.command("HGET", key, options.queue)
-        self._is_registered = known is not None
         lanes = int(known or options.lanes or 1)
         if options.lanes not in (None, lanes):
             raise ConfigurationError(
                 f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
                 "leave lanes out, or use another queue name"
             )
+        self._is_registered = known is not None
         return [lane_keys(options.namespace, options.queue, lane) for lane in range(lanes)]
 
 

@@ -49,6 +49,8 @@ class Link:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self.is_repeat = False
+        """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self._connection: Connection = None
 
     def connection(self) -> Connection:
@@ -68,13 +70,15 @@ class Link:
     def run(self, calls: Sequence[Call[Any]], *, is_atomic: bool = False) -> list[Any]:
         """Send all calls at once and return their parsed replies.
 
-        Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC. Raises
+        Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC; without
+        it a call whose script the server has lost runs after the others. Raises
         ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
         """
         tries = TRIES if all(call.repeatable for call in calls) else 1
-        maybe_sent = False
+        maybe_sent = self.is_repeat = False
         while True:
             tries -= 1
+            self.is_repeat = maybe_sent
             try:
                 connection = self.connection()
                 maybe_sent = True

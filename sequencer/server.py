@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,7 @@ from .scripts import Link
 
 SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""
+ANSWER_S = 5.0
 START_S = 20.0
 STOP_S = 20.0
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -186,21 +188,34 @@ class EmbeddedServer:
             yield
 
     def _info(self) -> dict[str, str] | None:
-        if not self.socket.exists():
+        """INFO of the server, None when nobody listens. Raises ServerUnavailable when it runs and does not answer.
+
+        The difference matters: a second server on the data of one that only stands still would split them.
+        """
+        try:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(ANSWER_S)
+                probe.connect(str(self.socket))
+        except (FileNotFoundError, ConnectionRefusedError):
             return None
+        except OSError as error:
+            raise ServerUnavailable(f"{self._hung} ({error})") from error
         link = Link(Endpoint.from_url(self.url))
         until = time.monotonic() + START_S
         try:
             while True:
-                try:
-                    info = parse_info(link.command("INFO").decode("utf-8", "replace"))
-                except ServerUnavailable:
-                    return None
+                info = parse_info(link.command("INFO").decode("utf-8", "replace"))
                 if info.get("loading") != "1" or time.monotonic() > until:
                     return info
                 time.sleep(0.01)
+        except ServerUnavailable as error:
+            raise ServerUnavailable(f"{self._hung} ({error})") from error
         finally:
             link.close()
+
+    @property
+    def _hung(self) -> str:
+        return f"the embedded server in {self.directory} runs but does not answer; wait, or end it and start it again"
 
     def _spawn(self, binary: str) -> None:
         config = self.directory / "server.conf"
@@ -232,9 +247,10 @@ class EmbeddedServer:
             )
         until = time.monotonic() + START_S
         while process.poll() is None and time.monotonic() < until:
-            if self._info() is not None:
-                _children[process.pid] = process
-                return
+            with suppress(ServerUnavailable):  # it may have ended between the two
+                if self._info() is not None:
+                    _children[process.pid] = process
+                    return
             time.sleep(0.005)
         process.kill()
         process.wait()

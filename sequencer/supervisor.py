@@ -38,6 +38,7 @@ STAGES = (
     "killed {n} consumers; their groups wait until the leases end",
 )
 GAVE_UP = 1
+UNANNOUNCED = 1000
 ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
 
@@ -51,6 +52,8 @@ class Slot:
     start_at: float = 0.0
     """When to start the next one; only while there is no process and the slot is not done."""
     is_done: bool = False
+    fast_deaths: int = 0
+    """Deaths in a row in this place, each soon after its start."""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Supervisor:
             os.set_blocking(fd, False)
         self._reports = b""
         self._ready, self._seen = threading.Event(), set[int]()
+        self._exits: dict[int, int] = {}
 
     def stop(self) -> None:
         """The next stage of stopping. A note only: safe in a signal handler or any thread."""
@@ -120,7 +124,6 @@ class Supervisor:
                     selector.select(self._next_wait_s())
                     self._take_notes()
                     self._reap()
-                    self._read_reports()
             finally:
                 self._kill_all()
                 self._read_reports()
@@ -204,7 +207,12 @@ class Supervisor:
             if process.stdin:
                 with suppress(BrokenPipeError):
                     process.stdin.close()
-            self._decide(slot, process.pid, process.returncode)
+            self._read_reports()
+            status = self._exits.pop(process.pid, None)
+            if process.returncode < 0 or status is None:
+                # A status that the consumer did not announce is the doing of somebody else: os._exit in a handler.
+                status = process.returncode if process.returncode < 0 else -UNANNOUNCED - process.returncode
+            self._decide(slot, process.pid, status)
 
     def _decide(self, slot: Slot, pid: int, status: int) -> None:
         """What follows from the end of a consumer."""
@@ -229,14 +237,15 @@ class Supervisor:
         lived_s = now - slot.started_at
         others_s = [now - other.started_at for other in self._slots if other.process is not None]
         self._fast_deaths = self._policy.after_death(self._fast_deaths, max([lived_s, *others_s]))
-        why = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        why = _why(status)
+        slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
         if self._policy.gives_up(self._fast_deaths):
             self._say(
                 f"giving up: {self._fast_deaths} consumers in a row died within {self._policy.fast_s:g} s ({why})"
             )
             self._end(slot, SERVER if status == SERVER else GAVE_UP)
             return
-        delay_s = self._policy.delay_s(self._fast_deaths, random.random())
+        delay_s = self._policy.delay_s(slot.fast_deaths, random.random())
         self._say(f"consumer {pid} died ({why}) after {lived_s:.1f} s; its replacement starts in {delay_s:.1f} s")
         slot.start_at = now + delay_s
 
@@ -259,7 +268,9 @@ class Supervisor:
             self._take_report(json.loads(line))
 
     def _take_report(self, event: dict[str, Any]) -> None:
-        if event["event"] == "ended":
+        if event["event"] == "exit":
+            self._exits[event["pid"]] = event["status"]
+        elif event["event"] == "ended":
             self.totals.handled += event["handled"]
             self.totals.failed += event["failed"]
             self.totals.lost += event["lost"]
@@ -276,3 +287,9 @@ class Supervisor:
                 if slot.process.stdin:
                     slot.process.stdin.close()
                 slot.process = None
+
+
+def _why(status: int) -> str:
+    if status <= -UNANNOUNCED:
+        return f"exit status {-status - UNANNOUNCED}"
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

@@ -10,23 +10,26 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import signal
 import sys
 import threading
+import time
 import traceback
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from .backoff import RECONNECT
 from .client import Sequencer
 from .drain import Handler
-from .errors import ConfigurationError, SequencerError, ServerError, StopConsuming
+from .errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from .handlers import OutputClosed, OutputFailed, exec_handler, load_app, print_handler
 from .message import ConsumeSummary, Message
 from .options import QueueOptions
 
+log = logging.getLogger("sequencer")
+
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
-SWITCH_S = 0.001
-"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ def run(config: WorkerConfig) -> int:
     try:
         sequencer, handler = prepare(config)
         with sequencer:
+            wait_for_server(sequencer)
             summary = sequencer.consume(
                 handler if config.app or config.command else noticing,
                 lease=config.lease,
@@ -125,6 +129,21 @@ def run(config: WorkerConfig) -> int:
         print(f"consumer {os.getpid()}: {ending[0]}", file=sys.stderr, flush=True)
         return OUTPUT_FAILED
     return OUTPUT_CLOSED if ending else status_of(summary)
+
+
+def wait_for_server(sequencer: Sequencer) -> None:
+    """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong.
+
+    SIGTERM ends the wait: nothing is held yet, so its default action will do.
+    """
+    failures = 0
+    while True:
+        try:
+            return sequencer.connect()
+        except ServerUnavailable as error:
+            failures += 1
+            log.warning("consumer %d: %s", os.getpid(), error)
+            time.sleep(RECONNECT.delay_s(failures, random.random()))
 
 
 def status_of(summary: ConsumeSummary) -> int:
@@ -164,16 +183,17 @@ def main() -> int:
     config = WorkerConfig(**json.loads(line))
     logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
     logging.getLogger("sequencer.signals").setLevel(logging.ERROR)  # the supervisor says it, once for all
-    sys.setswitchinterval(SWITCH_S)
     watch_supervisor(control)
     try:
-        return run(config)
+        status = run(config)
     except SequencerError as error:
         print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
-        return CRASHED
+        status = CRASHED
     except Exception:
         traceback.print_exc()
-        return CRASHED
+        status = CRASHED
+    report(config, {"event": "exit", "status": status})
+    return status
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 -- append: adds messages of one lane, each to its group; a new group becomes due and wakes a consumer.
 -- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list; KEYS[4] stats hash
 -- ARGV[1] prefix      of the lane's keys
--- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI)
+-- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
+--                     "check": store nothing in any case, only say what would be
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or ""], ...]; at most 1000, an id once per group
 -- ARGV[5] envelopes   ... one argument a message, in the same order
@@ -22,8 +23,11 @@ for i, word in ipairs(words) do
   local group, id, score = word[1], word[2], word[3]
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local stamp, envelope = fmt('%.0f', clock + i), ARGV[4 + i]
-  local new = pcall('HSETNX', body, id, stamp .. '0000' .. envelope)
-  if new == 1 then
+  local new
+  if on_conflict == 'check' then new = 1 - pcall('HEXISTS', body, id)
+  else new = pcall('HSETNX', body, id, stamp .. '0000' .. envelope) end
+  if new == 1 and on_conflict == 'check' then marks[i] = '+' .. stamp
+  elseif new == 1 then
     if score == '' then score = sub(stamp, 1, 10) .. '.' .. sub(stamp, 11) end
     stored[#stored + 1] = i
     local added = pcall('ZADD', order, score, stamp .. id)

@@ -10,8 +10,8 @@
 -- ARGV[7] now_us       "" for the server's time
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", member, score, bytes, ...], ...], records]
--- A due group that still has a lease expired: its head's attempts go up, and it is claimed alone with one message, so
--- that a message which kills its consumer is not blamed on its neighbours.
+-- A due group that still has a lease: it expired. It is claimed alone with one message, and marked so in its lease. If
+-- that expires too, it was that message, and its attempts go up: what kills a consumer is not blamed on its neighbours.
 local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local room, bytes, now = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -36,7 +36,7 @@ local function read(entry, range, body, expired)
     local values = pcall('HMGET', body, unpack(ids))
     for j, id in ipairs(ids) do
       local value, n, at = values[j] or '', #entry, 2 * (from + j) - 3
-      if expired and value ~= '' then
+      if expired and sub(expired, 17, 17) == '1' and value ~= '' then
         value = sub(value, 1, 16) .. fmt('%04d', math.min((tonumber(sub(value, 17, 20)) or 0) + 1, 9999)) .. sub(value, 21)
         call('HSET', body, id, value)
       end
@@ -53,9 +53,9 @@ for i, group in ipairs(due) do
   local expired = leased[i]
   if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and #groups > 0) then break end
   local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or room - 1, 'WITHSCORES')
-  local entry = {group, expired and sub(expired, 17) or ''}
+  local entry = {group, expired and sub(expired, 18) or ''}
   if range.err then
-    call('ZADD', schedule, 'inf', group)
+    call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)
     call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))
   elseif #range == 0 then call('ZREM', schedule, group); call('HDEL', leases, group) -- deleted by hand
   else read(entry, range, prefix .. 'body:' .. group, expired) end
@@ -63,14 +63,14 @@ for i, group in ipairs(due) do
   passed = i
   if #entry > 2 then
     local n = 2 * #groups; groups[#groups + 1] = entry
-    visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. owner
+    visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. '0' .. owner
     if expired then call('HINCRBY', stats, 'expired', 1); break end
   end
 end
 if #groups > 0 then
+  if #records == 1 then holders[2] = token .. '1' .. owner end
   call('SET', clock_key, token)
-  call('ZADD', schedule, unpack(visibles))
-  call('HSET', leases, unpack(holders))
+  call('ZADD', schedule, unpack(visibles)); call('HSET', leases, unpack(holders))
 end
 if #due == passed then call('DEL', dispatch)
 elseif hints == 0 then call('RPUSH', dispatch, due[#due]) end -- wakes one more consumer for the rest

@@ -37,6 +37,6 @@ if call('EXISTS', order) == 0 then
   call('ZREM', schedule, group)
 else
   call('ZADD', schedule, string.format('%.0f', now), group)
-  call('RPUSH', dispatch, group)
+  if call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
 end
 return {'resumed', skip == '1' and score or '', skip == '1' and record or ''}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,10 +15,12 @@ import typer.main
 
 from sequencer import __version__
 from sequencer.scripts import Link
+from sequencer.testing import wait_until
 
 if TYPE_CHECKING:
     from .conftest import Cli
 
+PATIENCE_S = 30.0
 PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
 COMMANDS = {"append", "consume", "info", "groups", "peek", "parked", "resume", "skip", "demo", "server"}
 
@@ -156,5 +159,16 @@ def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> Non
     assert said == {"messages": "2,000", "losses": "0", "verdict": "clean"}
     assert "order violations  0\n" in done.stdout
     assert "half-way" in done.stderr
+    assert cli.left() == []
+    assert list(short_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, number: signal.Signals) -> None:
+    del cli.environment["SEQUENCER_REDIS"]
+    demo = cli.start("demo", "-n", 2, "--messages", 200_000, TMPDIR=str(short_path))
+    wait_until(lambda: len(demo.consumers()) == 2, PATIENCE_S, "two consumers")
+    demo.signal(number)
+    assert demo.ended() == 130
     assert cli.left() == []
     assert list(short_path.iterdir()) == []

@@ -145,3 +145,16 @@ def test_parked_groups_at_the_end_are_said(cli: Cli, work: Work) -> None:
     assert "2 failures" in done.stderr
     assert work.states() == {"bad": "parked"}
     assert [event["attempt"] for event in work.events("begun", "bad-0")] == [1, 2]
+
+
+@pytest.mark.parametrize("status", [0, 2, 64, 65])
+def test_an_exit_out_of_a_handler_is_a_death_whatever_its_status(cli: Cli, work: Work, status: int) -> None:
+    """The statuses by which a consumer says that it is drained, recycled or misused are its own to say."""
+    work.add("poison", {"exit": status})
+    work.add("good", {})
+    consume = cli.start(*APP, "--lease", 0.3, "--max-attempts", 1, "--until-empty")
+    assert consume.ended() == 4
+    assert f"died (exit status {status})" in consume.stderr
+    assert "1 consumers died" in consume.stderr
+    assert work.states() == {"poison": "parked"}
+    assert len(work.events("handled")) == 1

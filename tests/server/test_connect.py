@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import fakeredis
 import pytest
 import redis
 
+import sequencer.connection
 import sequencer.server
 from sequencer import (
     ConfigurationError,
@@ -227,3 +229,20 @@ def test_a_server_that_does_not_start_says_why(home: Path) -> None:
     broken.chmod(0o755)
     with pytest.raises(ServerUnavailable, match="no luck today"):
         EmbeddedServer(binary=str(broken)).start()
+
+
+def test_a_server_that_stands_still_gets_no_second_one_beside_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequencer.server, "ANSWER_S", 0.2)
+    monkeypatch.setitem(sequencer.connection.SETTINGS, "socket_timeout", 0.2)
+    with EmbeddedServer() as server:
+        pid = server.status().pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for call in (server.start, server.stop, server.status):
+                with pytest.raises(ServerUnavailable, match="does not answer"):
+                    call()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert server.start() is False
+        assert server.status().pid == pid

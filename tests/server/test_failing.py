@@ -183,11 +183,30 @@ def test_an_expired_group_is_claimed_alone(make: Callable[..., Sequencer], link:
     for _ in range(5):
         lease = seq.claim(groups=5, lease=30)
         (message,) = lease
-        assert message.attempt == 2
+        assert message.attempt == 1, "nobody knows yet whose fault it was"
         lease.ack(message)
         lease.release()
     with seq.claim(groups=5) as lease:
         assert [message.attempt for message in lease] == [1] * 5
+
+
+def test_a_crash_counts_against_the_message_that_was_held_alone(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    for group in "abc":
+        seq.append(1, group=group)
+    seq.claim(groups=3, lease=30)  # ... and the process is gone
+    for group in "abc":
+        link.command("ZADD", keys.schedule, "XX", "1", group)
+    alone = seq.claim(groups=3, lease=30)
+    (message,) = alone
+    assert message.attempt == 1, "one of three: each is tried alone first"
+    link.command("ZADD", keys.schedule, "XX", "1", message.group[0])  # ... and it dies again
+    seen: list[str] = []
+    summary = seq.consume(lambda m: seen.append(m.group[0]), until_empty=True)
+    assert (summary.handled, summary.failed) == (2, 1)
+    assert [info.group for info in seq.parked()] == [message.group]
 
 
 def test_a_late_message_goes_before_those_that_wait(make: Callable[..., Sequencer]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,10 @@ from sequencer import (
     ServerUnavailable,
     StopConsuming,
 )
+from sequencer.calls import claim
+from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.scripts import Link, script_source
 from sequencer.testing import wait_until
 
 from .background import Background
@@ -197,3 +201,53 @@ def test_a_server_that_restarts_is_waited_for() -> None:
         assert producer.info().backlog == 0
     server.stop()
     shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("cached", [subset for n in range(3) for subset in combinations(("ack", "nack"), n)])
+def test_calls_keep_their_order_whatever_scripts_the_server_knows(
+    seq: Sequencer, link: Link, namespace: str, cached: tuple[str, ...]
+) -> None:
+    """A nack that overtook the ack before it would end the lease that the ack needs."""
+    keys = lane_keys(namespace, "jobs", 0)
+    for n in range(3):
+        seq.append(n, group="g", score=n)
+    holdings = Holdings([keys], lease_s=30)
+    holdings.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, asked_at=0)
+    held = holdings.groups[0]
+    holdings.finish(held, 0)
+    holdings.fail(held, 1, None, b"{}")
+    sending = holdings.outgoing()
+    assert sending is not None
+    link.command("SCRIPT", "FLUSH")
+    for name in cached:
+        link.command("SCRIPT", "LOAD", script_source(name))
+    holdings.sent(sending, link.run(sending.calls, is_atomic=sending.is_atomic), 0)
+    assert holdings.lost == 0
+    assert [message.body for message in seq.peek("g")] == [1, 2]
+    assert [info.state for info in seq.groups()] == ["parked"]
+
+
+class BrokenText(Exception):
+    """Can't say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")]
+)
+def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], error: BaseException) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+    seq.append(1, group="bad")
+    seq.append(2, group="good")
+
+    def handler(message: Message) -> None:
+        if message.body == 1:
+            raise error
+
+    summary = seq.consume(handler, until_empty=True)
+    assert (summary.handled, summary.failed) == (1, 2)
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert parked.failure.type == type(error).__name__

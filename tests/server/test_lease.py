@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from sequencer import ConfigurationError, LeaseLost, Park, Sequencer
 from sequencer.keys import lane_keys
 from sequencer.scripts import Link
+
+from .proxy import LossyProxy
 
 
 def fill(seq: Sequencer, groups: int = 1, length: int = 3) -> None:
@@ -83,7 +86,7 @@ def test_nack_and_park_say_it_outright(make: Callable[..., Sequencer]) -> None:
 
 
 def test_a_lost_lease_can_not_acknowledge(seq: Sequencer, link: Link, namespace: str) -> None:
-    fill(seq)
+    fill(seq, length=1)
     keys = lane_keys(namespace, "jobs", 0)
     with seq.claim() as lease:
         (message,) = lease
@@ -97,7 +100,7 @@ def test_a_lost_lease_can_not_acknowledge(seq: Sequencer, link: Link, namespace:
             with pytest.raises(LeaseLost):
                 lease.ack(message)
             other.ack(again)
-    assert seq.info().backlog == 2
+    assert seq.info().backlog == 0
 
 
 def test_renew_prolongs_and_says_when_the_lease_is_lost(seq: Sequencer, link: Link, namespace: str) -> None:
@@ -135,3 +138,39 @@ def test_release_is_harmless_to_repeat_and_hands_the_group_on(make: Callable[...
 def test_bad_options_are_refused(seq: Sequencer, options: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
         seq.claim(**options)  # type: ignore[arg-type]
+
+
+def test_a_second_loop_goes_on_where_the_first_stopped(seq: Sequencer) -> None:
+    fill(seq, length=4)
+    with seq.claim() as lease:
+        for message in lease:
+            lease.ack(message)
+            if message.body == 1:
+                break
+        assert [message.body for message in lease] == [2]
+
+
+def test_an_exception_is_not_hidden_by_a_lost_lease_and_the_rest_is_released(
+    seq: Sequencer, link: Link, namespace: str
+) -> None:
+    fill(seq, groups=3)
+    with pytest.raises(ValueError, match="mine"), seq.claim(groups=3, lease=30) as lease:
+        for message in lease:
+            link.command("HDEL", lane_keys(namespace, "jobs", 0).leases, message.group[0])
+            raise ValueError("mine")
+    assert len(seq.groups("due")) == 2
+    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "0")
+
+
+def test_a_lost_reply_is_no_lost_lease(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+    seq = make(redis=proxy.url)
+    seq.append(1, group="g")
+    with seq.claim() as lease:
+        (message,) = lease
+        proxy.losing = True
+        healing = threading.Timer(0.02, lambda: setattr(proxy, "losing", False))
+        healing.start()
+        lease.ack(message)
+        healing.join()
+    assert proxy.lost >= 1
+    assert seq.info().totals["handled"] == 1

@@ -87,10 +87,10 @@ class ModelLane:
             holder = self.leases.get(group)
             if len(entries) == int(groups) or room <= 0 or left <= 0 or (holder and entries):
                 break
-            entry: list[Any] = [group, holder[16:] if holder else ""]
+            entry: list[Any] = [group, holder[17:] if holder else ""]
             for member in self.members(group)[: 1 if holder else room]:
                 record = self.bodies[group][member[16:]]
-                if holder:
+                if holder and holder[16] == "1":
                     record = f"{record[:16]}{int(record[16:20]) + 1:04d}{record[20:]}"
                     self.bodies[group][member[16:]] = record
                 left -= len(record)
@@ -104,9 +104,11 @@ class ModelLane:
             entries.append(entry)
             self.clock = int(token)
             self.schedule[group] = self.now_us + int(lease_ms) * 1000
-            self.leases[group] = token + owner
+            self.leases[group] = token + "0" + owner
             if holder:
                 break
+        if len(entries) == 1 and len(entries[0]) == 5:
+            self.leases[entries[0][0]] = token + "1" + owner
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records.encode()]
 
     def ack(self, _prefix: str, words: str, _hint: str, _now: str) -> list[int]:

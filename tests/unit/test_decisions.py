@@ -139,6 +139,9 @@ def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
         "canary",
         "http://u:canary@h",
         "redis://:canary@host:notaport",
+        "redis://127.0.0.1:1/0?password=sec@canary",
+        "redis://:p?canary@host",
+        "redis://user:12/canary@host",
     ],
 )
 def test_a_password_in_a_url_never_shows(url: str) -> None:
