@@ -23,6 +23,7 @@ from sequencer import (
 from sequencer.calls import claim
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
+from sequencer.options import ClaimLimits
 from sequencer.scripts import Link, script_source
 from sequencer.testing import wait_until
 
