@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import redis
@@ -40,7 +40,7 @@ ms.
 """
 LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
-SWITCH_S = 0.001
+SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 SLICE_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
@@ -206,6 +206,8 @@ class Consumer:
             log.warning("consumer %s could not release its groups: %s", self.owner, error)
 
     def _keep(self) -> None:
+        with suppress(SequencerError):
+            self._side.connection()  # now, not when the first ack is in a hurry
         while not self._ended.is_set():
             self._busy.wait()
             since = self._holdings.running_since
