@@ -129,7 +129,8 @@ class Sequencer:
         `group`, `id` and `score` come out of the body where `group_by`, `id_by`, `score_by` are set and they are not
         given. Without a score the server's time of arrival, in seconds, is the score. Without an id one is made before
         the first try, so that a repeat after a lost connection adds nothing while the message is pending. The same id
-        with the same content (as JSON bytes), while it is pending, is a duplicate; with other content IdConflict is raised.
+        with the same content (as JSON bytes), while it is pending, is a duplicate; with other content IdConflict is
+        raised.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
         conflict shows as an error reply (`IDCONFLICT`). The receipt then has no stamp.
