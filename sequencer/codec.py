@@ -20,7 +20,7 @@ from .message import Failure, Message
 STAMP_DIGITS = 16
 RECORD_HEAD = STAMP_DIGITS + 4
 LEASE_HEAD = STAMP_DIGITS + 1
-"""A lease, as the hash of leases holds it: token, "1" if it held one message alone or "0", then the owner."""
+"""A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""

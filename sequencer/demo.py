@@ -151,7 +151,8 @@ def simulate(
         thread.start()
         producers: list[subprocess.Popen[bytes]] = []
         try:
-            supervisor.wait_ready(30.0)
+            if not supervisor.wait_ready(30.0):
+                problem = "the consumers did not start"
             share = messages // PRODUCERS
             producers = [
                 subprocess.Popen(

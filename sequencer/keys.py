@@ -4,7 +4,7 @@ All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in 
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
 
     {sequencer:orders:0}:schedule       zset    group -> visible-at in us; ahead: leased, backing off; inf: parked
-    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it held one message alone, owner
+    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone, owner
     {sequencer:orders:0}:failures       hash    group -> last failure of its head (JSON)
     {sequencer:orders:0}:clock          string  the lane clock in us; stamps and tokens come from it
     {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost

@@ -123,6 +123,7 @@ class Supervisor:
                     self._start_due()
                     selector.select(self._next_wait_s())
                     self._take_notes()
+                    self._read_reports()
                     self._reap()
             finally:
                 self._kill_all()

@@ -10,8 +10,8 @@
 -- ARGV[7] now_us       "" for the server's time
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", member, score, bytes, ...], ...], records]
--- A due group that still has a lease: it expired. It is claimed alone with one message, and marked so in its lease. If
--- that expires too, it was that message, and its attempts go up: what kills a consumer is not blamed on its neighbours.
+-- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
+-- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local room, bytes, now = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -68,7 +68,7 @@ for i, group in ipairs(due) do
   end
 end
 if #groups > 0 then
-  if #records == 1 then holders[2] = token .. '1' .. owner end
+  if #groups == 1 then holders[2] = token .. '1' .. owner end
   call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles)); call('HSET', leases, unpack(holders))
 end

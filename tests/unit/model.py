@@ -107,7 +107,7 @@ class ModelLane:
             self.leases[group] = token + "0" + owner
             if holder:
                 break
-        if len(entries) == 1 and len(entries[0]) == 5:
+        if len(entries) == 1:
             self.leases[entries[0][0]] = token + "1" + owner
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records.encode()]
 
