@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from dataclasses import asdict
 from typing import Any
 
 import orjson
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,9 +24,13 @@ def console() -> Console:
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
 
 
+def _is_wide() -> bool:
+    return not sys.stdout.isatty() or shutil.get_terminal_size().columns >= 100
+
+
 def table(*columns: str) -> Table:
     """A table whose cells are shown as they are: no markup, and no control character reaches the terminal."""
-    return Table(*columns, box=box.SIMPLE, pad_edge=False)
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0) if _is_wide() else (0, 1, 0, 0))
 
 
 def cells(*texts: str) -> list[Text]:
