@@ -11,7 +11,7 @@ import typer
 from rich.live import Live
 
 from ..client import Sequencer
-from ..message import QueueInfo
+from ..message import GroupInfo, QueueInfo
 from ..place import list_queues
 from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
@@ -80,10 +80,7 @@ def groups(
     """Groups with their state, backlog and head; the longest due first."""
     with Sequencer(queue, redis, namespace=namespace) as client:
         found = client.groups(state.value if state else None, limit=limit)
-    if json:
-        print_json([info_json(one) for one in found])
-    else:
-        console().print(group_table(found) if found else "no such groups" if state else "no groups: the queue is empty")
+    _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
 
 
 @app.command()
@@ -97,10 +94,14 @@ def parked(
     """Parked groups, and what their heads failed with."""
     with Sequencer(queue, redis, namespace=namespace) as client:
         found = client.parked(limit=limit)
-    if json:
+    _show_groups(found, json, "no parked groups")
+
+
+def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
+    if as_json:
         print_json([info_json(one) for one in found])
     else:
-        console().print(group_table(found) if found else "no parked groups")
+        console().print(group_table(found) if found else nothing)
 
 
 @app.command()

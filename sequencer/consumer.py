@@ -35,9 +35,7 @@ from .scripts import Link
 log = logging.getLogger("sequencer")
 
 TICK_S = 0.002
-"""How often the keeper looks while a handler runs: with ACK_AFTER_S and a switch of threads, acks leave within 10
-ms.
-"""
+"""How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
 LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
 SWITCH_S = 0.0005
@@ -148,7 +146,8 @@ class Consumer:
             return self._exchange(effect)
         if isinstance(effect, Flush):
             with self._lock:
-                self._send_held(self._main)
+                now = time.monotonic()
+                self._send(self._holdings.outgoing(now=now), self._main, now)
         elif isinstance(effect, Wait):
             self._waiter.wait(effect.seconds, lambda: self._control.is_stopping)
         elif isinstance(effect, Pause):
@@ -189,10 +188,6 @@ class Consumer:
         if claimed.groups:
             self._busy.set()
         return claimed
-
-    def _send_held(self, link: Link) -> None:
-        now = time.monotonic()
-        self._send(self._holdings.outgoing(now=now), link, now)
 
     def _send(self, sending: Sending | None, link: Link, now: float) -> None:
         if sending:

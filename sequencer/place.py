@@ -55,7 +55,10 @@ class Place:
         """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not."""
         if not self._is_registered:
             with self.link() as link, self._lock:
-                self._lanes = self._find_lanes(link, register)
+                lanes, is_registered = self._find_lanes(link, register)
+                # In this order: another thread that sees the flag uses the lanes without the lock.
+                self._lanes = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
+                self._is_registered = is_registered
         return self._lanes
 
     def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
@@ -98,7 +101,8 @@ class Place:
         if links:
             links.close()
 
-    def _find_lanes(self, link: Link, register: bool) -> list[LaneKeys]:
+    def _find_lanes(self, link: Link, register: bool) -> tuple[int, bool]:
+        """How many lanes the queue has, and whether the server knows it (now)."""
         options, key = self._options, registry_key(self._options.namespace)
         known = link.command("HGET", key, options.queue)
         if known is None and register:
@@ -110,8 +114,7 @@ class Place:
                 f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
                 "leave lanes out, or use another queue name"
             )
-        self._is_registered = known is not None
-        return [lane_keys(options.namespace, options.queue, lane) for lane in range(lanes)]
+        return lanes, known is not None
 
 
 def _check(link: Link) -> None:

@@ -38,7 +38,6 @@ STAGES = (
     "killed {n} consumers; their groups wait until the leases end",
 )
 GAVE_UP = 1
-UNANNOUNCED = 1000
 ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
 
@@ -97,10 +96,7 @@ class Supervisor:
     def stop(self) -> None:
         """The next stage of stopping. A note only: safe in a signal handler or any thread."""
         self._notes.append(1)
-        try:
-            os.write(self._wake_write, b"\0")
-        except OSError:
-            return  # the pipe is full of wake-ups, or the run has ended
+        self._wake()
 
     @property
     def pids(self) -> list[int]:
@@ -150,7 +146,7 @@ class Supervisor:
         try:
             os.write(self._wake_write, b"\0")
         except OSError:
-            return
+            return  # the pipe is full of wake-ups, or the run has ended
 
     def _next_wait_s(self) -> float:
         # SIGCHLD wakes the loop in the main thread; in another thread a short look has to do.
@@ -209,18 +205,18 @@ class Supervisor:
                 with suppress(BrokenPipeError):
                     process.stdin.close()
             self._read_reports()
-            status = self._exits.pop(process.pid, None)
-            if process.returncode < 0 or status is None:
-                # A status that the consumer did not announce is the doing of somebody else: os._exit in a handler.
-                status = process.returncode if process.returncode < 0 else -UNANNOUNCED - process.returncode
-            self._decide(slot, process.pid, status)
+            self._decide(slot, process.pid, self._exits.pop(process.pid, None), process.returncode)
 
-    def _decide(self, slot: Slot, pid: int, status: int) -> None:
-        """What follows from the end of a consumer."""
+    def _decide(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
+        """What follows from the end of a consumer.
+
+        `status` is what it announced; a `returncode` without that is the doing of others: a signal, or os._exit in a
+        handler.
+        """
         is_planned = status in (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
         if self._stage:
             # One that had not begun dies of the signal itself.
-            is_planned = is_planned or -status in (signal.SIGTERM, signal.SIGKILL)
+            is_planned = is_planned or -returncode in (signal.SIGTERM, signal.SIGKILL)
             slot.is_done = True
         elif status == DRAINED:
             slot.is_done = True
@@ -229,16 +225,16 @@ class Supervisor:
         elif is_planned:
             slot.start_at = 0.0
         else:
-            self._replace(slot, pid, status)
+            self._replace(slot, pid, status, returncode)
         if not is_planned:
             self.totals.died += 1
 
-    def _replace(self, slot: Slot, pid: int, status: int) -> None:
+    def _replace(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
         now = time.monotonic()
         lived_s = now - slot.started_at
         others_s = [now - other.started_at for other in self._slots if other.process is not None]
         self._fast_deaths = self._policy.after_death(self._fast_deaths, max([lived_s, *others_s]))
-        why = _why(status)
+        why = f"signal {signal.Signals(-returncode).name}" if returncode < 0 else f"exit status {returncode}"
         slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
         if self._policy.gives_up(self._fast_deaths):
             self._say(
@@ -288,9 +284,3 @@ class Supervisor:
                 if slot.process.stdin:
                     slot.process.stdin.close()
                 slot.process = None
-
-
-def _why(status: int) -> str:
-    if status <= -UNANNOUNCED:
-        return f"exit status {-status - UNANNOUNCED}"
-    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
