@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import typer
 
 from ..client import Sequencer
+from ..message import Gap
 from .app import GroupArgument, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import message_json, print_json
 
@@ -36,7 +39,13 @@ def skip(
 ) -> None:
     """Remove the failed head of a group, and let the group go on. Prints the removed message: it is the only copy."""
     with Sequencer(queue, redis, namespace=namespace) as client:
-        message = client.skip(group)
+        skipped = client.skip(group)
+    if isinstance(skipped, Gap):
+        if json:
+            print_json(asdict(skipped))
+        else:
+            typer.echo(f"stepped over {skipped.first} to {skipped.last} in group {' '.join(group)}, which goes on")
+        return
     if not json:
-        typer.echo(f"removed {message.id} from group {' '.join(group)}, which goes on; it was:", err=True)
-    print_json(message_json(message))
+        typer.echo(f"removed {skipped.id} from group {' '.join(group)}, which goes on; it was:", err=True)
+    print_json(message_json(skipped))

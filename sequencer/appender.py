@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from . import calls
-from .errors import BatchRefused, ConfigurationError, IdConflict, InvalidMessage, OutcomeUnknown, ServerUnavailable
+from .errors import (
+    BatchRefused,
+    ConfigurationError,
+    IdConflict,
+    InvalidMessage,
+    LateMessage,
+    NumberTaken,
+    OutcomeUnknown,
+    SequencerError,
+    ServerUnavailable,
+)
 from .items import ItemMaker
 from .keys import LaneKeys, decode_group
 from .message import BatchReceipt, Receipt, Refused
@@ -24,37 +35,38 @@ class Appender:
     def __init__(self, place: Place, items: ItemMaker) -> None:
         self._place, self._items = place, items
 
-    def append(self, item: calls.Item) -> Receipt:
-        call = calls.append(self._place.keys_of(item.group), [item])
+    def append(self, item: calls.Item, *, replace: bool = False) -> Receipt:
+        call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "none")
         with self._place.link() as link:
             mark = _known(item.id, lambda: link.run_one(call))[0]
-        if mark.outcome == "conflict":
-            raise IdConflict(item.id, decode_group(item.group))
-        return Receipt(item.id, mark.stamp, mark.outcome == "duplicate")
+        if error := _refusal(item, mark):
+            raise error
+        return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
-    def append_to(self, pipeline: Any, item: calls.Item) -> Receipt:
-        call = calls.append(self._place.keys_of(item.group), [item], on_conflict="error")
+    def append_to(self, pipeline: Any, item: calls.Item, *, replace: bool = False) -> Receipt:
+        call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "error")
         pipeline.execute_command(*eval_command(call))
         return Receipt(item.id, None, None)
 
-    def append_many(self, items: Iterable[Any], on_refused: str, chunk: int) -> BatchReceipt:
+    def append_many(self, items: Iterable[Any], on_refused: str, chunk: int, *, replace: bool = False) -> BatchReceipt:
         if on_refused not in ("stop", "skip"):
             raise ConfigurationError(f"on_refused={on_refused!r} must be 'stop' or 'skip'")
         if isinstance(chunk, bool) or not isinstance(chunk, int) or not 1 <= chunk <= calls.MAX_APPEND:
             raise ConfigurationError(f"chunk={chunk!r} must be a whole number from 1 to {calls.MAX_APPEND}")
-        appended = duplicates = 0
+        counts: Counter[str] = Counter()
         refused: list[Refused] = []
         numbered = enumerate(items)
         while some := list(itertools.islice(numbered, chunk)):
-            marks, errors = self._append_chunk(some, on_refused)
-            appended += sum(1 for mark in marks if mark.outcome == "stored")
+            marks, errors = self._append_chunk(some, "replace" if replace else on_refused, on_refused == "stop")
+            counts.update(mark.outcome for mark in marks)
             if errors and on_refused == "stop":
-                raise BatchRefused(errors, appended)
+                raise BatchRefused(errors, counts["stored"])
             refused += errors
-            duplicates += sum(1 for mark in marks if mark.outcome == "duplicate")
-        return BatchReceipt(appended, duplicates, refused)
+        return BatchReceipt(counts["stored"], counts["duplicate"], refused, counts["dropped"], counts["dead_letter"])
 
-    def _append_chunk(self, some: list[tuple[int, Any]], on_refused: str) -> tuple[list[calls.Mark], list[Refused]]:
+    def _append_chunk(
+        self, some: list[tuple[int, Any]], mode: str, stops: bool
+    ) -> tuple[list[calls.Mark], list[Refused]]:
         errors: list[Refused] = []
         ready: list[tuple[int, calls.Item]] = []
         for index, value in some:
@@ -63,39 +75,58 @@ class Appender:
             except InvalidMessage as error:
                 errors.append(Refused(index, error))
         marks: list[calls.Mark] = []
-        if ready and not (errors and on_refused == "stop"):
-            marks = self._send_chunk([item for _, item in ready], on_refused)
+        if ready and not (errors and stops):
+            marks = self._send_chunk([item for _, item in ready], mode)
             for (index, item), mark in zip(ready, marks, strict=True):
-                if mark.outcome == "conflict":
-                    errors.append(Refused(index, IdConflict(item.id, decode_group(item.group))))
+                if refusal := _refusal(item, mark):
+                    errors.append(Refused(index, refusal))
         return marks, sorted(errors, key=lambda refused: refused.index)
 
-    def _send_chunk(self, items: list[calls.Item], on_refused: str) -> list[calls.Mark]:
+    def _send_chunk(self, items: list[calls.Item], mode: str) -> list[calls.Mark]:
         by_lane: dict[LaneKeys, list[int]] = {}
         for position, item in enumerate(items):
             by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
-        if on_refused == "skip":
-            return self._send(items, by_lane, "others")
+        if mode in ("skip", "replace"):
+            return self._send(items, by_lane, "others" if mode == "skip" else "replace")
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")
             _mark_conflicts_within(items, marks)
-            if any(mark.outcome == "conflict" for mark in marks):
-                return [mark._replace(outcome="undone") if mark.outcome == "stored" else mark for mark in marks]
+            if any(mark.outcome in calls.REFUSALS for mark in marks):
+                return [_undone(mark) for mark in marks]
         return self._send(items, by_lane, "none")
 
     def _send(
-        self, items: list[calls.Item], by_lane: dict[LaneKeys, list[int]], mode: Literal["none", "others", "check"]
+        self,
+        items: list[calls.Item],
+        by_lane: dict[LaneKeys, list[int]],
+        mode: Literal["none", "others", "check", "replace"],
     ) -> list[calls.Mark]:
         todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
         with self._place.link() as link:
             results = _known(f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True))
         marks: dict[int, calls.Mark] = {}
         for places, result in zip(by_lane.values(), results, strict=True):
-            is_undone = mode == "none" and any(mark.outcome == "conflict" for mark in result)
+            is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
             for position, mark in zip(places, result, strict=True):
-                marks[position] = mark._replace(outcome="undone") if is_undone and mark.outcome == "stored" else mark
+                marks[position] = _undone(mark) if is_undone else mark
         return [marks[position] for position in range(len(items))]
+
+
+def _undone(mark: calls.Mark) -> calls.Mark:
+    """What a mark means where nothing was stored in the end."""
+    return mark._replace(outcome="undone") if mark.outcome in ("stored", "dropped", "dead_letter") else mark
+
+
+def _refusal(item: calls.Item, mark: calls.Mark) -> SequencerError | None:
+    """The error of a message that was not stored because of itself."""
+    if mark.outcome == "conflict":
+        return IdConflict(item.id, decode_group(item.group))
+    if mark.outcome == "taken":
+        return NumberTaken(item.id, decode_group(item.group), item.score)
+    if mark.outcome == "refused":
+        return LateMessage(item.id, decode_group(item.group), item.score)
+    return None
 
 
 def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:

@@ -4,15 +4,18 @@
 2. A group's order and body hold the same messages, member by member; an empty group leaves no key.
 3. Leases and failures belong to groups in the schedule; no token and no stamp lies ahead of the lane's clock.
 4. Every record carries the stamp of its member, and a readable count of attempts.
-5. The lane has no other keys.
+5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
+6. Dead letters and their contents belong together.
+7. The lane has no other keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
-from .codec import RECORD_HEAD, STAMP_DIGITS
-from .keys import LaneKeys
+from .codec import FLAG_AT, STAMP_DIGITS
+from .keys import PAUSED, LaneKeys
 from .scripts import Link
 
 PAGE = 500
@@ -28,11 +31,13 @@ def _text(data: bytes) -> str:
 
 
 def _audit_lane(link: Link, keys: LaneKeys) -> Iterator[str]:
-    schedule = set(_scan_pairs(link, "ZSCAN", keys.schedule))
+    schedule = _scan_pairs(link, "ZSCAN", keys.schedule)
+    paused = {_text(group) for group in link.command("SMEMBERS", keys.paused)}
+    is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
     leases = _scan_pairs(link, "HSCAN", keys.leases)
     failures = _scan_pairs(link, "HSCAN", keys.failures)
     clock = int(link.command("GET", keys.clock) or 0)
-    known = {keys.schedule, keys.leases, keys.failures, keys.clock, keys.dispatch, keys.stats}
+    known = {getattr(keys, field.name) for field in fields(keys)} | {f"{keys.marks}:old", f"{keys.seen}:old"}
     order_prefix, body_prefix = keys.order(""), keys.body("")
     groups = set(schedule)
     for key in _scan_keys(link, keys.prefix):
@@ -45,8 +50,16 @@ def _audit_lane(link: Link, keys: LaneKeys) -> Iterator[str]:
     for group in sorted(groups):
         yield from _audit_group(link, keys, group, group in schedule, clock)
     for name, table in (("lease", leases), ("failure", failures)):
-        for group in table.keys() - schedule:
+        for group in table.keys() - schedule.keys():
             yield f"group {group!r} has a {name} but is not in the schedule"
+    for group, visible in schedule.items():
+        if float(visible) == float("inf") and group not in failures and not is_sequence:
+            yield f"group {group!r} is parked without a failure"
+        if float(visible) == PAUSED and group not in paused:
+            yield f"group {group!r} is held as paused, but is not among the paused groups"
+    letters = _scan_pairs(link, "HSCAN", keys.letters).keys() ^ _scan_pairs(link, "ZSCAN", keys.dead).keys()
+    for letter in sorted(letters):
+        yield f"dead letter {letter!r} has no content, or no place in the list"
     for group, holder in leases.items():
         if int(holder[:STAMP_DIGITS]) > clock:
             yield f"group {group!r} has token {holder[:STAMP_DIGITS]!r} ahead of the clock {clock}"
@@ -69,8 +82,8 @@ def _audit_group(link: Link, keys: LaneKeys, group: str, is_scheduled: bool, clo
             continue
         if record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
             yield f"group {group!r}: record of {member!r} carries stamp {record[:STAMP_DIGITS]!r}"
-        if not record[STAMP_DIGITS:RECORD_HEAD].isdigit():
-            yield f"group {group!r}: record of {member!r} has attempts {record[STAMP_DIGITS:RECORD_HEAD]!r}"
+        if not record[STAMP_DIGITS:FLAG_AT].isdigit():
+            yield f"group {group!r}: record of {member!r} has attempts {record[STAMP_DIGITS:FLAG_AT]!r}"
         if int(member[:STAMP_DIGITS]) > clock:
             yield f"group {group!r}: stamp of {member!r} is ahead of the clock {clock}"
 

@@ -6,6 +6,7 @@ when it does not know the outcome (every script but claim is harmless to repeat,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -14,7 +15,8 @@ from .codec import STAMP_DIGITS, decode_record, dumps_words, loads_words, raw_me
 from .errors import InvalidMessage
 from .keys import LaneKeys, decode_group
 from .message import Message
-from .options import ClaimLimits
+from .options import AUDIT_LENGTH, ClaimLimits
+from .policy import Sequenced
 
 T = TypeVar("T")
 
@@ -42,7 +44,8 @@ def _ms(seconds: float) -> str:
     return str(round(seconds * 1000))
 
 
-def _now(now_us: int | None) -> str:
+def now_text(now_us: int | None) -> str:
+    """The time as scripts take it: "" for the server's own."""
     return "" if now_us is None else str(now_us)
 
 
@@ -50,28 +53,38 @@ def _now(now_us: int | None) -> str:
 
 
 class Item(NamedTuple):
-    """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival), envelope."""
+    """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival or its due time),
+    envelope, and when it is due: us since 1970, "+" and us from now, or "".
+    """
 
     group: str
     id: str
     score: str
     envelope: bytes
+    due: str = ""
 
 
 class Mark(NamedTuple):
-    """What became of one item, and the stamp of the message that is pending under its id.
+    """What became of one item, and the stamp of the message that is pending under its id, 0 when that was handled.
 
-    "undone" is a "stored" of a call that stored nothing, because another item of it was a conflict.
+    "taken": its number is pending under another id. "undone" is a "stored" of a call that stored nothing, because
+    another item of it was refused.
     """
 
-    outcome: Literal["stored", "duplicate", "conflict", "undone"]
+    outcome: Outcome
     stamp: int
 
 
-_MARKS: dict[int, Literal["stored", "duplicate", "conflict"]] = {
+Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
+REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
+_MARKS: dict[int, Outcome] = {
     ord("+"): "stored",
     ord("="): "duplicate",
     ord("!"): "conflict",
+    ord("#"): "taken",
+    ord("<"): "refused",
+    ord("~"): "dropped",
+    ord("x"): "dead_letter",
 }
 _MARK_SIZE = 1 + STAMP_DIGITS
 
@@ -84,20 +97,30 @@ def append(
     keys: LaneKeys,
     items: Sequence[Item],
     *,
-    on_conflict: Literal["none", "others", "error", "check"] = "none",
+    on_conflict: Literal["none", "others", "error", "check", "replace"] = "none",
     now_us: int | None = None,
 ) -> Call[list[Mark]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    "none" and "error" store nothing then, "others" the rest; "check" only says what would be.
+    "none" and "error" store nothing then, "others" the rest; "check" only says what would be; "replace" has no
+    conflicts: a message takes the place of the one that is pending under its id.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
-    words = dumps_words([item[:3] for item in items])
+    words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
     return Call(
         "append",
-        (keys.schedule, keys.clock, keys.dispatch, keys.stats),
-        (keys.prefix, on_conflict, _now(now_us), words, *[item.envelope for item in items]),
+        (
+            keys.schedule,
+            keys.clock,
+            keys.dispatch,
+            keys.stats,
+            keys.leases,
+            keys.failures,
+            keys.policy,
+            keys.memory,
+        ),
+        (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
         _parse_marks,
     )
 
@@ -116,8 +139,15 @@ class LeasedGroup:
     """Whose lease on this group ran out just before, or ""."""
     messages: list[Message]
     members: list[str]
+    scores: list[str]
+    mark: str
+    """The group's watermark as the server keeps it, or ""."""
+    on_late: str
+    """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
     undecodable: str = ""
     """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+    claimed_at: float = 0.0
+    """When the claim was answered, by the consumer's own clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +173,29 @@ def _parse_claimed(reply: list[Any], queue: str) -> Claimed:
     for entry in loads_words(words) or ():
         group = decode_group(entry[0])
         messages: list[Message] = []
-        members = entry[2::3]
+        key, owner, mark, on_late = entry[:4]
+        members, scores = entry[4::3], entry[5::3]
+        below = _below(mark)
         undecodable = ""
-        for member, score, size in zip(members, entry[3::3], entry[4::3], strict=True):
+        for member, score, size in zip(members, scores, entry[6::3], strict=True):
             record = records[at : at + size]
             at += size
             if not undecodable:
                 try:
-                    messages.append(decode_record(member, score, record, group, number, queue))
+                    messages.append(decode_record(member, score, record, group, number, queue, below))
                 except ValueError as error:
-                    messages.append(raw_message(member, score, record, group, number, queue))
+                    messages.append(raw_message(member, score, record, group, number, queue, below))
                     undecodable = str(error) if record else "the message has no body in Redis"
-        groups.append(LeasedGroup(entry[0], group, text, entry[1], messages, members[: len(messages)], undecodable))
+        members = members[: len(messages)]
+        groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
     return Claimed(groups, None if groups else 0.0)
+
+
+def _below(mark: str) -> float:
+    """Messages with a score under this are late."""
+    if mark.startswith("#"):
+        return Sequenced.parse(mark).number + 1 if len(mark) > 1 else -math.inf
+    return float(mark) if mark else -math.inf
 
 
 def claim(
@@ -170,7 +210,17 @@ def claim(
     """Lease due groups and read their first messages, within the limits."""
     return Call(
         "claim",
-        (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures),
+        (
+            keys.schedule,
+            keys.leases,
+            keys.clock,
+            keys.dispatch,
+            keys.stats,
+            keys.failures,
+            keys.policy,
+            keys.memory,
+            keys.paused,
+        ),
         (
             keys.prefix,
             owner,
@@ -178,7 +228,7 @@ def claim(
             str(limits.groups),
             str(limits.messages),
             str(limits.bytes),
-            _now(now_us),
+            now_text(now_us),
         ),
         lambda reply: _parse_claimed(reply, queue),
         repeatable=False,
@@ -188,6 +238,17 @@ def claim(
 # -- ack, nack, renew, release -------------------------------------------------------------------------------
 
 
+class Run(NamedTuple):
+    """One handler run for the audit stream; times in us of the lane's clock, from the claim on."""
+
+    id: str
+    score: str
+    stamp: str
+    began: str
+    ended: str
+    redriven: str
+
+
 class Ack(NamedTuple):
     """Members of one leased group that were handled, and whether the group is given back. No members: release only."""
 
@@ -195,26 +256,60 @@ class Ack(NamedTuple):
     token: str
     members: list[str]
     release: bool
+    mark: str = ""
+    """The group's watermark with these members handled; "" leaves it."""
+    late: int = 0
+    """How many of them were late."""
+    runs: Sequence[Run] = ()
 
 
 class Nack(NamedTuple):
-    """A failed head: `delay_s` until its group may be claimed again, None to park it; `failure` is kept."""
+    """A failed head, and what becomes of it; `failure` is kept."""
 
     group: str
     token: str
     member: str
     attempts: int
     delay_s: float | None
+    """Until its group may be claimed again; None for the end of trying, by `ending`."""
     failure: bytes
+    ending: Literal["park", "dead", "drop"] = "park"
+    mark: str = ""
+    """The group's watermark if the message is passed ("dead", "drop"); "" leaves it."""
+    is_late: bool = False
 
 
-def ack(keys: LaneKeys, acks: Sequence[Ack], *, hint: bool = True, now_us: int | None = None) -> Call[list[Ack]]:
+def ack(
+    keys: LaneKeys,
+    acks: Sequence[Ack],
+    *,
+    hint: bool = True,
+    audit_length: int = AUDIT_LENGTH,
+    now_us: int | None = None,
+) -> Call[list[Ack]]:
     """Remove handled messages and release groups; returns the entries that were refused for their token."""
-    words = dumps_words([[a.group, a.token, "1" if a.release else "0", *a.members] for a in acks])
+    words = dumps_words([[a.group, a.token, "1" if a.release else "0", a.mark, a.late, *a.members] for a in acks])
+    runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     return Call(
         "ack",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats),
-        (keys.prefix, words, "1" if hint else "0", _now(now_us)),
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.dispatch,
+            keys.stats,
+            keys.policy,
+            keys.memory,
+            keys.audit,
+        ),
+        (
+            keys.prefix,
+            words,
+            "1" if hint else "0",
+            now_text(now_us),
+            str(audit_length),
+            dumps_words(runs) if runs else "",
+        ),
         lambda reply: [acks[position - 1] for position in reply],
     )
 
@@ -223,16 +318,26 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool
     """Record a failure of a leased group's head; False when the token is not valid."""
     return Call(
         "nack",
-        (keys.schedule, keys.leases, keys.failures, keys.stats),
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.stats,
+            keys.dispatch,
+            keys.policy,
+            keys.memory,
+        ),
         (
             keys.prefix,
             entry.group,
             entry.token,
             entry.member,
             str(entry.attempts),
-            "" if entry.delay_s is None else _ms(entry.delay_s),
+            entry.ending if entry.delay_s is None else _ms(entry.delay_s),
             entry.failure,
-            _now(now_us),
+            entry.mark,
+            "1" if entry.is_late else "0",
+            now_text(now_us),
         ),
         bool,
     )
@@ -245,29 +350,6 @@ def renew(
     return Call(
         "renew",
         (keys.schedule, keys.leases),
-        (dumps_words(leases), _ms(lease_s), _now(now_us)),
+        (dumps_words(leases), _ms(lease_s), now_text(now_us)),
         lambda reply: [leases[position - 1] for position in reply],
-    )
-
-
-# -- resume ---------------------------------------------------------------------------------------------------
-
-
-class Resumed(NamedTuple):
-    """Outcome of `resume`, with score and record of the removed message when it skipped one."""
-
-    status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed"]
-    score: str
-    record: bytes
-
-
-def resume(
-    keys: LaneKeys, group: str, failure: bytes, member: str, *, skip: bool = False, now_us: int | None = None
-) -> Call[Resumed]:
-    """Make a parked or waiting group due; with `skip`, remove the failed member first."""
-    return Call(
-        "resume",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats),
-        (keys.prefix, group, failure, member, "1" if skip else "0", _now(now_us)),
-        lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )

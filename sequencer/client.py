@@ -4,47 +4,41 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar
-from uuid import UUID
 
-from . import calls, monitor
+from . import monitor
 from .appender import CHUNK, Appender
-from .codec import decode_failure, decode_record, raw_message
 from .connection import Endpoint
 from .consumer import Consumer, owner_name, stop_on_signals
 from .drain import Handler
-from .errors import (
-    ConfigurationError,
-    GroupBusy,
-    GroupNotFound,
-    HandlerNotFound,
-    NotParked,
-)
-from .items import ItemMaker
-from .keys import decode_group, encode_group
+from .errors import ConfigurationError, HandlerNotFound
+from .items import Group, ItemMaker, Score
 from .lease import Lease
-from .message import BatchReceipt, ConsumeSummary, GroupInfo, GroupState, Message, QueueInfo, Receipt
-from .options import ClaimLimits, ConsumerOptions, QueueOptions, field_names
+from .looking import Looking
+from .mending import Mending
+from .message import BatchReceipt, ConsumeSummary, Message, Receipt
+from .options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, error_names, field_names
 from .place import Place
+from .policy import OnGap, OnLate
 
 signal_log = logging.getLogger("sequencer.signals")
 """Says what a signal did and what the next one will do; the supervisor silences it in its consumers."""
 
-Group = Sequence[str | int | UUID] | str | int | UUID
-Score = float | int | datetime
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
 
 
-class Sequencer:
+class Sequencer(Looking, Mending):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
     the embedded server, which is started when it is first needed. Nothing connects before that. May be shared by
     threads, and survives a fork. Raises ConfigurationError for a wrong option; see QueueOptions for each of them.
+
+    From `dedup_window` on, options are the queue's policy and kept in the server: whoever names one sets it for all
+    producers and consumers when it connects, and who names none takes what is there (see Policy).
     """
 
     def __init__(
@@ -61,6 +55,18 @@ class Sequencer:
         backoff: float = 0.5,
         backoff_cap: float = 60.0,
         max_body_bytes: int = 1024 * 1024,
+        on_failure: OnFailure = "park",
+        park_on: Sequence[type[BaseException] | str] = (),
+        dead_letter_on: Sequence[type[BaseException] | str] = (),
+        dedup_window: float | None = None,
+        dedup_cap: int | None = None,
+        on_late: OnLate | None = None,
+        watermark_window: float | None = None,
+        watermark_cap: int | None = None,
+        reorder_window: float | None = None,
+        sequence: bool | None = None,
+        gap_timeout: float | None = None,
+        on_gap: OnGap | None = None,
     ) -> None:
         self.options = QueueOptions(
             queue=queue,
@@ -73,9 +79,21 @@ class Sequencer:
             backoff_s=backoff,
             backoff_cap_s=backoff_cap,
             max_body_bytes=max_body_bytes,
+            on_failure=on_failure,
+            park_on=error_names("park_on", park_on),
+            dead_letter_on=error_names("dead_letter_on", dead_letter_on),
+            dedup_window=dedup_window,
+            dedup_cap=dedup_cap,
+            on_late=on_late,
+            watermark_window=watermark_window,
+            watermark_cap=watermark_cap,
+            reorder_window=reorder_window,
+            sequence=sequence,
+            gap_timeout=gap_timeout,
+            on_gap=on_gap,
         )
         self._place = Place(self.options, redis)
-        self._items = ItemMaker(self.options)
+        self._items = ItemMaker(self.options, self._place.is_sequence)
         self._appender = Appender(self._place, self._items)
         self._handler: Handler | None = None
         self._rates = monitor.Rates()
@@ -122,40 +140,54 @@ class Sequencer:
         id: str | int | None = None,
         score: Score | None = None,
         headers: Mapping[str, str] | None = None,
+        delay: float | timedelta | None = None,
+        at: Score | None = None,
+        replace: bool = False,
         pipeline: Any = None,
     ) -> Receipt:
         """Add one message to its group and return its id, stamp, and whether it was there already.
 
         `group`, `id` and `score` come out of the body where `group_by`, `id_by`, `score_by` are set and they are not
         given. Without a score the server's time of arrival, in seconds, is the score. Without an id one is made before
-        the first try, so that a repeat after a lost connection adds nothing while the message is pending. The same id
-        with the same content (as JSON bytes), while it is pending, is a duplicate; with other content IdConflict is
-        raised.
+        the first try, so that a repeat after a lost connection adds nothing. The same id with the same content (as
+        JSON bytes), while it is pending, is a duplicate, with other content IdConflict is raised; after it was handled
+        it is a duplicate for the queue's `dedup_window`, whatever it holds.
+
+        `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
+        message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
+        of the message that is pending under the id, if any: it sets a timer again.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`). The receipt then has no stamp.
+        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp.
 
-        Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody) with nothing sent, IdConflict,
-        QueueFull, OutcomeUnknown when the connection failed after sending, ServerUnavailable when it failed before.
+        Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
+        IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
+        failed after sending, ServerUnavailable when it failed before.
         """
-        item = self._items.make(body, group, id, score, headers)
+        item = self._items.make(body, group, id, score, headers, delay, at)
         if pipeline is not None:
-            return self._appender.append_to(pipeline, item)
-        return self._appender.append(item)
+            return self._appender.append_to(pipeline, item, replace=replace)
+        return self._appender.append(item, replace=replace)
 
     def append_many(
-        self, items: Iterable[Any], *, on_refused: Literal["stop", "skip"] = "stop", chunk: int = CHUNK
+        self,
+        items: Iterable[Any],
+        *,
+        on_refused: Literal["stop", "skip"] = "stop",
+        chunk: int = CHUNK,
+        replace: bool = False,
     ) -> BatchReceipt:
         """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
 
         An item is a body when the queue has `group_by`; else a mapping with the arguments of `append`: `body`, `group`,
-        and as needed `id`, `score`, `headers`. With on_refused="stop", a chunk that holds an item which can't be stored
+        and as needed `id`, `score`, `headers`, `delay`, `at`. With
+        on_refused="stop", a chunk that holds an item which can't be stored
         is not stored at all, and BatchRefused says which and why and how many messages of earlier chunks were stored;
         with "skip" the others are stored and the receipt lists the refused.
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """
-        return self._appender.append_many(items, on_refused, chunk)
+        return self._appender.append_many(items, on_refused, chunk, replace=replace)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -178,12 +210,15 @@ class Sequencer:
         max_messages: int | None = None,
         max_age: float | None = None,
         limits: ClaimLimits | None = None,
+        audit: bool = False,
+        audit_length: int = AUDIT_LENGTH,
         on_start: Callable[[Consumer], None] | None = None,
     ) -> ConsumeSummary:
         """Run the handler for one message at a time, in this process, until stopped.
 
         `lease` and `max_age` in seconds. SIGINT or SIGTERM stops after the message in hand; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
+        `audit` records each handled message in a stream of about `audit_length` entries a lane (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
         """
@@ -198,6 +233,8 @@ class Sequencer:
             max_messages=max_messages,
             max_age_s=max_age,
             limits=limits or ClaimLimits(),
+            audit=audit,
+            audit_length=audit_length,
         )
         consumer = Consumer(self._place.endpoint, self._place.lanes(), self.options, options, function)
         if on_start:
@@ -213,77 +250,6 @@ class Sequencer:
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         return Lease.claim(self._place.connect(), self._place.lanes(), self.options, options, owner_name())
-
-    # -- stuck groups -----------------------------------------------------------------------------------------
-
-    def resume(self, group: Group) -> bool:
-        """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
-
-        Raises GroupNotFound, or GroupBusy when a consumer holds it.
-        """
-        return self._resume(encode_group(group), skip=False)[0].status == "resumed"
-
-    def skip(self, group: Group) -> Message:
-        """Remove the failed head of a group and let the group go on; returns the removed message, the only copy of it.
-
-        Raises GroupNotFound, NotParked when its head did not fail, GroupBusy when a consumer holds it.
-        """
-        key = encode_group(group)
-        done, member = self._resume(key, skip=True)
-        rest = (member, done.score or "nan", done.record, decode_group(key), 0, self.queue)
-        try:
-            return decode_record(*rest)
-        except ValueError:
-            return raw_message(*rest)
-
-    def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
-        keys = self._place.keys_of(group, register=False)
-        with self._place.link() as link:
-            for _ in range(5):
-                record = link.command("HGET", keys.failures, group) or b""
-                member = decode_failure(record)[1] if record else ""
-                if record and not member:  # a failure without its message: it is about the head
-                    heads = link.command("ZRANGE", keys.order(group), 0, 0)
-                    member = heads[0].decode("utf-8", "surrogateescape") if heads else ""
-                done = link.run_one(calls.resume(keys, group, record, member, skip=skip))
-                if done.status != "changed":
-                    break
-        name = list(decode_group(group))
-        if done.status == "missing":
-            raise GroupNotFound(f"group {name} has no messages in queue {self.queue!r}")
-        if done.status in ("leased", "changed"):
-            raise GroupBusy(f"group {name} is held by a consumer just now; look again, and repeat if still needed")
-        if done.status == "unfailed":
-            raise NotParked(f"group {name} has no failed head to skip: it is not parked, nor waiting after a failure")
-        return done, member
-
-    # -- views ------------------------------------------------------------------------------------------------
-
-    def info(self) -> QueueInfo:
-        """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
-        with self._view() as view:
-            return self._rates.add(view.info())
-
-    def groups(self, state: GroupState | None = None, *, limit: int = 1000) -> list[GroupInfo]:
-        """Groups, the longest due first, at most `limit`; only those in `state` if given. Raises ConfigurationError."""
-        with self._view() as view:
-            return view.groups(state, limit)
-
-    def parked(self, *, limit: int = 1000) -> list[GroupInfo]:
-        """Parked groups, each with the failure of its head."""
-        return self.groups("parked", limit=limit)
-
-    def peek(self, group: Group, *, limit: int = 10) -> list[Message]:
-        """The next messages of a group, in order; changes nothing. Empty when the group has none."""
-        key = encode_group(group)
-        with self._view() as view:
-            return view.peek(key, limit)
-
-    @contextmanager
-    def _view(self) -> Iterator[monitor.View]:
-        lanes = self._place.lanes(register=False)
-        with self._place.link() as link:
-            yield monitor.View(link, lanes, self.options)
 
 
 def _checked_handler(function: Any) -> Handler:

@@ -1,30 +1,39 @@
 """Bytes on the wire and in Redis, both ways. Pure; the only user of orjson for messages.
 
-An envelope is the JSON array `[body]` or `[body, headers]`. A record, as the hash of a group holds it, is
-16 digits of stamp, 4 digits of attempts, then the envelope: the fixed part lets scripts count attempts and
-compare content without ever decoding JSON of a user.
+An envelope is the JSON array `[body]` or `[body, headers]`. A record, as the hash of a group holds it, is 16 digits of
+stamp, 4 digits of attempts, a flag, for some flags 16 digits of a due time in us, then the envelope: the head lets
+scripts count attempts and compare content without ever decoding JSON of a user.
+
+Flags: `0` plain; `D` not before its due time; `T` the same, and that time is its score; `R` redriven.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import orjson
 
-from .errors import InvalidBody, InvalidId, InvalidScore
-from .message import Failure, Message
+from .errors import InvalidBody, InvalidId, InvalidScore, InvalidTime
+from .keys import decode_group
+from .message import DeadLetter, Failure, Message
 
 STAMP_DIGITS = 16
-RECORD_HEAD = STAMP_DIGITS + 4
+FLAG_AT = STAMP_DIGITS + 4
+RECORD_HEAD = FLAG_AT + 1
+DUE_HEAD = RECORD_HEAD + STAMP_DIGITS
+PLAIN, REDRIVEN, HAS_DUE = ord("0"), ord("R"), b"DT"
 LEASE_HEAD = STAMP_DIGITS + 1
 """A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 TRACEBACK_BYTES = 8 * 1024
+MAX_DELAY_S = 100 * 366 * 86_400
+MAX_TIME_S = 8e9
+"""The year 2223: below the time in us by which scripts know a paused group."""
 
 
 def encode_id(message_id: Any) -> str:
@@ -100,42 +109,126 @@ def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
     return parts[0], parts[1] if len(parts) == 2 else {}
 
 
-def decode_record(member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str) -> Message:
-    """One message from its sorted-set member, score and record. Raises ValueError for foreign bytes."""
-    parts = orjson.loads(record[RECORD_HEAD:])
+class Head(NamedTuple):
+    """The fixed part of a record: what scripts read of it."""
+
+    stamp: int
+    attempts: int
+    flag: str
+    due_us: int | None
+    size: int
+    """Where the envelope begins."""
+
+
+def decode_head(record: bytes) -> Head:
+    """Never raises: what can't be read is 0, as for a message that lost its record."""
+    stamp, attempts, flag = record[:STAMP_DIGITS], record[STAMP_DIGITS:FLAG_AT], record[FLAG_AT:RECORD_HEAD]
+    due = record[RECORD_HEAD:DUE_HEAD] if flag and flag in HAS_DUE else b""
+    return Head(
+        int(stamp) if stamp.isdigit() else 0,
+        int(attempts) if attempts.isdigit() else 0,
+        flag.decode("latin-1"),
+        int(due) if due.isdigit() else None,
+        DUE_HEAD if due else RECORD_HEAD,
+    )
+
+
+def decode_record(
+    member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str, below: float = -math.inf
+) -> Message:
+    """One message from its sorted-set member, score and record; late if its score lies below `below`.
+
+    Raises ValueError for foreign bytes.
+    """
+    flag = record[FLAG_AT] if len(record) > FLAG_AT else 0
+    envelope = record[DUE_HEAD if flag in HAS_DUE else RECORD_HEAD :]
+    parts = orjson.loads(envelope)
     if type(parts) is not list or len(parts) != 1:
-        parts = decode_envelope(record[RECORD_HEAD:])
-    stamp = int(member[:STAMP_DIGITS])
+        parts = decode_envelope(envelope)
+    stamp, number = int(member[:STAMP_DIGITS]), float(score)
     return Message(
         member[STAMP_DIGITS:],
         group,
-        float(score),
+        number,
         parts[0],
         parts[1] if len(parts) == 2 else {},
-        int(record[STAMP_DIGITS:RECORD_HEAD]) + 1,
+        int(record[STAMP_DIGITS:FLAG_AT]) + 1,
         token,
         stamp / 1e6,
         queue,
         stamp,
+        number < below,
+        flag == REDRIVEN,
     )
 
 
-def raw_message(member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str) -> Message:
+def raw_message(
+    member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str, below: float = -math.inf
+) -> Message:
     """The message of a record that can't be decoded: its body is the bytes as text, the rest as far as it reads."""
-    head = record[STAMP_DIGITS:RECORD_HEAD]
+    head = decode_head(record)
     stamp = int(member[:STAMP_DIGITS]) if member[:STAMP_DIGITS].isdecimal() else 0
+    number = float(score)
     return Message(
         member[STAMP_DIGITS:],
         group,
-        float(score),
-        record[RECORD_HEAD:].decode("utf-8", "backslashreplace"),
+        number,
+        record[head.size :].decode("utf-8", "backslashreplace"),
         {},
-        int(head) + 1 if head.isdigit() else 1,
+        head.attempts + 1,
         token,
         stamp / 1e6,
         queue,
         stamp,
+        number < below,
+        head.flag == "R",
     )
+
+
+def readable_message(*rest: Any) -> Message:
+    """`decode_record`, or `raw_message` where that fails."""
+    try:
+        return decode_record(*rest)
+    except ValueError:
+        return raw_message(*rest)
+
+
+def encode_time(at: Any) -> int:
+    """A point in time as us since 1970. Raises InvalidTime."""
+    if isinstance(at, datetime):
+        if at.utcoffset() is None:
+            raise InvalidTime(f"at={at!r} has no time zone; use an aware datetime")
+        at = at.timestamp()
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= MAX_TIME_S:
+        raise InvalidTime(f"at={at!r} must be seconds since 1970, at most {MAX_TIME_S:.0f}, or an aware datetime")
+    return round(at * 1e6)
+
+
+def encode_due(delay: Any, at: Any) -> str:
+    """When a message is due, as scripts take it: us since 1970, or "+" and us from now; "" for now. Raises
+    InvalidTime.
+    """
+    if delay is not None and at is not None:
+        raise InvalidTime(f"delay={delay!r} and at={at!r} are both given; give one of them")
+    if at is not None:
+        return str(encode_time(at))
+    if delay is None:
+        return ""
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= MAX_DELAY_S:
+        raise InvalidTime(f"delay={delay!r} must be a number of seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta")
+    return f"+{round(delay * 1e6)}"
+
+
+def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
+    """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record)."""
+    group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
+    score, _, rest = kept.partition(b"\n")
+    failure, _, record = rest.partition(b"\n")
+    member = letter[:STAMP_DIGITS] + message_id
+    message = readable_message(member, score.decode() or "nan", record, decode_group(group), 0, queue)
+    return DeadLetter(message, message.attempt - 1, decode_failure(failure)[0], died_us / 1e6, letter)
 
 
 def encode_failure(failure: Failure, member: str) -> bytes:

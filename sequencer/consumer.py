@@ -66,7 +66,7 @@ class Consumer:
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main, self._side = Link(endpoint), Link(endpoint)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
-        self._holdings = Holdings(lanes, options.lease_s)
+        self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._lock = threading.Lock()
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
@@ -176,7 +176,7 @@ class Consumer:
             if lane is None:
                 return None
             claimed: Claimed = results[-1]
-            holdings.take(lane, claimed.groups, before)
+            holdings.take(lane, claimed.groups, before, time.monotonic())
         for group in claimed.groups:
             if group.expired_owner:
                 log.warning(

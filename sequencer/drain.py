@@ -24,10 +24,10 @@ from typing import Any
 from .backoff import RECONNECT
 from .calls import Claimed
 from .codec import encode_failure
-from .errors import Park, Retry, ServerUnavailable, StopConsuming
-from .holdings import FLUSH_S, Clock, Held, Holdings
+from .errors import Park, Retry, ServerUnavailable, SetAside, StopConsuming
+from .holdings import FLUSH_S, Clock, Ending, Held, Holdings
 from .message import ConsumeSummary, Failure, Message
-from .options import ClaimLimits, ConsumerOptions, QueueOptions
+from .options import ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, is_named
 
 GROW_BELOW_S = 0.008
 """A batch finished within this is well inside 20 ms: the next one may be twice as large."""
@@ -88,13 +88,32 @@ class BatchSize:
             self.messages = min(self.messages * 2, self.limits.messages)
 
 
-def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> float | None:
-    """Seconds until a failed message is tried again, or None to park its group."""
-    if isinstance(error, Park | Undecodable) or attempt >= options.max_attempts:
-        return None
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a failed message: tried again after `delay_s`, or, when that is None, ended so."""
+
+    delay_s: float | None
+    ending: Ending = "park"
+
+
+ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
+
+
+def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
+    """By what the handler raised, else by the queue's options."""
+    if isinstance(error, TooLate):
+        return Decision(None, error.ending)
+    if isinstance(error, SetAside):
+        return Decision(None, "dead")
+    if isinstance(error, Park) or is_named(error, options.park_on):
+        return Decision(None, "park")
+    if is_named(error, options.dead_letter_on):
+        return Decision(None, "dead")
+    if isinstance(error, Undecodable) or attempt >= options.max_attempts:
+        return Decision(None, ENDINGS[options.on_failure])
     if isinstance(error, Retry) and error.after is not None:
-        return error.after
-    return options.backoff.delay_s(attempt, random)
+        return Decision(error.after)
+    return Decision(options.backoff.delay_s(attempt, random))
 
 
 class Undecodable(Exception):
@@ -105,6 +124,14 @@ class LeaseExpired(Exception):
     """Consumers died, or were paused past their lease, at this message again and again."""
 
 
+class TooLate(Exception):
+    """The message's score lies below one already handled, and the queue gives such messages up."""
+
+    def __init__(self, message: Message, mark: str, on_late: str) -> None:
+        self.ending: Ending = "drop" if on_late == "drop" else "dead"
+        super().__init__(f"its score {message.score!r} lies below {mark}, which was handled")
+
+
 def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
     """The failure as it is kept with the group. The traceback starts below our own frames."""
     inner = error.__traceback__.tb_next if error.__traceback__ else None
@@ -113,7 +140,12 @@ def describe(error: BaseException, message: Message, owner: str, at: float) -> F
         text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
     except Exception as broken:  # an exception that can't even say what it is
         said, text = f"its text could not be read: {type(broken).__name__}", ""
-    return Failure(message.id, type(error).__name__, said, text, message.attempt, at, owner)
+    return Failure(message.id, type(error).__name__, said, text, tries(message, error), at, owner)
+
+
+def tries(message: Message, error: BaseException) -> int:
+    """How often the message was tried, when it failed with this."""
+    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate) else message.attempt
 
 
 def drain(
@@ -183,12 +215,14 @@ def drain(
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
-                    failed += 1
+                    is_late = isinstance(problem, TooLate)
+                    failed += 0 if is_late else 1
                     message = held.leased.messages[held.done]
-                    delay_s = decide(queue, message.attempt, problem, random())
+                    chosen = decide(queue, message.attempt, problem, random())
                     failure = encode_failure(describe(problem, message, owner, wall()), held.leased.members[held.done])
                     with lock:
-                        holdings.fail(held, message.attempt, delay_s, failure)
+                        attempts = tries(message, problem)
+                        holdings.fail(held, attempts, chosen.delay_s, failure, chosen.ending, is_late)
             if control.is_stopping:
                 break
         size.learn(handled + failed - before, clock() - began)
@@ -212,6 +246,7 @@ def _handle_group(
 ) -> Generator[Effect, Any, BaseException | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None."""
     leased, now = held.leased, clock()
+    gives_up_late = leased.on_late in ("drop", "dead_letter")
     last = len(leased.messages) - 1 if leased.undecodable else None
     for position, message in enumerate(leased.messages):
         if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
@@ -224,6 +259,8 @@ def _handle_group(
                     return None
         if control.is_stopping or not held.is_open:
             return None
+        if gives_up_late and message.late and not message.redriven:
+            return TooLate(message, leased.mark, leased.on_late)
         if position == last:
             return Undecodable(leased.undecodable)
         if message.attempt > queue.max_attempts:
@@ -235,7 +272,7 @@ def _handle_group(
         holdings.running_since = None
         if problem is not None:
             return problem
-        holdings.finish(held, began)
+        holdings.finish(held, began, now)
     return None
 
 

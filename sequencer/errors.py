@@ -43,6 +43,10 @@ class InvalidScore(InvalidMessage):
     """The score is not a finite number within 2**53, nor an aware datetime."""
 
 
+class InvalidTime(InvalidMessage):
+    """`delay` or `at` is no time that a message can wait for."""
+
+
 class InvalidBody(InvalidMessage):
     """The body or a header is not JSON, holds NaN or infinity, or is too large."""
 
@@ -59,6 +63,29 @@ class IdConflict(SequencerError):
         super().__init__(
             f"id {message_id!r} of group {list(group)} is already pending with other content; "
             "use a new id, or append the same body, headers and score to repeat it"
+        )
+
+
+class NumberTaken(IdConflict):
+    """In a sequence, the number is already pending in this group under another id; the message was not stored."""
+
+    def __init__(self, message_id: str, group: tuple[str, ...], number: str) -> None:
+        super().__init__(message_id, group)
+        self.args = (
+            f"number {number} of group {list(group)} is already pending under another id than {message_id!r}; "
+            "use the next number, or the same id to repeat it",
+        )
+
+
+class LateMessage(SequencerError):
+    """The score lies below one already handled in its group, and the queue refuses such messages (`on_late`)."""
+
+    def __init__(self, message_id: str, group: tuple[str, ...], score: str) -> None:
+        self.id = message_id
+        self.group = group
+        super().__init__(
+            f"message {message_id!r} of group {list(group)} comes too late: a higher score than {score} was handled; "
+            "give it a later score, or set the queue's on_late to handle, dead_letter or drop"
         )
 
 
@@ -139,7 +166,16 @@ class GroupBusy(SequencerError):
 
 
 class NotParked(SequencerError):
-    """`skip` was asked for a group whose head did not fail, so there is nothing to step over."""
+    """`skip` was asked for a group whose head did not fail, so there is nothing to step over; or `resume` for a group
+    that waits for a missing number, which only an append or `skip` can end."""
+
+
+class MessageNotFound(SequencerError, LookupError):
+    """No message with this id is pending in the group, or no dead letter fits."""
+
+
+class MessageBusy(SequencerError):
+    """The message may be in the hands of a consumer just now, so it can't be cancelled or moved; look at it again."""
 
 
 # -- signals a handler raises ------------------------------------------------------------------------------
@@ -163,6 +199,13 @@ class Park(Exception):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "the handler parked the group")
+
+
+class SetAside(Exception):
+    """Raised by a handler: make this message a dead letter at once, and let its group go on."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "the handler gave the message up")
 
 
 class StopConsuming(BaseException):

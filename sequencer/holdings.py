@@ -15,10 +15,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from .calls import Ack, Call, LeasedGroup, Nack, ack, nack, renew
+from .calls import Ack, Call, LeasedGroup, Nack, Run, ack, nack, renew
 from .keys import LaneKeys
+from .options import AUDIT_LENGTH
+from .policy import advance
 
 log = logging.getLogger("sequencer")
 
@@ -28,6 +30,7 @@ HOARD_S = 0.02
 """A handler running this long makes its consumer give back the groups it has not begun."""
 FLUSH_S = 0.005
 """Fast handlers' acks are sent together at least this often: half of the promised 10 ms."""
+Ending = Literal["park", "dead", "drop"]
 RENEW_PART = 3
 """A lease is renewed at a third of its time: two renewals may fail before it ends."""
 
@@ -35,13 +38,48 @@ RENEW_PART = 3
 class Held:
     """A leased group and how far it is."""
 
-    __slots__ = ("acked", "done", "is_open", "leased")
+    __slots__ = ("acked", "done", "is_open", "leased", "mark", "times")
 
     def __init__(self, leased: LeasedGroup) -> None:
         self.leased = leased
         self.done = 0
         self.acked = 0
         self.is_open = True
+        self.mark = leased.mark
+        self.times: list[tuple[float, float]] = []
+        """When each handler run began and ended; only for an audit."""
+
+    def entry(self, done: int, *, release: bool) -> Ack:
+        """The entry that acknowledges the messages up to `done`, and perhaps gives the group back."""
+        first, leased = self.acked, self.leased
+        if first == done:
+            return Ack(leased.key, leased.token, [], release)
+        mark = advance(self.mark, leased.scores[first:done])
+        late = sum(message.late for message in leased.messages[first:done]) if leased.messages[first].late else 0
+        runs = [self._run(position) for position in range(first, done)] if self.times else ()
+        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs)
+
+    def acknowledged(self, entry: Ack) -> None:
+        """This entry will reach the server, or has."""
+        self.acked += len(entry.members)
+        self.mark = entry.mark or self.mark
+
+    def _run(self, position: int) -> Run:
+        """Times count from the token, a tick of the lane's clock, and from the claim's answer: never too late, so that
+        runs of two leases overlap only if their handlers did.
+        """
+        leased, (began, ended) = self.leased, self.times[position]
+        start, message = int(leased.token), leased.messages[position]
+        began_us, ended_us = (str(start + round((at - leased.claimed_at) * 1e6)) for at in (began, ended))
+        score, stamp = leased.scores[position], str(message.stamp)
+        return Run(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
+
+    def give_up(self, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, is_late: bool) -> Nack:
+        """The entry for a failure of the next message; in a sequence, a message given up counts as passed."""
+        leased, is_passed = self.leased, delay_s is None and ending != "park" and self.mark.startswith("#")
+        mark = advance(self.mark, [leased.scores[self.done]]) if is_passed else ""
+        member = leased.members[self.done]
+        return Nack(leased.key, leased.token, member, attempts, delay_s, failure, ending, mark, is_late)
 
 
 @dataclass(slots=True)
@@ -76,12 +114,16 @@ class Holdings:
     running_since: float | None = None
     finished_at: float | None = None
     lost: int = 0
+    audits: bool = False
+    audit_length: int = AUDIT_LENGTH
     _acks: list[Ack] = field(default_factory=list)
     _nacks: list[Nack] = field(default_factory=list)
     _tried: bool = False
 
-    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float) -> None:
+    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float, answered_at: float) -> None:
         """Hold these groups; their leases are counted from before the claim was sent."""
+        for group in groups:
+            group.claimed_at = answered_at
         self.lane, self.groups, self.current = lane, [Held(group) for group in groups], -1
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
@@ -91,29 +133,32 @@ class Holdings:
         self.current = index
         return self.groups[index].is_open
 
-    def finish(self, held: Held, began: float) -> None:
+    def finish(self, held: Held, began: float, ended: float) -> None:
         """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.
 
         The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
         """
+        if self.audits:
+            held.times.append((began, ended))
         held.done += 1
         if self.finished_at is None:
             self.finished_at = began
 
-    def fail(self, held: Held, attempts: int, delay_s: float | None, failure: bytes) -> None:
+    def fail(
+        self, held: Held, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, late: bool
+    ) -> None:
         """The handler of the group's next message failed: the group ends here for this consumer."""
         if not held.is_open:
             return
-        group = held.leased
         self._settle(held, release=False)
-        self._nacks.append(Nack(group.key, group.token, group.members[held.done], attempts, delay_s, failure))
+        self._nacks.append(held.give_up(attempts, delay_s, failure, ending, late))
         held.is_open = False
 
     def _settle(self, held: Held, *, release: bool) -> None:
-        done, group = held.done, held.leased
-        if done > held.acked or release:
-            self._acks.append(Ack(group.key, group.token, group.members[held.acked : done], release))
-            held.acked = done
+        if held.done > held.acked or release:
+            entry = held.entry(held.done, release=release)
+            self._acks.append(entry)
+            held.acknowledged(entry)
             held.is_open = not release
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
@@ -137,7 +182,7 @@ class Holdings:
         keys, renewals = self.lanes[self.lane], []
         calls: list[Call[Any]] = []
         if self._acks:
-            calls.append(ack(keys, self._acks, hint=claims_next != self.lane))
+            calls.append(ack(keys, self._acks, hint=claims_next != self.lane, audit_length=self.audit_length))
         calls += [nack(keys, entry) for entry in self._nacks]
         if now is not None and now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART:
             renewals = [(held.leased.key, held.leased.token) for held in self.groups if held.is_open]

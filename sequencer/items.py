@@ -8,26 +8,39 @@ import itertools
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from .calls import Item
-from .codec import encode_envelope, encode_id, encode_score
+from .codec import encode_due, encode_envelope, encode_id, encode_score
 from .errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
 from .keys import encode_group
 from .options import QueueOptions
 
-FIELDS = frozenset(("body", "group", "id", "score", "headers"))
+Group = Sequence[str | int | UUID] | str | int | UUID
+Score = float | int | datetime
+FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at"))
 
 
 class ItemMaker:
     """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
 
-    def __init__(self, options: QueueOptions) -> None:
-        self._options = options
+    def __init__(self, options: QueueOptions, is_sequence: Callable[[], bool]) -> None:
+        self._options, self._is_sequence = options, is_sequence
         self._ids = _IdMaker()
 
-    def make(self, body: Any, group: Any, message_id: Any, score: Any, headers: Mapping[str, str] | None) -> Item:
+    def make(
+        self,
+        body: Any,
+        group: Any,
+        message_id: Any,
+        score: Any,
+        headers: Mapping[str, str] | None,
+        delay: Any = None,
+        at: Any = None,
+    ) -> Item:
         """An item from `append`'s arguments; what is None comes out of the body where the options name a field."""
         options = self._options
         if group is None:
@@ -38,12 +51,13 @@ class ItemMaker:
             message_id = _field(body, options.id_by, "id_by", InvalidId)
         if score is None and options.score_by is not None:
             score = _field(body, options.score_by, "score_by", InvalidScore)
-        return Item(
-            encode_group(group),
-            self._ids.make() if message_id is None else encode_id(message_id),
-            "" if score is None else encode_score(score),
-            encode_envelope(body, headers, options.max_body_bytes),
-        )
+        key, text = encode_group(group), "" if score is None else encode_score(score)
+        given_id = "" if message_id is None else encode_id(message_id)
+        envelope, due = encode_envelope(body, headers, options.max_body_bytes), encode_due(delay, at)
+        if self._is_sequence():
+            number = _number(text)
+            given_id = given_id or number
+        return Item(key, given_id or self._ids.make(), text, envelope, due)
 
     def make_of(self, value: Any) -> Item:
         """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
@@ -56,7 +70,17 @@ class ItemMaker:
         if unknown := set(value) - FIELDS:
             names = sorted(map(str, unknown))
             raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
-        return self.make(value["body"], value.get("group"), value.get("id"), value.get("score"), value.get("headers"))
+        given = [value.get(name) for name in ("group", "id", "score", "headers", "delay", "at")]
+        return self.make(value["body"], *given)
+
+
+def _number(score: str) -> str:
+    """The number of a message in a sequence, as the id that it has if none is given."""
+    if not score:
+        raise InvalidScore("no score given; in a queue with sequence=True it is the producer's own number, 1, 2, 3 ...")
+    if not float(score).is_integer() or float(score) < 0:
+        raise InvalidScore(f"score {score} must be a whole number from 0: the queue has sequence=True")
+    return str(int(float(score)))
 
 
 def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 
 from . import calls
 from .codec import encode_failure
-from .drain import decide, describe
-from .errors import LeaseLost, Park, Retry, SequencerError
+from .drain import LeaseExpired, TooLate, Undecodable, decide, describe, tries
+from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
 from .keys import LaneKeys
 from .message import Message
@@ -107,11 +107,15 @@ class Lease:
                 message = leased.messages[position]
                 if not held.is_open or held.done != position or self.remaining_s <= 0:
                     break
+                problem: Exception | None = None
                 if leased.undecodable and position == len(leased.messages) - 1:
-                    self.park(message, f"undecodable: {leased.undecodable}")
-                    break
-                if message.attempt > self._queue.max_attempts:
-                    self.park(message, f"{message.attempt - 1} attempts ended without an answer")
+                    problem = Undecodable(leased.undecodable)
+                elif leased.on_late in ("drop", "dead_letter") and message.late and not message.redriven:
+                    problem = TooLate(message, leased.mark, leased.on_late)
+                elif message.attempt > self._queue.max_attempts:
+                    problem = LeaseExpired(f"{message.attempt - 1} attempts ended without an answer")
+                if problem:
+                    self._fail(message, problem)
                     break
                 self._given = (held, message)
                 yield message
@@ -120,10 +124,11 @@ class Lease:
         """The message was handled: remove it. Raises LeaseLost, or ValueError for one that is not next in its group."""
         held = self._find(message)
         is_last = held.done + 1 == len(held.leased.messages)
-        entry = calls.Ack(held.leased.key, held.leased.token, [held.leased.members[held.done]], is_last)
+        entry = held.entry(held.done + 1, release=is_last)
         if self._run(calls.ack(self._keys, [entry])):
             self._lost(held)
         held.done += 1
+        held.acknowledged(entry)
         held.is_open = not is_last
 
     def nack(self, message: Message, error: BaseException | str = "", *, after: float | None = None) -> None:
@@ -139,6 +144,10 @@ class Lease:
     def park(self, message: Message, reason: str = "") -> None:
         """Park the group behind this message. Raises as `nack` does."""
         self._fail(message, Park(reason))
+
+    def dead_letter(self, message: Message, reason: str = "") -> None:
+        """Make this message a dead letter; its group goes on. Raises as `nack` does."""
+        self._fail(message, SetAside(reason))
 
     def renew(self) -> None:
         """Prolong the lease of every group not given back, counted from now. Raises LeaseLost when one was lost."""
@@ -176,11 +185,12 @@ class Lease:
 
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
-        member, leased = held.leased.members[held.done], held.leased
-        delay_s = decide(self._queue, message.attempt, problem, random.random())
+        member = held.leased.members[held.done]
+        chosen = decide(self._queue, message.attempt, problem, random.random())
         failure = encode_failure(describe(problem, message, self.owner, time.time()), member)
         held.is_open = False
-        entry = calls.Nack(leased.key, leased.token, member, message.attempt, delay_s, failure)
+        attempts, is_late = tries(message, problem), isinstance(problem, TooLate)
+        entry = held.give_up(attempts, chosen.delay_s, failure, chosen.ending, is_late)
         if not self._run(calls.nack(self._keys, entry)):
             self._lost(held)
 

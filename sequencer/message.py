@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-GroupState = Literal["due", "leased", "waiting", "parked"]
+GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
+MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"]
+Fate = Literal["stored", "duplicate", "dropped", "dead_letter"]
 
 
 class Message(NamedTuple):
@@ -31,17 +33,24 @@ class Message(NamedTuple):
     queue: str
     stamp: int
     """The tick of the lane's clock, in us, that breaks ties of the score."""
+    late: bool = False
+    """Whether a message with a higher score was handled in its group before it."""
+    redriven: bool = False
+    """Whether it was a dead letter and was put back."""
 
 
 class Receipt(NamedTuple):
     """What `append` says: the id, the stamp (lane clock, us), and whether the message was there already.
 
-    `stamp` and `duplicate` are None when the append was put on a caller's pipeline and so is not sent yet.
+    `stamp`, `duplicate` and `outcome` are None when the append was put on a caller's pipeline and so is not sent yet;
+    `stamp` also for a duplicate of a message that was handled.
     """
 
     id: str
     stamp: int | None
     duplicate: bool | None
+    outcome: Fate | None = None
+    """"dropped" and "dead_letter": it was late, and the queue's `on_late` says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,10 @@ class BatchReceipt:
     appended: int
     duplicates: int
     refused: list[Refused]
+    dropped: int = 0
+    """Late ones that the queue's `on_late` drops."""
+    dead: int = 0
+    """Late ones that became dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +88,56 @@ class Failure:
     at: float
     """Seconds since 1970 by the consumer's clock."""
     owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message set aside so that its group could go on, with all that puts it back into its own place."""
+
+    message: Message
+    """As it was: id, group, score, stamp, body, headers."""
+    attempts: int
+    error: Failure
+    died_at: float
+    """Seconds since 1970 by the server's clock."""
+    letter: str
+    """Its name in Redis: stamp, encoded group, newline, id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What `redrive` did."""
+
+    redriven: int
+    pending: int
+    """Dead letters that stay, because a message with their id is pending again."""
+    parked: list[tuple[str, ...]]
+    """Groups that got a message back and are parked: `resume` lets them go on, this message first. At most 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The numbers of a sequence that `skip` stepped over: first and last."""
+
+    group: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageInfo:
+    """One message as the server has it at one moment."""
+
+    id: str
+    group: tuple[str, ...]
+    state: MessageState
+    """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
+    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content."""
+    due_in_s: float | None
+    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
+    attempts: int
+    error: Failure | None
+    message: Message | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +163,22 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a group does not move, and what would move it."""
+
+    group: tuple[str, ...]
+    reason: Literal[
+        "nothing", "due", "leased", "backoff", "delayed", "window", "gap", "parked", "paused", "queue paused", "broken"
+    ]
+    text: str
+    """One sentence for people."""
+    moves_in_s: float | None
+    """Seconds until it may move by itself; None when something has to be done."""
+    backlog: int
+    head_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueInfo:
     """A queue at one moment.
 
@@ -118,9 +197,16 @@ class QueueInfo:
     leased: int
     waiting: int
     parked: int
+    paused: int
+    """Groups found paused by a claim; `paused_groups` says which ones are to be."""
+    is_paused: bool
+    """Whether the whole queue is."""
+    dead: int
+    """Dead letters."""
     is_estimate: bool
     totals: dict[str, int]
-    """Since the queue began: appended, handled, failed, parked, expired, skipped."""
+    """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
+    redriven, purged, cancelled, overtaken."""
     append_rate: float | None
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from .codec import LEASE_HEAD, RECORD_HEAD, STAMP_DIGITS, decode_failure, decode_record, raw_message
+from .codec import LEASE_HEAD, STAMP_DIGITS, decode_failure, decode_head, readable_message
 from .errors import ConfigurationError
-from .keys import LaneKeys, decode_group, lane_of
+from .keys import PAUSED, LaneKeys, decode_group, lane_of
 from .message import GroupInfo, GroupState, Message, QueueInfo
 from .options import QueueOptions
 from .scripts import Link
@@ -22,8 +22,11 @@ from .scripts import Link
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
 PAGE = 500
-TOTALS = ("appended", "handled", "failed", "parked", "expired", "skipped")
-STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "parked")
+TOTALS = (
+    *("appended", "handled", "failed", "parked", "expired", "skipped", "late", "refused", "dead", "dropped"),
+    *("redriven", "purged", "cancelled", "overtaken"),
+)
+STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "paused", "parked")
 
 
 class View:
@@ -35,22 +38,26 @@ class View:
     def info(self) -> QueueInfo:
         """The queue now. Its rates are None: they need two looks (see `Rates`)."""
         totals = dict.fromkeys(TOTALS, 0)
-        groups = due = leased = parked = backlog = 0
-        lag_s, is_estimate = 0.0, False
+        groups = due = leased = parked = paused = dead = backlog = 0
+        lag_s, is_estimate, is_paused = 0.0, False, False
         for keys in self._lanes:
             now = self._now_us()
-            size, ready, stopped, stats = self._link.commands(
+            size, ready, held, stopped, stats, buried, is_held = self._link.commands(
                 [
                     ("ZCARD", keys.schedule),
                     ("ZCOUNT", keys.schedule, "-inf", now),
+                    ("ZCOUNT", keys.schedule, PAUSED, PAUSED),
                     ("ZCOUNT", keys.schedule, "inf", "inf"),
                     ("HGETALL", keys.stats),
+                    ("ZCARD", keys.dead),
+                    ("HGET", keys.policy, "paused"),
                 ]
             )
+            paused, dead, is_paused = paused + held, dead + buried, is_paused or is_held == b"1"
             for name, count in zip(stats[::2], stats[1::2], strict=True):
                 totals[name.decode()] = totals.get(name.decode(), 0) + int(count)
             groups, due, parked = groups + size, due + ready, parked + stopped
-            leased += sum(1 for _, visible, _ in self._leases(keys) if now < visible)
+            leased += sum(1 for _, visible, _ in self._leases(keys) if now < visible < PAUSED)
             sampled, waiting, oldest = self._count(keys, size)
             if sampled:
                 is_estimate = is_estimate or sampled < size
@@ -66,8 +73,11 @@ class View:
             groups=groups,
             due=due,
             leased=leased,
-            waiting=max(0, groups - due - leased - parked),
+            waiting=max(0, groups - due - leased - parked - paused),
             parked=parked,
+            paused=paused,
+            is_paused=is_paused,
+            dead=dead,
             is_estimate=is_estimate,
             totals=totals,
             append_rate=None,
@@ -84,9 +94,8 @@ class View:
         for keys in self._lanes:
             now = self._now_us()
             holders = {group: holder for group, _, holder in self._leases(keys)}
-            low, high = {"due": ("-inf", now), "parked": ("inf", "inf"), None: ("-inf", "inf")}.get(
-                state, (f"({now}", "(inf")
-            )
+            ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": (PAUSED, PAUSED), None: ("-inf", "inf")}
+            low, high = ends.get(state, (f"({now}", f"({PAUSED:.0f}"))
             start = 0
             taken = 0
             while taken < limit:
@@ -117,10 +126,7 @@ class View:
         messages = []
         for member, score, record in zip(members, words[1::2], records, strict=True):
             rest = (member, score.decode(), record or b"", decode_group(group), 0, self._options.queue)
-            try:
-                messages.append(decode_record(*rest))
-            except ValueError:
-                messages.append(raw_message(*rest))
+            messages.append(readable_message(*rest))
         return messages
 
     def _now_us(self) -> int:
@@ -193,10 +199,10 @@ class View:
                     state=_state(visible, holder, now),
                     backlog=replies[2 * i],
                     lag_s=max(0, now - int(heads[i][:STAMP_DIGITS])) / 1e6 if head else None,
-                    due_in_s=None if visible == float("inf") else max(0.0, (visible - now) / 1e6),
+                    due_in_s=None if visible >= PAUSED else max(0.0, (visible - now) / 1e6),
                     head_id=heads[i][STAMP_DIGITS:] if head else None,
                     head_score=float(head[1]) if head else None,
-                    attempts=int(record[STAMP_DIGITS:RECORD_HEAD] or 0),
+                    attempts=decode_head(record).attempts,
                     owner=holder[LEASE_HEAD:].decode("utf-8", "replace") if holder else None,
                     token=token,
                     leased_for_s=max(0, now - token) / 1e6 if token else None,
@@ -209,6 +215,8 @@ class View:
 def _state(visible: float, holder: bytes | None, now: int) -> GroupState:
     if visible == float("inf"):
         return "parked"
+    if visible == PAUSED:
+        return "paused"
     if visible <= now:
         return "due"
     return "leased" if holder else "waiting"

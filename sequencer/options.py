@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .backoff import Backoff
 from .errors import ConfigurationError
 from .keys import check_name
+from .policy import NAMES, OnGap, OnLate, Policy, check_choice, check_integer, check_number
 
 MAX_LANES = 1024
-
-
-def _number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not low <= value <= high:
-        raise ConfigurationError(f"{name}={value!r} must be a number{unit} from {low:g} to {high:g}")
-
-
-def _integer(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{name}={value!r} must be a whole number from {low} to {high}")
+AUDIT_LENGTH = 100_000
+"""Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
+OnFailure = Literal["park", "dead_letter", "drop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +30,29 @@ class QueueOptions:
     lanes: int | None = None
     """Shards of the queue, kept in the server at first use; None takes what is there, else 1."""
     max_attempts: int = 5
-    """Tries of one message, the first included, before its group is parked."""
+    """Tries of one message, the first included, before `on_failure` says what becomes of it."""
     backoff_s: float = 0.5
     backoff_cap_s: float = 60.0
     max_body_bytes: int = 1024 * 1024
     """Largest body and headers together, as JSON."""
+    on_failure: OnFailure = "park"
+    """After the last attempt: park the group behind the message, or set it aside or drop it, and let the group go
+    on.
+    """
+    park_on: tuple[str, ...] = ()
+    """Names of exceptions that park the group at once; `ValueError` or `shop.errors.NoStock`, and their subclasses."""
+    dead_letter_on: tuple[str, ...] = ()
+    """Names of exceptions that make the message a dead letter at once."""
+    dedup_window: float | None = None
+    """This and what follows: see Policy. None takes what the queue has."""
+    dedup_cap: int | None = None
+    on_late: OnLate | None = None
+    watermark_window: float | None = None
+    watermark_cap: int | None = None
+    reorder_window: float | None = None
+    sequence: bool | None = None
+    gap_timeout: float | None = None
+    on_gap: OnGap | None = None
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
@@ -58,11 +68,21 @@ class QueueOptions:
             if value is not None and not (isinstance(value, str) and value):
                 raise ConfigurationError(f"{name}={value!r} must be the name of a body field")
         if self.lanes is not None:
-            _integer("lanes", self.lanes, 1, MAX_LANES)
-        _integer("max_attempts", self.max_attempts, 1, 9999)
-        _number("backoff_s", self.backoff_s, 0, 86_400, " of seconds")
-        _number("backoff_cap_s", self.backoff_cap_s, self.backoff_s, 7 * 86_400, " of seconds")
-        _integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
+            check_integer("lanes", self.lanes, 1, MAX_LANES)
+        check_integer("max_attempts", self.max_attempts, 1, 9999)
+        check_number("backoff_s", self.backoff_s, 0, 86_400, " of seconds")
+        check_number("backoff_cap_s", self.backoff_cap_s, self.backoff_s, 7 * 86_400, " of seconds")
+        check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
+        check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
+        for name in set(self.park_on) & set(self.dead_letter_on):
+            raise ConfigurationError(f"{name} stands in park_on and in dead_letter_on; leave it in one of them")
+        if self.asked:
+            Policy(**{"watermark_window": 1.0, **self.asked})
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The policies that were named."""
+        return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
 
     @property
     def backoff(self) -> Backoff:
@@ -74,6 +94,28 @@ def field_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return names if names is None or isinstance(names, str | tuple) else tuple(names)  # type: ignore[return-value]
 
 
+def error_names(option: str, errors: Any) -> tuple[str, ...]:
+    """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
+    if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
+        raise ConfigurationError(f"{option}={errors!r} must be a sequence of exception classes or their names")
+    return tuple(_error_name(option, error) for error in errors)
+
+
+def _error_name(option: str, error: Any) -> str:
+    if isinstance(error, type) and issubclass(error, BaseException):
+        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
+        return error
+    raise ConfigurationError(f"{option}: {error!r} must be an exception class, or its name like 'shop.errors.NoStock'")
+
+
+def is_named(error: BaseException, names: Sequence[str]) -> bool:
+    """Whether the error's class, or one it inherits from, is among the names, with its module or without."""
+    return bool(names) and any(
+        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in type(error).__mro__
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
     """The most that one claim takes: groups, messages, and bytes of bodies (one message always fits)."""
@@ -83,9 +125,9 @@ class ClaimLimits:
     bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
-        _integer("groups", self.groups, 1, 1000)
-        _integer("messages", self.messages, 1, 1000)
-        _integer("bytes", self.bytes, 1, 2**31)
+        check_integer("groups", self.groups, 1, 1000)
+        check_integer("messages", self.messages, 1, 1000)
+        check_integer("bytes", self.bytes, 1, 2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +141,15 @@ class ConsumerOptions:
     max_messages: int | None = None
     """End, to be replaced, after this many messages."""
     max_age_s: float | None = None
+    audit: bool = False
+    """Record each handled message in the lane's audit stream."""
+    audit_length: int = AUDIT_LENGTH
     limits: ClaimLimits = field(default_factory=ClaimLimits)
 
     def __post_init__(self) -> None:
-        _number("lease", self.lease_s, 0.1, 86_400, " of seconds")
+        check_number("lease", self.lease_s, 0.1, 86_400, " of seconds")
         if self.max_messages is not None:
-            _integer("max_messages", self.max_messages, 1, 2**53)
+            check_integer("max_messages", self.max_messages, 1, 2**53)
         if self.max_age_s is not None:
-            _number("max_age", self.max_age_s, 0.1, 366 * 86_400, " of seconds")
+            check_number("max_age", self.max_age_s, 0.1, 366 * 86_400, " of seconds")
+        check_integer("audit_length", self.audit_length, 1, 10**9)

@@ -12,6 +12,7 @@ from .connection import Endpoint, check_server, parse_info, server_url_from_envi
 from .errors import ConfigurationError, ServerNotUsable
 from .keys import LaneKeys, lane_keys, lane_of, registry_key
 from .options import QueueOptions
+from .policy import Policy, merge_policy
 from .scripts import Link, Links
 
 log = logging.getLogger("sequencer")
@@ -31,6 +32,7 @@ class Place:
             self._endpoint = Endpoint.from_client(redis)
         self._links: Links | None = None
         self._lanes: list[LaneKeys] = []
+        self._policy = Policy()
         self._is_registered = False
         self._lock = threading.Lock()
 
@@ -56,10 +58,21 @@ class Place:
         if not self._is_registered:
             with self.link() as link, self._lock:
                 lanes, is_registered = self._find_lanes(link, register)
-                # In this order: another thread that sees the flag uses the lanes without the lock.
-                self._lanes = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
+                keys = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
+                self._policy = self._find_policy(link, keys, register)
+                # In this order: another thread that sees the flag uses lanes and policy without the lock.
+                self._lanes = keys
                 self._is_registered = is_registered
         return self._lanes
+
+    def policy(self, *, register: bool = True) -> Policy:
+        """The queue's policy, as this client found or set it when it connected."""
+        self.lanes(register=register)
+        return self._policy
+
+    def is_sequence(self) -> bool:
+        """Whether scores are consecutive numbers in this queue."""
+        return (self._policy if self._is_registered else self.policy()).sequence
 
     def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
         """The keys of an encoded group's lane."""
@@ -115,6 +128,31 @@ class Place:
                 "leave lanes out, or use another queue name"
             )
         return lanes, known is not None
+
+    def fresh_policy(self, link: Link) -> Policy:
+        """The policy as the server has it now."""
+        keys = self.lanes(register=False)[0]
+        return merge_policy(self._options.queue, _texts(link.command("HGETALL", keys.policy)), {})
+
+    def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> Policy:
+        """What the server keeps, changed by what this client asks for; written to every lane that differs."""
+        texts = [_texts(reply) for reply in link.commands([("HGETALL", keys.policy) for keys in lanes])]
+        policy = merge_policy(self._options.queue, texts[0], self._options.asked if register else {})
+        wanted = policy.stored()
+        writes: list[tuple[str, ...]] = []
+        for keys, stored in zip(lanes, texts, strict=True):
+            changed = {name: value for name, value in wanted.items() if stored.get(name) != value}
+            if changed:
+                writes.append(("HSET", keys.policy, *[word for pair in changed.items() for word in pair]))
+            for name in changed.keys() & stored.keys():
+                log.warning("queue %s: %s changes from %s to %s", self._options.queue, name, stored[name], wanted[name])
+        if register and writes:
+            link.commands(writes)
+        return policy
+
+
+def _texts(reply: list[bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in zip(reply[::2], reply[1::2], strict=True)}
 
 
 def _check(link: Link) -> None:

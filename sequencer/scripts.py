@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -24,10 +25,15 @@ TRIES = 3
 RETRY_DELAY_S = 0.05
 
 
+_PART = re.compile(r"^--\+ (\w+)\n", re.MULTILINE)
+
+
 @cache
 def script_source(name: str) -> str:
-    """The text of `lua/NAME.lua`."""
-    return (Path(__file__).parent / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`."""
+    folder = Path(__file__).parent / "lua"
+    text = (folder / f"{name}.lua").read_text(encoding="utf-8")
+    return _PART.sub(lambda found: (folder / f"_{found[1]}.lua").read_text(encoding="utf-8"), text)
 
 
 @cache

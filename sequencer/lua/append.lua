@@ -1,68 +1,72 @@
 -- append: adds messages of one lane, each to its group; a new group becomes due and wakes a consumer.
--- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list; KEYS[4] stats hash
+-- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list; KEYS[4] stats hash; KEYS[5] leases hash
+-- KEYS[6] failures hash; KEYS[7] policy hash; KEYS[8] memory hash
 -- ARGV[1] prefix      of the lane's keys
 -- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
---                     "check": store nothing in any case, only say what would be
+--                     "check": store nothing in any case, only say what would be; "replace": take the place of the id's
+--                     pending message, with a stamp of its own, and store the rest
 -- ARGV[3] now_us      "" for the server's time
--- ARGV[4] words       JSON [[group, id, score or ""], ...]; at most 1000, an id once per group
+-- ARGV[4] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
+--                     once per group
 -- ARGV[5] envelopes   ... one argument a message, in the same order
--- RETURN  one string, 17 characters a message: "+" stored, "=" was there, "!" other content; then its stamp
--- ERROR   IDCONFLICT when on_conflict is "error"; OOM at maxmemory (SET is refused, and comes first)
-local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local prefix, on_conflict, now, words = ARGV[1], ARGV[2], ARGV[3], cjson.decode(ARGV[4])
+-- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other content, "<" late and
+--         refused, "~" late and dropped, "x" late and a dead letter, "#" its number is pending under another id; then
+--         its stamp (zeros: it was handled)
+-- ERROR   IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for a score that is no number of a sequence;
+--         OOM at maxmemory (SET is refused, and comes first)
+local schedule, clock_key, dispatch, stats, leases, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local policy_key, memory = KEYS[7], KEYS[8]
+local prefix, on_conflict, now, words = ARGV[1], ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
-if now == '' then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats)
+if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
+call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', leases); call('HLEN', failures)
+local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
+local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
+local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
+--+ memory
+--+ wake
+--+ take
+--+ bury
+--+ arrival
+--+ settle
+local wrong = look()
+if wrong then return redis.error_reply(wrong) end
 local clock = math.max(tonumber(call('GET', clock_key) or 0), now - 1)
 call('SET', clock_key, fmt('%.0f', clock + #words))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
-local marks, stored, refused, failure = {}, {}, 0, nil
+local marks, stored, ready, late, refused, failure = {}, {}, {}, {}, '', nil
 for i, word in ipairs(words) do
-  local group, id, score = word[1], word[2], word[3]
+  local group, id, stamp = word[1], word[2], fmt('%.0f', clock + i)
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-  local stamp, envelope = fmt('%.0f', clock + i), ARGV[4 + i]
-  local new
-  if on_conflict == 'check' then new = 1 - pcall('HEXISTS', body, id)
-  else new = pcall('HSETNX', body, id, stamp .. '0000' .. envelope) end
-  if new == 1 and on_conflict == 'check' then marks[i] = '+' .. stamp
-  elseif new == 1 then
-    if score == '' then score = sub(stamp, 1, 10) .. '.' .. sub(stamp, 11) end
-    stored[#stored + 1] = i
-    local added = pcall('ZADD', order, score, stamp .. id)
-    if type(added) == 'table' then failure = added; break end
-    marks[i] = '+' .. stamp
-  elseif new == 0 then
-    local old = call('HGET', body, id)
-    stamp = sub(old, 1, 16)
-    local same = sub(old, 21) == envelope
-    if same and score ~= '' then
-      same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score)
-    end
-    if not same then refused = refused + 1 end
-    marks[i] = (same and '=' or '!') .. stamp
-  else failure = new; break end
+  local head, score, at = arrival(word, stamp)
+  local fate = fate_of(i, word, score, body)
+  if fate == '+' then
+    if on_conflict == 'replace' then take(group, id) end
+    local new
+    if on_conflict == 'check' then new = 1 - pcall('HEXISTS', body, id)
+    else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
+    if new == 1 and on_conflict ~= 'check' then
+      stored[#stored + 1], ready[i] = i, at
+      local added = pcall('ZADD', order, score, stamp .. id)
+      if type(added) == 'table' then failure = added; break end
+    elseif new == 0 then
+      stamp = compare(word, order, body, ARGV[4 + i])
+      fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
+    elseif new ~= 1 then failure = new; break end
+  elseif fate == '=' then stamp = '0000000000000000'
+  elseif fate ~= '#' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
+  if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
+  marks[i] = fate .. stamp
 end
 
-if failure or (refused > 0 and on_conflict ~= 'others') then
-  for _, i in ipairs(stored) do
-    local group, id = words[i][1], words[i][2]
-    pcall('ZREM', prefix .. 'order:' .. group, fmt('%.0f', clock + i) .. id)
-    call('HDEL', prefix .. 'body:' .. group, id)
-  end
+if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
+  for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end
+  local _, count = refused:gsub('<', '')
+  if count > 0 and on_conflict ~= 'check' then call('HINCRBY', stats, 'late', count); call('HINCRBY', stats, 'refused', count) end
   if failure then return failure end
+  if on_conflict == 'error' and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
   if on_conflict == 'error' then return redis.error_reply('IDCONFLICT the id is pending with other content') end
-  return table.concat(marks)
-end
-local seen, hints, visible = {}, {}, fmt('%.0f', now)
-for _, i in ipairs(stored) do
-  local group = words[i][1]
-  if not seen[group] then
-    seen[group] = true
-    if call('ZADD', schedule, 'NX', visible, group) == 1 then hints[#hints + 1] = group end
-  end
-end
-if #hints > 0 and call('RPUSH', dispatch, unpack(hints)) > 1000 then call('LTRIM', dispatch, -1000, -1) end
-if #stored > 0 then call('HINCRBY', stats, 'appended', #stored) end
+elseif on_conflict ~= 'check' then settle(stored, late, ready, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
 return table.concat(marks)

@@ -1,28 +1,53 @@
--- nack: the handler of a leased group's head failed; the group waits, or is parked, with the failure kept.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash
+-- nack: the handler of a leased group's head failed. The group waits, or is parked, with the failure kept; or the message
+-- becomes a dead letter or is dropped, and the group goes on.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash; KEYS[5] dispatch list
+-- KEYS[6] policy hash; KEYS[7] memory hash
 -- ARGV[1] prefix     of the lane's keys
 -- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
 -- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is harmless
--- ARGV[6] delay_ms   until the group may be claimed again; "" parks it
--- ARGV[7] failure    bytes to keep
--- ARGV[8] now_us     "" for the server's time
+-- ARGV[6] delay_ms   until the group may be claimed again; "park", "dead" or "drop" for the end of trying
+-- ARGV[7] failure    bytes to keep, without a newline
+-- ARGV[8] mark       the group's watermark if the message is passed, "" to leave it
+-- ARGV[9] is_late    "1": it is given up because it is late
+-- ARGV[10] now_us    "" for the server's time
 -- RETURN  1, or 0 when the token is not valid: nothing was changed
-local schedule, leases, failures, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local schedule, leases, failures, stats, dispatch, policy_key, memory = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix, group, token, member, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local delay_ms, failure, now = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local call, sub = redis.call, string.sub
+local delay_ms, failure, mark, is_late, now = ARGV[6], ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
+local call, pcall, sub, fmt = redis.call, redis.pcall, string.sub, string.format
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-local body, id = prefix .. 'body:' .. group, sub(member, 17)
-local value = redis.pcall('HGET', body, id)
-if type(value) == 'string' then
-  call('HSET', body, id, sub(value, 1, 16) .. string.format('%04d', attempts) .. sub(value, 21))
+local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
+--+ memory
+--+ remove
+--+ bury
+local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
+local record, score, name, visible = pcall('HGET', body, id), pcall('ZSCORE', order, member), 'failed', fmt('%.0f', now)
+if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then
+  record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
+  call('HSET', body, id, record)
+else record = '' end
+if not score then name = 'overtaken' -- cancelled or replaced meanwhile: nothing holds the group back
+elseif delay_ms == 'dead' or delay_ms == 'drop' then
+  local ids = {}
+  if delay_ms == 'dead' then bury(group, member, score, record, failure) end
+  remove(group, {member}, 1, ids)
+  remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
+  if mark ~= '' then remember_marks({group, mark}, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
+  name = delay_ms == 'dead' and 'dead' or 'dropped'
+  call('HDEL', failures, group)
+  if is_late == '1' then call('HINCRBY', stats, 'late', 1) end
+else
+  call('HSET', failures, group, failure)
+  if delay_ms == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
 end
-call('HSET', failures, group, failure)
-local visible = delay_ms == '' and 'inf' or string.format('%.0f', now + tonumber(delay_ms) * 1000)
-call('ZADD', schedule, visible, group)
+if call('EXISTS', order) == 0 then call('ZREM', schedule, group)
+else
+  call('ZADD', schedule, visible, group)
+  if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
+end
 call('HDEL', leases, group)
-call('HINCRBY', stats, delay_ms == '' and 'parked' or 'failed', 1)
+call('HINCRBY', stats, name, 1)
 return 1

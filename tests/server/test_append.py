@@ -71,11 +71,12 @@ def test_the_same_id_with_other_content_is_a_conflict(seq: Sequencer, other: dic
     assert (message.body, message.score, message.headers) == (1, 3.0, {})
 
 
-def test_an_id_is_known_per_group_and_only_while_it_is_pending(seq: Sequencer) -> None:
+def test_an_id_is_known_per_group(make: Callable[..., Sequencer]) -> None:
+    seq = make(dedup_window=0)
     seq.append(1, group="g", id="x")
     assert not seq.append(2, group="h", id="x").duplicate
     seq.consume(lambda message: None, until_empty=True)
-    assert not seq.append(3, group="g", id="x").duplicate
+    assert not seq.append(3, group="g", id="x").duplicate, "without a window, only while it is pending"
 
 
 def test_group_id_and_score_come_out_of_the_body(make: Callable[..., Sequencer]) -> None:
@@ -154,7 +155,7 @@ def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: Embedde
         with client.pipeline(transaction=True) as pipeline:
             pipeline.set(f"{namespace}:own", "1")
             receipt = seq.append(1, group="g", id="x", pipeline=pipeline)
-            assert receipt == ("x", None, None)
+            assert receipt == ("x", None, None, None)
             assert seq.peek("g") == []
             pipeline.execute()
         assert client.get(f"{namespace}:own") == b"1"

@@ -120,7 +120,7 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
     for n in range(3):
         seq.append(n, group="g", id=f"m{n}", score=n)
     record = link.command("HGET", keys.body("g"), "m1")
-    link.command("HSET", keys.body("g"), "m1", record[:20] + b"\xffnot json")
+    link.command("HSET", keys.body("g"), "m1", record[:21] + b"\xffnot json")
     seen: list[int] = []
     assert seq.consume(lambda m: seen.append(m.body), until_empty=True).failed == 1
     assert seen == [0]

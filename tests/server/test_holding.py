@@ -213,10 +213,10 @@ def test_calls_keep_their_order_whatever_scripts_the_server_knows(
     for n in range(3):
         seq.append(n, group="g", score=n)
     holdings = Holdings([keys], lease_s=30)
-    holdings.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, asked_at=0)
+    holdings.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
     held = holdings.groups[0]
-    holdings.finish(held, 0)
-    holdings.fail(held, 1, None, b"{}")
+    holdings.finish(held, 0, 0)
+    holdings.fail(held, 1, None, b"{}", "park", False)
     sending = holdings.outgoing()
     assert sending is not None
     link.command("SCRIPT", "FLUSH")

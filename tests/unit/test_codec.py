@@ -46,7 +46,7 @@ def test_a_record_comes_back_as_a_message(
     body: Any, headers: dict[str, str] | None, attempts: int, score: float, message_id: str
 ) -> None:
     stamp = 1_795_170_870_982_084
-    record = f"{stamp}{attempts:04d}".encode() + encode_envelope(body, headers, MIB)
+    record = f"{stamp}{attempts:04d}0".encode() + encode_envelope(body, headers, MIB)
     message = decode_record(f"{stamp}{message_id}", repr(score), record, ("a", "b"), 7, "jobs")
     assert message.id == message_id
     assert (message.body, message.headers, message.attempt) == (body, headers or {}, attempts + 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sequencer.backoff import Backoff, RestartPolicy
 from sequencer.connection import Endpoint, check_server, parse_info, redact, translate
-from sequencer.drain import BatchSize, decide
+from sequencer.drain import BatchSize, Decision, decide
 from sequencer.errors import (
     ConfigurationError,
     DataError,
@@ -72,13 +72,13 @@ def test_a_batch_takes_no_more_than_the_consumer_may_still_handle() -> None:
 
 def test_what_follows_from_a_failure() -> None:
     options = QueueOptions(queue="q", max_attempts=3, backoff_s=1, backoff_cap_s=10)
-    assert decide(options, 1, ValueError(), 0.0) == 0.5
-    assert decide(options, 2, ValueError(), 0.0) == 1.0
-    assert decide(options, 3, ValueError(), 0.0) is None
-    assert decide(options, 1, Retry(after=7), 0.0) == 7
-    assert decide(options, 1, Retry(), 0.0) == 0.5
-    assert decide(options, 3, Retry(after=7), 0.0) is None
-    assert decide(options, 1, Park("why"), 0.0) is None
+    assert decide(options, 1, ValueError(), 0.0).delay_s == 0.5
+    assert decide(options, 2, ValueError(), 0.0).delay_s == 1.0
+    assert decide(options, 3, ValueError(), 0.0) == Decision(None, "park")
+    assert decide(options, 1, Retry(after=7), 0.0).delay_s == 7
+    assert decide(options, 1, Retry(), 0.0).delay_s == 0.5
+    assert decide(options, 3, Retry(after=7), 0.0) == Decision(None, "park")
+    assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
 
 
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf")])

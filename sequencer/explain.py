@@ -1,0 +1,126 @@
+"""Why a group does not move, in one sentence, from what the server says about it. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from .codec import LEASE_HEAD, STAMP_DIGITS, decode_failure, decode_head
+from .desk import Facts
+from .keys import PAUSED, decode_group
+from .message import Explanation
+from .policy import Policy, Sequenced
+
+
+def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
+    """The numbers that a sequence waits for before its head: first and last."""
+    if not (policy.sequence and facts.head):
+        return None
+    return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
+
+
+def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
+    """The reason, a sentence, and when the group may move by itself."""
+
+    def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
+        moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
+        name, size = " ".join(decode_group(group)), max(0, facts.order_size)
+        head_id = facts.head[STAMP_DIGITS:] or None
+        return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id)
+
+    broken = _broken(facts, policy)
+    if broken:
+        return because("broken", f"is broken: {broken}; `sequencer doctor --repair` mends what can be mended")
+    if not facts.order_size or facts.visible_us is None:
+        return because("nothing", "has no messages; append one")
+    now, visible = facts.now_us, facts.visible_us
+    head = facts.head[STAMP_DIGITS:]
+    if facts.lease and now < visible < PAUSED:
+        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
+        since_s = max(0, now - int(facts.lease[:STAMP_DIGITS])) / 1e6
+        then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
+        text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
+        return because("leased", f"{text} unless that is prolonged; it moves when {head} is handled{then}", visible)
+    if facts.is_queue_paused:
+        return because("queue paused", "waits because the whole queue is paused; unpause the queue")
+    if facts.is_paused or visible == PAUSED:
+        return because("paused", "is paused; unpause the group")
+    if math.isinf(visible) and facts.failure:
+        failure = decode_failure(facts.failure)[0]
+        said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
+        tried = f" after {failure.attempt} attempt{'' if failure.attempt == 1 else 's'}" if failure.attempt else ""
+        return because("parked", f"is parked on {failure.id or head}{tried} ({said}); resume it, or skip that message")
+    closed = _gate(facts, policy, head)
+    if closed:
+        reason, text, until = closed
+        return because(reason, text, until)
+    if visible > now and facts.failure:
+        failure = decode_failure(facts.failure)[0]
+        said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
+        text = f"backs off until {_when(visible, now)} after {failure.attempt} failed attempts of {failure.id} ({said})"
+        return because("backoff", f"{text}; resume it to try at once", visible)
+    if visible > now:
+        return because("due", f"is looked at again at {_when(visible, now)}", visible)
+    waits = f"is due for {(now - visible) / 1e6:.1f} s"
+    if facts.lease:
+        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
+        waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
+    return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
+
+
+def _when(at_us: float, now_us: int) -> str:
+    moment = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
+    return f"{moment.removesuffix('+00:00')} UTC (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
+
+
+def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | None:
+    """What keeps the head from being handled, as the claim sees it: its own time, the window, a missing number."""
+    now, record = facts.now_us, decode_head(facts.head_record)
+    arrived = int(facts.head[:STAMP_DIGITS])
+    if record.due_us is not None and record.due_us > now:
+        return (
+            "delayed",
+            f"waits for its first message, {head}, which is delayed until {_when(record.due_us, now)}",
+            (record.due_us),
+        )
+    ripe = arrived + policy.reorder_window * 1e6
+    if policy.reorder_window and record.flag != "R" and ripe > now:
+        text = f"waits for stragglers: {head} is handled {policy.reorder_window:g} s after its arrival"
+        return "window", f"{text}, at {_when(ripe, now)}", ripe
+    missing = missing_number(facts, policy)
+    if missing is None:
+        return None
+    first, last = missing
+    which = f"number {first}" if first == last else f"numbers {first} to {last}"
+    text = f"waits for {which}, missing before {int(float(facts.head_score))} ({head})"
+    ends = arrived + policy.gap_timeout * 1e6
+    if ends > now:
+        then = "it is parked then" if policy.on_gap == "park" else "then it goes on without"
+        return "gap", f"{text}, until {_when(ends, now)}, and {then}; append what is missing, or skip it", ends
+    if policy.on_gap == "skip":
+        return None
+    return "gap", f"is parked: it {text}, and gap_timeout is over; append what is missing, or skip it", math.inf
+
+
+def _broken(facts: Facts, policy: Policy) -> str:
+    """The invariant that does not hold, or ""."""
+    visible, size = facts.visible_us, facts.order_size
+    if size < 0 or facts.body_size < 0:
+        return f"its {'order' if size < 0 else 'body'} key holds another type than ours"
+    if size != facts.body_size:
+        return f"its order holds {size} messages and its body {facts.body_size}"
+    if size and visible is None:
+        return f"it has {size} messages but is not in the schedule, so that no consumer sees it"
+    if not size and visible is not None:
+        return "it is in the schedule without a message"
+    if size and facts.head_record[:STAMP_DIGITS].decode("latin-1") != facts.head[:STAMP_DIGITS]:
+        return f"its head {facts.head[STAMP_DIGITS:]} has no record of its own in the body"
+    if visible is not None and math.isinf(visible):
+        if facts.lease:
+            return "it is leased and parked at once"
+        if not facts.failure and missing_number(facts, policy) is None:
+            return "it is parked without a failure or a missing number"
+    if visible == PAUSED and not facts.is_paused:
+        return "it is held as paused, but is not among the paused groups"
+    return ""

@@ -1,0 +1,140 @@
+"""The half of Sequencer that looks at a queue and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import desk, monitor
+from .codec import STAMP_DIGITS, decode_failure, decode_head, encode_id, readable_message
+from .errors import ConfigurationError
+from .explain import explain
+from .items import Group
+from .keys import PAUSED, decode_group, encode_group
+from .letters import Letters, Wanted
+from .message import (
+    DeadLetter,
+    Explanation,
+    GroupInfo,
+    GroupState,
+    Message,
+    MessageInfo,
+    MessageState,
+    QueueInfo,
+)
+from .options import QueueOptions
+from .place import Place
+from .policy import Policy
+
+
+class Looking:
+    """Methods of Sequencer. A mere look does not register the queue."""
+
+    options: QueueOptions
+    _place: Place
+    _rates: monitor.Rates
+
+    @property
+    def policy(self) -> Policy:
+        """The queue's policy, as this client found or set it when it connected. Raises ServerError."""
+        return self._place.policy(register=bool(self.options.asked))
+
+    def info(self) -> QueueInfo:
+        """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
+        with self._view() as view:
+            return self._rates.add(view.info())
+
+    def groups(self, state: GroupState | None = None, *, limit: int = 1000) -> list[GroupInfo]:
+        """Groups, the longest due first, at most `limit`; only those in `state` if given. Raises ConfigurationError."""
+        with self._view() as view:
+            return view.groups(state, limit)
+
+    def parked(self, *, limit: int = 1000) -> list[GroupInfo]:
+        """Parked groups, each with the failure of its head."""
+        return self.groups("parked", limit=limit)
+
+    def paused_groups(self) -> list[tuple[str, ...]]:
+        """The groups that were paused, whether they have messages or not."""
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            found = link.commands([("SMEMBERS", keys.paused) for keys in lanes])
+        return sorted(decode_group(group.decode("utf-8", "surrogateescape")) for some in found for group in some)
+
+    def peek(self, group: Group, *, limit: int = 10) -> list[Message]:
+        """The next messages of a group, in order; changes nothing. Empty when the group has none."""
+        key = encode_group(group)
+        with self._view() as view:
+            return view.peek(key, limit)
+
+    def explain(self, group: Group) -> Explanation:
+        """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
+        key = encode_group(group)
+        keys = self._place.keys_of(key, register=False)
+        with self._place.link() as link:
+            return explain(key, link.run_one(desk.look(keys, key)), self._place.fresh_policy(link))
+
+    def get(self, group: Group, id: str | int) -> MessageInfo | None:
+        """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
+        key, message_id = encode_group(group), encode_id(id)
+        keys = self._place.keys_of(key, register=False)
+        with self._place.link() as link:
+            facts = link.run_one(desk.look(keys, key, message_id))
+            if not facts.member:
+                wanted = Wanted(key, message_id)
+                for _, dead in Letters(link, [keys], self.options.queue).find(wanted):
+                    return MessageInfo(
+                        message_id, dead.message.group, "dead", None, dead.attempts, dead.error, dead.message
+                    )
+        parts = decode_group(key)
+        if not facts.member:
+            return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
+        message = readable_message(facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
+        failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
+        state, due_us = _state(facts)
+        due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
+        error = failure if member == facts.member else None
+        return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
+
+    def dead(
+        self,
+        group: Group | None = None,
+        *,
+        id: str | int | None = None,
+        error: str | None = None,
+        limit: int = 1000,
+    ) -> list[DeadLetter]:
+        """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
+        message".
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
+        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+        with self._place.link() as link:
+            return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)
+
+    @contextmanager
+    def _view(self) -> Iterator[monitor.View]:
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            yield monitor.View(link, lanes, self.options)
+
+
+def _state(facts: desk.Facts) -> tuple[MessageState, float | None]:
+    """The state of a pending message, and its own time in us: now if it has none, None if it won't come by itself."""
+    record, now, visible = decode_head(facts.record), facts.now_us, facts.visible_us
+    own_us = record.due_us if record.due_us is not None else float(now)
+    if visible == float("inf"):
+        return "parked", None
+    if facts.is_paused or facts.is_queue_paused or visible == PAUSED:
+        return "paused", None
+    if own_us > now:
+        return "delayed", own_us
+    is_head = facts.member == facts.head
+    if facts.lease and visible is not None and visible > now:
+        stamp, token = int(facts.member[:STAMP_DIGITS]), int(facts.lease[:STAMP_DIGITS])
+        return ("leased" if is_head and max(stamp, record.due_us or 0) <= token else "behind"), own_us
+    if not is_head:
+        return "behind", own_us
+    if visible is not None and visible > now:
+        return "waiting", visible
+    return "due", own_us

@@ -1,0 +1,57 @@
+-- arrival: what a message meets when it is appended. Needs what append.lua binds, and: memory, wake, take, bury.
+local function look() -- what is known of these messages; reads only. An error text for a score that can't be
+  local dedup, mark_us, entries, groups = tonumber(policy[1] or 0), tonumber(policy[3] or 0), {}, {}
+  for i, word in ipairs(words) do
+    local number = sequence and tonumber(word[3])
+    if sequence and not (number and number >= 0 and number % 1 == 0) then
+      return 'SEQUENCE the score of id ' .. word[2] .. ' is no whole number from 0'
+    end
+    entries[i], groups[i] = word[1] .. '\n' .. word[2], word[1]
+  end
+  if on_conflict ~= 'replace' then
+    for _, key in ipairs(known('seen', dedup)) do
+      for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do seen[i] = seen[i] or is_member == 1 end
+    end
+  end
+  if sequence or on_late ~= 'handle' then marked = marks_of(groups, mark_us) end
+end
+
+local function arrival(word, stamp) -- head of the record, score, and from when on it may be handled
+  local score, due, flag, at = word[3], word[4], '0', now
+  if due then
+    at = tonumber(due); if sub(due, 1, 1) == '+' then at = now + at end
+    due = fmt('%016.0f', at)
+    flag = score == '' and 'T' or 'D'
+    if score == '' then score = sub(due, 1, 10) .. '.' .. sub(due, 11) end
+  elseif score == '' then score = sub(stamp, 1, 10) .. '.' .. sub(stamp, 11) end
+  if window > 0 then at = math.max(at, tonumber(stamp) + window) end
+  return stamp .. '0000' .. flag .. (due or ''), score, at
+end
+
+local LATE = {refuse = '<', drop = '~', dead_letter = 'x'}
+local function fate_of(i, word, score, body) -- "+" to store it, else its mark
+  local mark = marked and marked[i]
+  if not (seen[i] or mark or sequence) then return '+' end
+  if pcall('HEXISTS', body, word[2]) == 1 then return '+' end -- pending: to be compared
+  if seen[i] then return '=' end
+  if not sequence then return tonumber(score) < tonumber(mark) and LATE[on_late] or '+' end
+  local number = tonumber(score)
+  if #pcall('ZRANGEBYSCORE', prefix .. 'order:' .. word[1], score, score, 'LIMIT', 0, 1) > 0 then return '#' end
+  if not mark or number > tonumber(mark:match('%d+')) then return '+' end
+  for first, last in mark:gmatch('(%d+)-(%d+)') do
+    if number >= tonumber(first) and number <= tonumber(last) then return '+' end -- was skipped, and comes at last
+  end
+  return '='
+end
+
+local function compare(word, order, body, envelope) -- the mark of a message whose id is pending
+  local old, score, due = call('HGET', body, word[2]), word[3], word[4]
+  local stamp, flag = sub(old, 1, 16), sub(old, 21, 21)
+  local has_due = flag == 'D' or flag == 'T'
+  local same = sub(old, has_due and 38 or 22) == envelope
+  if same and score ~= '' then same = tonumber(call('ZSCORE', order, stamp .. word[2]) or 'nan') == tonumber(score) end
+  if same and due and sub(due, 1, 1) ~= '+' and flag ~= 'R' then
+    same = has_due and tonumber(sub(old, 22, 37)) == tonumber(due)
+  end
+  return (same and '=' or '!') .. stamp
+end

@@ -1,0 +1,15 @@
+-- gate: from when on a message at the head may be handled. Needs: policy (window_us, sequence, gap_us, on_gap), now, sub.
+local window, sequence, gap_us = tonumber(policy[2] or 0), policy[3] == '1', tonumber(policy[4] or 0)
+local function opens(member, score, record, mark) -- 0: now; else us; math.huge: parked at a gap
+  local flag, at, arrived = sub(record, 21, 21), 0, tonumber(sub(member, 1, 16)) or 0
+  if flag == 'D' or flag == 'T' then at = tonumber(sub(record, 22, 37)) or 0 end
+  if window > 0 and flag ~= 'R' then at = math.max(at, arrived + window) end
+  if sequence and tonumber(score) > mark + 1 then
+    if now < arrived + gap_us then at = math.max(at, arrived + gap_us)
+    elseif policy[5] ~= 'skip' then return math.huge end
+  end
+  return at > now and at or 0
+end
+local function number_of(mark) -- the number a sequence has come to
+  return sequence and tonumber((mark or '0'):match('%d+')) or 0
+end

@@ -1,0 +1,39 @@
+-- revise: cancels a pending message, or gives it another time, unless a consumer may have it in hand.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list; KEYS[5] stats hash
+-- KEYS[6] clock string
+-- ARGV[1] prefix   of the lane's keys
+-- ARGV[2] group
+-- ARGV[3] id
+-- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time where it had that of its old one
+-- ARGV[5] due      the new time: us, or "+" and us from now
+-- ARGV[6] now_us   "" for the server's time
+-- RETURN  "done", "missing", or "leased": a consumer may be handling it
+-- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
+local schedule, leases, failures, dispatch, stats, clock_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local prefix, group, id, score, due, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
+if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
+local stamp = fmt('%.0f', math.max(tonumber(call('GET', clock_key) or 0) + 1, now))
+if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
+--+ wake
+--+ take
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+local record, held = pcall('HGET', body, id), call('HGET', leases, group)
+if type(record) ~= 'string' then return 'missing' end
+local flag = sub(record, 21, 21)
+local has_due = flag == 'D' or flag == 'T'
+local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumber(sub(record, 22, 37)) or 0)
+if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
+local _, old_score = take(group, id)
+if score ~= '' then
+  local at = tonumber(due)
+  if sub(due, 1, 1) == '+' then at = now + at end
+  due = fmt('%016.0f', at)
+  local is_time = score == 'due' and flag == 'T'
+  if is_time then score = sub(due, 1, 10) .. '.' .. sub(due, 11) elseif score == 'due' then score = old_score end
+  call('ZADD', order, score, stamp .. id)
+  call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. due .. sub(record, has_due and 38 or 22))
+else call('HINCRBY', stats, 'cancelled', 1) end
+if call('EXISTS', order) == 1 then wake(group, now)
+else call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group) end
+return 'done'
