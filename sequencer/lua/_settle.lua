@@ -21,7 +21,7 @@ local function settle(stored, late, ready, dedup_us, dedup_cap)
     local i, fate, stamp, score, record = unpack(one)
     local group, id = words[i][1], words[i][2]
     local text = 'its score ' .. score .. ' lies below ' .. tostring(marked[i]) .. ', which was handled'
-    local failure = {id = id, type = 'LateMessage', message = text, attempt = 0, at = now / 1e6}
+    local failure = {id = id, type = 'TooLate', message = text, attempt = 0, at = now / 1e6}
     if fate == 'x' then bury(group, stamp .. id, score, record, cjson.encode(failure)) end
     local name = fate == 'x' and 'dead' or fate == '~' and 'dropped' or 'refused'
     count[name], count.late = (count[name] or 0) + 1, (count.late or 0) + 1

@@ -6,54 +6,81 @@ import math
 import uuid
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer
 from sequencer.auditor import audit
-from sequencer.calls import Ack, Call, Claimed, Item, Nack, ack, append, claim, nack, renew, resume
+from sequencer.calls import Ack, Call, Claimed, Item, Nack, ack, append, claim, nack, renew
+from sequencer.codec import decode_failure
 from sequencer.connection import Endpoint
+from sequencer.desk import pause, redrive, resume, revise
+from sequencer.errors import SequencerError
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.options import ClaimLimits
+from sequencer.policy import Policy, advance
 from sequencer.scripts import Link
 
-from ..unit.model import ModelLane
+from ..unit.model import ModelLane, Refused
 
 GROUPS = ("a", "b", "c:1")
+GROUP = st.sampled_from(GROUPS)
+IDS = st.sampled_from("123456")
+ITEM = st.tuples(
+    GROUP,
+    IDS,
+    st.sampled_from(["", "1.0", "2.5", "3.0"]),
+    st.sampled_from("xy"),
+    st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "1699999999000000", "1700000001500000"]),
+)
 STEP = st.one_of(
     st.tuples(
         st.just("append"),
-        st.lists(
-            st.tuples(
-                st.sampled_from(GROUPS),
-                st.sampled_from("123456"),
-                st.sampled_from(["", "1.0", "2.5"]),
-                st.sampled_from("xy"),
-            ),
-            min_size=1,
-            max_size=5,
-            unique_by=lambda item: item[:2],
-        ),
-        st.sampled_from(["none", "others"]),
+        st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
+        st.sampled_from(["none", "others", "replace"]),
     ),
     st.tuples(st.just("claim"), st.integers(1, 3), st.integers(1, 20), st.sampled_from([1, 60, 10_000])),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
-    st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from([None, 0.5, 0.0])),
+    st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
     st.tuples(st.just("renew"), st.integers(0, 3)),
+    st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
+    st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
+    st.tuples(st.just("redrive"), st.integers(0, 3)),
+    st.tuples(st.just("resume"), GROUP, st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
+)
+POLICIES = st.sampled_from(
+    [
+        Policy(),
+        Policy(dedup_window=0, watermark_window=0),
+        Policy(dedup_window=1, dedup_cap=2, watermark_window=1, watermark_cap=1, on_late="drop"),
+        Policy(on_late="dead_letter"),
+        Policy(on_late="refuse", reorder_window=0.7),
+        Policy(reorder_window=0.7),
+        Policy(sequence=True, gap_timeout=1.0, on_gap="skip"),
+        Policy(sequence=True, gap_timeout=1.0, on_gap="park"),
+    ]
 )
 
 
 class Both:
     """Runs each call on the server and on the model, with the same time, and compares."""
 
-    def __init__(self, link: Link, keys: LaneKeys) -> None:
-        self.link, self.keys, self.model = link, keys, ModelLane()
+    def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
+        self.link, self.keys, self.model = link, keys, ModelLane(policy)
+        link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
         self.leases: list[Any] = []
 
     def run(self, make: Any) -> Any:
         call: Call[Any] = make(self.model.now_us)
-        real, modelled = self.link.run_one(call), self.model.run(call)
+        try:
+            modelled = self.model.run(call)
+        except Refused as refused:
+            with pytest.raises(SequencerError, match=str(refused)):
+                self.link.run_one(call)
+            return None
+        real = self.link.run_one(call)
         assert plain(real) == plain(modelled), call
         return real
 
@@ -73,6 +100,9 @@ class Both:
             assert {k.decode(): v.decode() for k, v in zip(body[::2], body[1::2], strict=True)} == model.bodies.get(
                 group, {}
             )
+        assert {group.decode() for group in command("SMEMBERS", keys.paused)} == model.paused
+        letters = [letter.decode() for letter in command("ZRANGE", keys.dead, 0, -1)]
+        assert sorted(letters) == sorted(model.letters)
         assert not audit(self.link, [keys])
 
 
@@ -80,49 +110,76 @@ def plain(value: Any) -> Any:
     """A reply without what may differ: groups of a claim as tuples."""
     if isinstance(value, Claimed):
         wait = None if value.next_due_s is None else round(value.next_due_s, 5)
-        groups = [(g.key, g.token, g.expired_owner, g.messages, g.members) for g in value.groups]
+        groups = [
+            (g.key, g.token, g.expired_owner, g.messages, g.members, [*map(float, g.scores)], g.mark, g.on_late)
+            for g in value.groups
+        ]
         return (groups, wait, value.is_empty)
     return value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(STEP, max_size=25))
-def test_scripts_and_model_agree(server: EmbeddedServer, steps: list[Any]) -> None:
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
+def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
     link, keys = Link(Endpoint.from_url(server.url)), lane_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
-    both = Both(link, keys)
+    both = Both(link, keys, policy)
     try:
         for kind, *args in steps:
             do(both, kind, args)
             both.compare_state()
     finally:
-        names = link.command("KEYS", keys.prefix + "*")
-        if names:
-            link.command("DEL", *names)
+        link.command("DEL", *link.command("KEYS", keys.prefix + "*"))
         link.close()
 
 
 def do(both: Both, kind: str, args: list[Any]) -> None:
-    keys = both.keys
+    keys, model = both.keys, both.model
     if kind == "append":
-        items = [Item(group, message_id, score, f'["{body}"]'.encode()) for group, message_id, score, body in args[0]]
+        items = [Item(group, name, score, f'["{body}"]'.encode(), due) for group, name, score, body, due in args[0]]
         both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
         claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":
-        both.model.now_us += args[0] * 1000
+        model.now_us += args[0] * 1000
+    elif kind == "revise":
+        group, name, score, due = args
+        both.run(lambda now: revise(keys, group, name, score, due if score else "", now_us=now))
+    elif kind == "pause":
+        both.run(lambda now: pause(keys, args[0], args[1], now_us=now))
+    elif kind == "redrive":
+        letters = [*sorted(model.letters)[: args[0]], "1700000000000000a\n1"]
+        both.run(lambda now: redrive(keys, letters, now_us=now))
+    elif kind == "resume":
+        failure = model.failures.get(args[0], "").encode()
+        member = decode_failure(failure)[1] if failure else ""
+        score = model.orders.get(args[0], {}).get(member)
+        is_sequence = model.is_sequence and args[1] and score is not None
+        mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
+        both.run(lambda now: resume(keys, args[0], failure, member, skip=args[1], mark=mark, now_us=now))
     elif both.leases:
-        lease = both.leases[-1 - args[0] % len(both.leases)]
-        if kind == "ack":
-            token = "0" * 16 if args[3] and args[2] else lease.token
-            entry = Ack(lease.key, token, lease.members[: args[1]], args[2])
-            both.run(lambda now: ack(keys, [entry], now_us=now))
-        elif kind == "nack":
-            entry_n = Nack(lease.key, lease.token, lease.members[0], lease.messages[0].attempt, args[1], b"{}")
-            both.run(lambda now: nack(keys, entry_n, now_us=now))
-        else:
-            both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
+        with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
+
+
+def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
+    keys = both.keys
+    if kind == "ack":
+        token = "0" * 16 if args[3] and args[2] else lease.token
+        members = lease.members[: args[1]]
+        mark = advance(lease.mark, lease.scores[: args[1]]) if members else ""
+        entry = Ack(lease.key, token, members, args[2], mark)
+        both.run(lambda now: ack(keys, [entry], now_us=now))
+    elif kind == "nack":
+        delay_s, ending = (None, args[1]) if isinstance(args[1], str) else (args[1], "park")
+        is_passed = both.model.is_sequence and ending in ("dead", "drop")
+        mark = advance(lease.mark, lease.scores[:1]) if is_passed else ""
+        failure = b'{"member":"%s"}' % lease.members[0].encode()
+        attempt = lease.messages[0].attempt
+        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark)
+        both.run(lambda now: nack(keys, entry_n, now_us=now))
+    else:
+        both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:

@@ -7,19 +7,22 @@ begins at one step and ends at a later one, and anything may come between.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sequencer.calls import Item, append, claim
 from sequencer.codec import encode_envelope, encode_score
+from sequencer.desk import pause, redrive, revise
 from sequencer.drain import Control, Exchange, Flush, Wait, drain
-from sequencer.errors import Park, Retry, ServerUnavailable
+from sequencer.errors import Park, Retry, ServerUnavailable, SetAside
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
 from sequencer.message import Message
 from sequencer.options import ConsumerOptions, QueueOptions
+from sequencer.policy import Policy
 
 from .model import ModelLane
 
@@ -27,7 +30,17 @@ KEYS = lane_keys("n", "q", 0)
 QUEUE = QueueOptions(queue="q", max_attempts=3, backoff_s=0.1)
 OPTIONS = ConsumerOptions(lease_s=10)
 GROUPS = ("a", "b", "c")
-FAILURES: tuple[Exception, ...] = (ValueError("no"), Retry(after=0.2), Park("why"))
+FAILURES: tuple[Exception, ...] = (ValueError("no"), Retry(after=0.2), Park("why"), SetAside("why"))
+ON_FAILURE = ("park", "park", "dead_letter", "drop")
+POLICIES = (
+    Policy(),
+    Policy(dedup_window=0, watermark_window=0),
+    Policy(on_late="drop"),
+    Policy(on_late="dead_letter"),
+    Policy(reorder_window=2.0),
+    Policy(sequence=True, gap_timeout=3.0, on_gap="skip"),
+    Policy(sequence=True, gap_timeout=3.0),
+)
 
 
 class SimConsumer:
@@ -38,7 +51,7 @@ class SimConsumer:
         self.holdings, self.control = Holdings([KEYS], OPTIONS.lease_s), Control()
         self.generator = drain(
             self.holdings,
-            QUEUE,
+            machine.queue,
             OPTIONS,
             self.control,
             owner=name,
@@ -82,7 +95,7 @@ class SimConsumer:
             self.holdings.sent(sending, results, before)
         if isinstance(effect, Flush) or effect.lane is None:
             return self.resume(None)
-        self.holdings.take(effect.lane, results[-1].groups, before)
+        self.holdings.take(effect.lane, results[-1].groups, before, before)
         return self.resume(results[-1])
 
     def keep(self, fate: str) -> None:
@@ -102,11 +115,29 @@ class ConsumersMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lane = self.lane_class()
-        self.appended: dict[str, Message | None] = {}
+        self.begin_with(Policy(), QUEUE)
+
+    @initialize(policy=st.sampled_from(POLICIES), on_failure=st.sampled_from(ON_FAILURE))
+    def choose_policy(self, policy: Policy, on_failure: Any) -> None:
+        self.begin_with(policy, replace(QUEUE, on_failure=on_failure))
+
+    def begin_with(self, policy: Policy, queue: QueueOptions) -> None:
+        self.policy, self.queue = policy, queue
+        self.lane = self.lane_class(policy)
+        self.ids = 0
+        self.stored: dict[str, tuple[str, float]] = {}
+        """Member -> its group, and from when on it may be handled, us."""
+        self.there_since: dict[str, int] = {}
+        """Member -> the tick of the lane's clock at which it was put into its place."""
         self.key_of: dict[str, tuple[float, int]] = {}
+        self.excused: set[str] = set()
+        """Members that may be gone without having been handled."""
         self.handled: dict[str, list[str]] = {group: [] for group in GROUPS}
-        self.held: dict[str, tuple[float, int]] = {}
+        self.done_under: dict[str, int] = {}
+        """Member -> the token under which it was handled last."""
+        self.passed: dict[str, set[int]] = {group: set() for group in GROUPS}
+        """Numbers of a sequence that were handled or given up."""
+        self.paused_at: dict[str, int] = {}
         self.names = 0
         self.consumers = [self.new_consumer(), self.new_consumer()]
 
@@ -118,18 +149,77 @@ class ConsumersMachine(RuleBasedStateMachine):
         self.names += 1
         return SimConsumer(self, f"c{self.names}")
 
+    def put(self, group: str, message_id: str, stamp: int) -> None:
+        """Note a message that was stored just now."""
+        member = f"{stamp:016d}{message_id}"
+        record, score = self.lane.bodies[group][message_id], self.lane.orders[group][member]
+        due_us = float(record[21:37]) if record[20] in "DT" else 0.0
+        ripe_us = stamp + self.policy.reorder_window * 1e6 if self.policy.reorder_window else 0.0
+        self.stored[member] = group, max(due_us, ripe_us)
+        self.there_since[member], self.key_of[member] = self.lane.clock, (score, stamp)
+
     # -- what can happen --------------------------------------------------------------------------------------
 
-    @rule(group=st.sampled_from(GROUPS), score=st.integers(0, 5), count=st.integers(1, 3))
-    def append(self, group: str, score: int, count: int) -> None:
+    @rule(
+        group=st.sampled_from(GROUPS),
+        score=st.integers(0, 5),
+        count=st.integers(1, 3),
+        delay=st.sampled_from(["", "", "+1000000", "+6000000"]),
+    )
+    def append(self, group: str, score: int, count: int, delay: str) -> None:
         items = []
         for i in range(count):
-            message_id = f"m{len(self.appended) + i}"
-            items.append(Item(group, message_id, encode_score(score), encode_envelope(message_id, None, 1000)))
-        for item, mark in zip(items, self.lane.run(append(KEYS, items)), strict=True):
+            name, number = f"m{self.ids + i}", score + i if self.policy.sequence else score
+            text = "" if delay and not self.policy.sequence else encode_score(number)
+            items.append(Item(group, name, text, encode_envelope(name, None, 1000), delay))
+        self.ids += count
+        for item, mark in zip(items, self.lane.run(append(KEYS, items, on_conflict="others")), strict=True):
+            if mark.outcome == "stored":
+                self.put(group, item.id, mark.stamp)
+            else:
+                assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
+
+    @rule(which=st.integers(0, 20), delay=st.sampled_from(["+0", "+2000000"]), how=st.sampled_from("crx"))
+    @precondition(lambda self: self.lane.orders)
+    def change(self, which: int, delay: str, how: str) -> None:
+        """Cancel, reschedule or replace a message that is pending."""
+        group = sorted(self.lane.orders)[which % len(self.lane.orders)]
+        members = self.lane.members(group)
+        member = members[which % len(members)]
+        if how == "x":
+            score = encode_score(self.key_of[member][0])
+            item = Item(group, member[16:], score, encode_envelope("again", None, 1000), delay)
+            (mark,) = self.lane.run(append(KEYS, [item], on_conflict="replace"))
             assert mark.outcome == "stored"
-            self.appended[item.id] = None
-            self.key_of[item.id] = (float(score), mark.stamp)
+            self.excused.add(member)
+            self.put(group, member[16:], mark.stamp)
+            return
+        if self.lane.run(revise(KEYS, group, member[16:], "due" if how == "r" else "", delay)) == "done":
+            running = [consumer.running for consumer in self.consumers if consumer.running is not None]
+            begun = [f"{message.stamp:016d}{message.id}" for message in running if self.is_valid(message)]
+            assert member not in begun, "a message in the hands of a consumer was cancelled"
+            self.excused.add(member)
+            if how == "r":
+                self.put(group, member[16:], self.lane.clock)
+
+    @rule(count=st.integers(1, 3))
+    @precondition(lambda self: self.lane.letters)
+    def redrive(self, count: int) -> None:
+        letters = sorted(self.lane.letters)[:count]
+        for letter, outcome in zip(letters, self.lane.run(redrive(KEYS, letters)), strict=True):
+            if outcome == "redriven":
+                group, _, name = letter[16:].partition("\n")
+                member = letter[:16] + name
+                self.there_since[member], self.stored[member] = self.lane.clock, (group, 0.0)
+                self.key_of.setdefault(member, (self.lane.orders[group][member], int(letter[:16])))
+
+    @rule(group=st.sampled_from([*GROUPS, ""]), is_paused=st.booleans())
+    def pause(self, group: str, is_paused: bool) -> None:
+        self.lane.run(pause(KEYS, group, is_paused))
+        for one in [group] if group else [""]:
+            self.paused_at.pop(one, None)
+            if is_paused:
+                self.paused_at[one] = max(self.lane.clock, self.lane.now_us)
 
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
@@ -153,7 +243,6 @@ class ConsumersMachine(RuleBasedStateMachine):
     def fail(self, which: int, failure: Exception) -> None:
         consumer = self.consumers[which]
         if consumer.running is not None:
-            self.held.pop(consumer.running.group[0], None)
             consumer.resume(failure)
 
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "request lost", "reply lost"]))
@@ -188,34 +277,70 @@ class ConsumersMachine(RuleBasedStateMachine):
 
     # -- what must hold ---------------------------------------------------------------------------------------
 
-    def is_valid(self, consumer: SimConsumer, message: Message) -> bool:
-        """Whether the consumer still holds the lease by the server's own clock."""
+    def is_valid(self, message: Message) -> bool:
+        """Whether the message's lease is valid by the server's own clock."""
         group = message.group[0]
         is_held = ModelLane.holds(self.lane, group, f"{message.token:016d}")  # the truth, also for a broken lane
         return is_held and self.lane.schedule[group] > self.lane.now_us
 
     def on_start(self, consumer: SimConsumer, message: Message) -> None:
-        group = message.group[0]
-        assert self.is_valid(consumer, message), f"{message.id} was begun without a valid lease"
+        group, member = message.group[0], f"{message.stamp:016d}{message.id}"
+        assert self.is_valid(message), f"{message.id} was begun without a valid lease"
         for other in self.consumers:
             if other is not consumer and other.running is not None and other.running.group == message.group:
-                assert not self.is_valid(other, other.running), f"two handlers of group {group} at once"
-        mine = self.key_of[message.id]
+                assert not self.is_valid(other.running), f"two handlers of group {group} at once"
+        assert (message.score, message.stamp) == self.key_of[member], f"{message.id} is not in its own place"
         done = self.handled[group]
-        for member in self.lane.members(group):
-            other_id, stamp = member[16:], int(member[:16])
-            if self.key_of[other_id] < mine and stamp < message.token and other_id not in done:
-                raise AssertionError(f"{message.id} was begun before {other_id}, which was there when it was claimed")
+        for other_member in self.lane.members(group):
+            is_before = self.key_of[other_member] < self.key_of[member]
+            if is_before and self.there_since[other_member] < message.token and other_member not in done:
+                raise AssertionError(f"{member} was begun before {other_member}, which was there when it was claimed")
+        assert self.lane.now_us >= self.stored[member][1], f"{message.id} was begun before its time"
+        for held_back in (group, ""):
+            assert message.token <= self.paused_at.get(held_back, message.token), (
+                f"{message.id}: {held_back!r} is paused"
+            )
+        if not self.policy.sequence:
+            higher = [one for one in done if self.key_of[one][0] > message.score]
+            assert higher or not message.late, f"{message.id} is not late"
+            given_up = self.excused | {letter[:16] + letter.partition("\n")[2] for letter in self.lane.letters}
+            gone = [one for one in higher if one not in self.lane.orders[group] and one not in given_up]
+            known = [one for one in gone if self.done_under[one] < message.token and self.policy.watermark_window]
+            assert message.late or not known, f"{message.id} is late, and nobody says so: {known} was handled"
+        if self.policy.sequence and not message.late:
+            self.note_letters()
+            missing = set(range(1, int(message.score))) - self.passed[group]
+            is_over = self.policy.on_gap == "skip" and self.lane.now_us >= message.stamp + self.policy.gap_timeout * 1e6
+            assert not missing or is_over, f"number {message.score:.0f} was begun while {sorted(missing)} are missing"
+            if is_over:
+                self.passed[group] |= missing
+        if self.policy.on_late in ("drop", "dead_letter"):
+            assert not message.late or message.redriven, f"{message.id} is late and was handled all the same"
+        if self.queue.on_failure == "drop":  # after its last attempt it is gone, and its number counts as passed
+            self.excused.add(member)
+            self.passed[group].add(int(message.score))
 
     def on_success(self, consumer: SimConsumer, message: Message) -> None:
-        self.handled[message.group[0]].append(message.id)
+        member = f"{message.stamp:016d}{message.id}"
+        self.handled[message.group[0]].append(member)
+        self.done_under[member] = message.token
+        self.passed[message.group[0]].add(int(message.score))
 
     @invariant()
     def invariants_hold(self) -> None:
         assert not self.lane.problems(), self.lane.problems()
+        self.note_letters()
+
+    def note_letters(self) -> None:
+        """Numbers that became dead letters count as passed."""
+        for letter in self.lane.letters if self.policy.sequence else ():
+            group, _, name = letter[16:].partition("\n")
+            self.passed[group].add(int(self.key_of[letter[:16] + name][0]))
 
     def teardown(self) -> None:
         """Let everything heal, drain what is not parked, and look whether anything was lost."""
+        for group in ("", *GROUPS):
+            self.pause(group, False)
         self.consumers = [self.new_consumer()]
         for _ in range(2000):
             if all(at == float("inf") for at in self.lane.schedule.values()):
@@ -225,7 +350,14 @@ class ConsumersMachine(RuleBasedStateMachine):
             self.succeed(0)
         else:
             raise AssertionError(f"a group is stuck: {self.lane.schedule} at {self.lane.now_us}")
-        handled = {message_id for ids in self.handled.values() for message_id in ids}
-        pending = {member[16:] for order in self.lane.orders.values() for member in order}
-        lost = set(self.appended) - handled - pending
+        handled = {member for members in self.handled.values() for member in members}
+        pending = {member for order in self.lane.orders.values() for member in order}
+        dead = {letter[:16] + letter.partition("\n")[2] for letter in self.lane.letters}
+        lost = set(self.stored) - handled - pending - dead - self.excused
+        if self.policy.on_late == "drop":
+            lost = {one for one in lost if not self.was_late(one)}
         assert not lost, f"lost: {sorted(lost)}"
+
+    def was_late(self, member: str) -> bool:
+        group = self.stored[member][0]
+        return any(self.key_of[one][0] > self.key_of[member][0] for one in self.handled[group])

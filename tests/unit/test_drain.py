@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
@@ -64,7 +65,79 @@ class ForgetfulAppend(ModelLane):
         return stale
 
 
-@pytest.mark.parametrize("lane", [AckWithoutToken, ClaimOfLeased, OrderByArrival, ForgetfulAppend])
+class IgnoresTime(ModelLane):
+    """A delayed message is handed out at once."""
+
+    def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
+        return 0.0 if record[20] in "DT" else super().opens_at(member, score, record, mark)
+
+
+class IgnoresWindow(ModelLane):
+    """Stragglers are not waited for."""
+
+    def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
+        return 0.0 if self.policy["window_us"] != "0" else super().opens_at(member, score, record, mark)
+
+
+class IgnoresGaps(ModelLane):
+    """The next number is handed out though one before it is missing."""
+
+    def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
+        return super().opens_at(member, -1.0, record, mark)
+
+
+class IgnoresPause(ModelLane):
+    """A paused group goes on."""
+
+    def pause(self, *args: str) -> int:
+        self.paused.clear()
+        self.is_paused = False
+        return 0
+
+
+class ForgetsMarks(ModelLane):
+    """No watermark outlives its group."""
+
+    def mark(self, group: str) -> str:
+        return super().mark(group) if group in self.orders else ""
+
+    def drop_empty(self) -> None:
+        for group in [group for group, order in self.orders.items() if not order]:
+            self.marks.new.pop(group, None)
+        super().drop_empty()
+
+    def pass_mark(self, marks: dict[str, str]) -> None:
+        super().pass_mark({group: mark for group, mark in marks.items() if self.orders.get(group)})
+
+
+class RedrivesToTheEnd(ModelLane):
+    """A redriven message goes behind those that wait, as a new arrival."""
+
+    def redrive(self, _p: str, words: str, now: str) -> bytes:
+        for letter in json.loads(words):
+            score, record = self.letters.pop(letter, (0.0, ""))
+            if record:
+                self.letters[letter] = score + 10, record
+        return super().redrive(_p, words, now)
+
+
+class CancelsWhatRuns(ModelLane):
+    """A message is cancelled under its consumer's hands."""
+
+    def revise(self, *args: str) -> bytes:
+        leases, self.leases = self.leases, {}
+        done = super().revise(*args)
+        self.leases = {group: lease for group, lease in leases.items() if group in self.schedule}
+        return done
+
+
+BROKEN_LANES = [
+    *(AckWithoutToken, ClaimOfLeased, OrderByArrival, ForgetfulAppend, IgnoresTime, IgnoresWindow, IgnoresGaps),
+    *(IgnoresPause, ForgetsMarks, RedrivesToTheEnd, CancelsWhatRuns),
+]
+
+
+@pytest.mark.parametrize("lane", BROKEN_LANES)
 def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
     machine = type("Twin", (ConsumersMachine,), {"lane_class": lane})
     with pytest.raises((AssertionError, KeyError)):

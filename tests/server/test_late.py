@@ -1,0 +1,268 @@
+"""Messages that come after a higher score was handled; stragglers within a window; ids that come again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import ConfigurationError, EmbeddedServer, LateMessage, Message, Sequencer
+from sequencer.errors import BatchRefused
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+
+
+def drain(seq: Sequencer) -> list[tuple[Any, bool]]:
+    """What was handled: body, and whether it was late."""
+    seen: list[tuple[Any, bool]] = []
+    seq.consume(lambda message: seen.append((message.body, message.late)), until_empty=True)
+    return seen
+
+
+def pass_score(seq: Sequencer, score: float, group: str = "g") -> None:
+    seq.append("high", group=group, score=score)
+    drain(seq)
+
+
+def age(link: Link, key: str, name: str, seconds: float) -> None:
+    """Make what is remembered older, as if that time had passed."""
+    for field in ("began", "last", "old"):
+        at = link.command("HGET", key, f"{name}:{field}")
+        if at:
+            link.command("HSET", key, f"{name}:{field}", f"{float(at) - seconds * 1e6:.0f}")
+
+
+# -- on_late ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on_late", "outcome", "handled", "dead"),
+    [
+        ("handle", "stored", [("low", True), ("same", False), ("higher", False)], 0),
+        ("drop", "dropped", [("same", False), ("higher", False)], 0),
+        ("dead_letter", "dead_letter", [("same", False), ("higher", False)], 1),
+    ],
+)
+def test_a_late_message_meets_the_policy(
+    make: Callable[..., Sequencer], on_late: Any, outcome: str, handled: list[Any], dead: int
+) -> None:
+    """The same three messages under each policy; the group itself is gone when they come, its watermark is not."""
+    seq = make(on_late=on_late)
+    pass_score(seq, 10)
+    assert seq.groups() == []
+    assert seq.append("low", group="g", score=9.5, id="l").outcome == outcome
+    seq.append("same", group="g", score=10)
+    seq.append("higher", group="g", score=11)
+    seq.append("other", group="h", score=1)
+    assert [one for one in drain(seq) if one[0] != "other"] == handled
+    assert [letter.message.body for letter in seq.dead()] == ["low"] * dead
+    totals = seq.info().totals
+    assert (totals["late"], totals["dropped"], totals["dead"]) == (1, outcome == "dropped", dead)
+    if dead:
+        (letter,) = seq.dead()
+        assert (letter.error.type, letter.attempts) == ("TooLate", 0)
+        assert "9.5 lies below 10" in letter.error.message
+        assert seq.append("low", group="g", score=9.5, id="l").duplicate, "set aside once, not twice"
+
+
+def test_a_late_message_is_refused_at_append(
+    make: Callable[..., Sequencer], server: EmbeddedServer, link: Link
+) -> None:
+    seq = make(on_late="refuse")
+    pass_score(seq, 10)
+    with pytest.raises(LateMessage, match=r"'late' of group \['g'\] comes too late: a higher score than 9.0"):
+        seq.append("low", group="g", score=9, id="late")
+    items = [{"body": n, "group": "g", "score": n, "id": n} for n in (11, 3, 12)]
+    with pytest.raises(BatchRefused, match="comes too late") as refused:
+        seq.append_many(items)
+    assert refused.value.stored == 0
+    assert seq.info().backlog == 0, "nothing of the chunk is stored"
+    receipt = seq.append_many(items, on_refused="skip")
+    assert (receipt.appended, [(one.index, type(one.error)) for one in receipt.refused]) == (2, [(1, LateMessage)])
+    with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
+        seq.append("low", group="g", score=1, pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="LATE"):
+            pipeline.execute()
+    assert drain(seq) == [(11, False), (12, False)]
+    assert seq.info().totals["refused"] == seq.info().totals["late"] == 4
+
+
+@pytest.mark.parametrize("on_late", ["handle", "drop", "dead_letter"])
+def test_late_is_also_what_came_while_a_higher_one_was_in_hand(make: Callable[..., Sequencer], on_late: Any) -> None:
+    """The append could not know: its watermark stood lower. The claim does."""
+    seq = make(on_late=on_late)
+    seq.append("high", group="g", score=10)
+    with seq.claim() as lease:
+        (message,) = lease
+        assert seq.append("low", group="g", score=5).outcome == "stored"
+        lease.ack(message)
+    assert drain(seq) == ([("low", True)] if on_late == "handle" else [])
+    assert seq.info().totals["late"] == 1
+    assert len(seq.dead()) == (on_late == "dead_letter")
+    assert seq.info().backlog == 0
+
+
+def test_a_watermark_lasts_for_its_window_and_no_longer(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(watermark_window=100), lane_keys(namespace, "jobs", 0)
+    pass_score(seq, 10)
+    age(link, keys.memory, "marks", 99)
+    seq.append("low", group="g", score=1)
+    assert drain(seq) == [("low", True)]
+    age(link, keys.memory, "marks", 101)
+    seq.append("low", group="g", score=2)
+    assert drain(seq) == [("low", False)]
+
+
+def test_the_memory_for_watermarks_is_bounded(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(watermark_cap=50, dedup_cap=70), lane_keys(namespace, "jobs", 0)
+    for start in range(0, 1000, 10):
+        seq.append_many({"group": n, "body": n, "score": 5} for n in range(start, start + 10))
+        drain(seq)
+        for key, size in ((keys.marks, "HLEN"), (f"{keys.marks}:old", "HLEN")):
+            assert link.command(size, key) < 50 + 10
+        for key in (keys.seen, f"{keys.seen}:old"):
+            assert link.command("SCARD", key) < 70 + 10
+    seq.append("low", group=999, score=1)
+    seq.append("low", group=0, score=1)
+    assert sorted(drain(seq)) == [("low", False), ("low", True)], "the newest is known, the oldest forgotten"
+    for key in link.command("KEYS", keys.prefix + "*"):
+        assert link.command("PTTL", key) == -1, "nothing that an eviction could take"
+
+
+# -- the reorder window -----------------------------------------------------------------------------------------
+
+
+def inversions(scores: list[float]) -> int:
+    top, count = float("-inf"), 0
+    for score in scores:
+        count += score < top
+        top = max(top, score)
+    return count
+
+
+@pytest.mark.parametrize("window", [0, 0.4])
+def test_a_window_puts_stragglers_into_their_place(make: Callable[..., Sequencer], window: float) -> None:
+    """Two producers, the second 0.2 s behind, with interleaved scores; consumers run all the time."""
+    seq = make(reorder_window=window)
+    seen: list[tuple[str, float]] = []
+    with Background(seq, lambda message: seen.append((message.group[0], message.score))):
+        for n in range(0, 20, 2):
+            seq.append_many({"group": group, "body": n, "score": n} for group in "abc")
+        if not window:
+            wait_until(lambda: len(seen) == 30)
+        for n in range(1, 21, 2):
+            seq.append_many({"group": group, "body": n, "score": n} for group in "abc")
+        wait_until(lambda: len(seen) == 60)
+    found = sum(inversions([score for group, score in seen if group == one]) for one in "abc")
+    assert (found == 0) == bool(window)
+
+
+def test_nothing_is_handled_before_its_window_is_over(make: Callable[..., Sequencer]) -> None:
+    seq = make(reorder_window=0.3)
+    early: list[float] = []
+
+    def handler(message: Message) -> None:
+        now_us = message.token  # a tick of the lane's clock, taken with the claim
+        early.append((now_us - message.stamp) / 1e6)
+
+    rng = random.Random(1)
+    seq.append_many({"group": n % 3, "body": n, "score": rng.random()} for n in range(30))
+    assert seq.explain(0).reason == "window"
+    assert not seq.claim(), "nothing is ripe"
+    seq.consume(handler, until_empty=True)
+    assert len(early) == 30
+    assert min(early) >= 0.3
+
+
+# -- ids past the end -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [0, 60])
+def test_an_id_stays_known_after_its_message_is_handled(
+    make: Callable[..., Sequencer], link: Link, namespace: str, window: float
+) -> None:
+    seq, keys = make(dedup_window=window), lane_keys(namespace, "jobs", 0)
+    seq.append("first", group="g", id="x", score=1)
+    assert drain(seq) == [("first", False)]
+    again = seq.append("first", group="g", id="x", score=1)
+    assert (again.duplicate, again.stamp is None) == (bool(window), bool(window))
+    assert seq.append("first", group="h", id="x").duplicate is False, "an id belongs to its group"
+    assert len(drain(seq)) == (1 if window else 2)
+    age(link, keys.memory, "seen", 61)
+    assert seq.append("first", group="g", id="x", score=1).duplicate is False, "after the window it is new"
+    drain(seq)
+
+
+def test_what_was_skipped_set_aside_or_dropped_is_known_too(make: Callable[..., Sequencer]) -> None:
+    for on_failure in ("park", "dead_letter", "drop"):
+        seq = make(on_failure, max_attempts=1, on_failure=on_failure)
+        seq.append(1, group="g", id="x")
+
+        def fail(_: Message) -> None:
+            raise ValueError
+
+        seq.consume(fail, until_empty=True)
+        if on_failure == "park":
+            seq.skip("g")
+        assert seq.append(1, group="g", id="x").duplicate
+        assert seq.append_many([{"group": "g", "body": 1, "id": i} for i in ("x", "y")]).duplicates == 1
+        assert drain(seq) == [(1, False)]
+        seq.redrive(everything=True)
+        drain(seq)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"on_late": "explode"}, "on_late='explode' must be one of handle, dead_letter, drop, refuse"),
+        ({"reorder_window": -1}, "reorder_window=-1 must be a number of seconds from 0"),
+        ({"dedup_window": float("inf")}, "dedup_window=inf must be"),
+        ({"dedup_cap": 0}, "dedup_cap=0 must be a whole number from 1"),
+        ({"watermark_window": "1h"}, "watermark_window='1h' must be a number"),
+        ({"on_late": "drop", "watermark_window": 0}, "on_late='drop' needs a watermark_window above 0"),
+        ({"sequence": True, "reorder_window": 2}, "reorder_window=2 with sequence=True"),
+        ({"sequence": True, "on_late": "drop"}, "on_late='drop' with sequence=True"),
+        ({"sequence": "yes"}, "sequence='yes' must be True or False"),
+        ({"gap_timeout": -1}, "gap_timeout=-1 must be"),
+        ({"on_gap": "wait"}, "on_gap='wait' must be one of park, skip"),
+    ],
+)
+def test_unknown_policies_are_refused(
+    make: Callable[..., Sequencer], link: Link, namespace: str, options: Any, words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        make(**options)
+    assert link.command("KEYS", f"*{namespace}*") == []
+
+
+def test_policies_that_exclude_each_other_are_refused_across_clients(make: Callable[..., Sequencer]) -> None:
+    """One client names one, another the other: the second one is refused, and the first one's policy stays."""
+    make(reorder_window=2).connect()
+    with pytest.raises(ConfigurationError, match="sequence=False since its first use"):
+        make(sequence=True).connect()
+    make("numbers", sequence=True).connect()
+    with pytest.raises(ConfigurationError, match=r"reorder_window=2 with sequence=True"):
+        make("numbers", reorder_window=2).append(1, group="g", score=1)
+    assert make("numbers").policy.reorder_window == 0
+    assert make("numbers").policy.watermark_window == 30 * 86_400
+
+
+def test_a_policy_is_set_by_whoever_names_it_and_found_by_the_others(make: Callable[..., Sequencer]) -> None:
+    first = make(dedup_window=5, on_late="drop", lanes=3)
+    first.connect()
+    assert make().policy.dedup_window == 5
+    make(dedup_window=7).connect()
+    policy = make().policy
+    assert (policy.dedup_window, policy.on_late) == (7, "drop")
+    pass_score(first, 10)
+    make(on_late="handle").connect()
+    first.append("low", group="g", score=1)
+    assert drain(first) == [("low", True)], "running clients follow at their next call"

@@ -1,0 +1,121 @@
+"""Pausing a group or a queue: from the next claim on, through restarts, seen in the views."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    return seen
+
+
+def test_a_paused_group_waits_and_the_others_do_not(make: Callable[..., Sequencer]) -> None:
+    """Without the pause, the same appends are all handled."""
+    seq = make(lanes=2)
+    for n in range(3):
+        for group in ("a", "b", "c"):
+            seq.append(f"{group}{n}", group=group)
+    assert seq.pause("b") is True
+    assert seq.pause("b") is False
+    assert sorted(drain(seq)) == ["a0", "a1", "a2", "c0", "c1", "c2"]
+    info = seq.info()
+    assert (info.paused, info.parked, info.backlog, info.is_paused) == (1, 0, 3, False)
+    assert [one.group for one in seq.groups("paused")] == seq.paused_groups() == [("b",)]
+    assert seq.explain("b").reason == "paused"
+    seq.append("b3", group="b")
+    assert drain(seq) == [], "an append does not wake it"
+    assert seq.unpause("b") is True
+    assert seq.unpause("b") is False
+    assert drain(seq) == ["b0", "b1", "b2", "b3"]
+
+
+def test_a_group_may_be_paused_before_it_has_messages(seq: Sequencer) -> None:
+    seq.pause("g")
+    seq.append(1, group="g")
+    assert drain(seq) == []
+    seq.unpause("g")
+    assert drain(seq) == [1]
+
+
+def test_what_runs_is_finished(seq: Sequencer) -> None:
+    for n in range(3):
+        seq.append(n, group="g")
+    with seq.claim(messages=2) as lease:
+        seq.pause("g")
+        explained = seq.explain("g")
+        assert (explained.reason, "paused then" in explained.text) == ("leased", True)
+        assert [message.body for message in lease if lease.ack(message) is None] == [0, 1]
+    assert drain(seq) == []
+    seq.unpause("g")
+    assert drain(seq) == [2]
+
+
+@pytest.mark.parametrize("state", ["backing off", "parked", "delayed"])
+def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer], state: str) -> None:
+    seq = make(max_attempts=1 if state == "parked" else 5, backoff=0.05)
+    seq.append(1, group="g", delay=0.2 if state == "delayed" else None)
+
+    def fail(_: Message) -> None:
+        raise ValueError
+
+    if state != "delayed":
+        seq.consume(fail, max_messages=1)
+    seq.pause("g")
+    assert drain(seq) == []
+    wait_until(lambda: seq.info().paused or state == "parked", what="the pause to be met")
+    seq.unpause("g")
+    assert drain(seq) == ([] if state == "parked" else [1])
+    assert len(seq.parked()) == (state == "parked")
+
+
+def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
+    seq = make(lanes=3)
+    seq.connect()
+    seen: list[Any] = []
+    with Background(make(), lambda message: seen.append(message.body)):
+        seq.append(0, group=0)
+        wait_until(lambda: seen == [0])
+        assert seq.pause() is True
+        assert seq.pause() is False
+        for n in range(1, 10):
+            seq.append(n, group=n)
+        info = seq.info()
+        assert (info.is_paused, info.due, info.backlog) == (True, 9, 9)
+        assert seq.explain(3).reason == "queue paused"
+        assert not seq.claim()
+        assert drain(make()) == [], "and a consumer that is to end when nothing is left ends"
+        assert seen == [0]
+        assert seq.unpause() is True
+        wait_until(lambda: sorted(seen) == list(range(10)))
+
+
+def test_a_pause_survives_a_restart_of_the_server(link: Link) -> None:
+    directory = Path(tempfile.mkdtemp(prefix="sqt-"))
+    with EmbeddedServer(directory) as server:
+        with Sequencer("jobs", server.url) as seq:
+            seq.pause("g")
+            seq.append(1, group="g")
+            seq.append(2, group="h")
+            assert drain(seq) == [2]
+        server.stop()
+        server.start()
+        with Sequencer("jobs", server.url) as seq:
+            assert drain(seq) == []
+            assert seq.paused_groups() == [("g",)]
+            seq.unpause("g")
+            assert drain(seq) == [1]
+    shutil.rmtree(directory)

@@ -1,0 +1,200 @@
+"""Sequences: the producer's own consecutive numbers, and what becomes of holes in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import (
+    EmbeddedServer,
+    Gap,
+    IdConflict,
+    InvalidScore,
+    Message,
+    NotParked,
+    NumberTaken,
+    Sequencer,
+)
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+
+
+def put(seq: Sequencer, *numbers: int, group: str = "g") -> None:
+    for number in numbers:
+        seq.append(number, group=group, score=number)
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append((message.body, "late") if message.late else message.body), until_empty=True)
+    return seen
+
+
+def claim_all(seq: Sequencer) -> list[int]:
+    """One round of claims: what may be handled just now."""
+    seen = []
+    with seq.claim() as lease:
+        for message in lease:
+            seen.append(message.body)
+            lease.ack(message)
+    return seen
+
+
+def test_the_next_number_waits_for_the_one_that_is_missing(make: Callable[..., Sequencer]) -> None:
+    """Without the policy the same appends are handled as 5, 7, 6."""
+    seq, plain = make("numbers", sequence=True), make("plain")
+    for queue in (seq, plain):
+        put(queue, *range(1, 6), 7)
+        assert claim_all(queue) == ([1, 2, 3, 4, 5] if queue is seq else [1, 2, 3, 4, 5, 7])
+        put(queue, 6)
+    assert drain(plain) == [(6, "late")]
+    assert drain(seq) == [6, 7]
+
+
+def test_numbers_in_any_order_are_handled_in_theirs(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, lanes=2)
+    put(seq, 3, 2)
+    assert claim_all(seq) == []
+    seen: list[tuple[str, int]] = []
+    with Background(seq, lambda message: seen.append((message.group[0], message.body))):
+        put(seq, 9, 1, 5, 7, 6, 4, 8)
+        put(seq, 2, 0, 1, group="from zero")
+        wait_until(lambda: len(seen) == 12)
+    assert [number for group, number in seen if group == "g"] == list(range(1, 10))
+    assert [number for group, number in seen if group != "g"] == [0, 1, 2]
+
+
+def test_a_gap_survives_crashes_and_restarts(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(sequence=True), lane_keys(namespace, "jobs", 0)
+    put(seq, 1, 2, 4)
+    lease = seq.claim(lease=30)
+    assert [message.body for message in lease if message.body == 2 or lease.ack(message)] == [2]
+    link.command("ZADD", keys.schedule, "XX", "1", "g")  # ... and the process is gone, with 2 in its hands
+    assert claim_all(seq) == [2]
+    link.command("SCRIPT", "FLUSH")
+    assert claim_all(make()) == []
+    assert seq.explain("g").reason == "gap"
+    put(seq, 3)
+    assert drain(seq) == [3, 4]
+
+
+@pytest.mark.parametrize(("on_gap", "handled"), [("park", []), ("skip", [4, 5])])
+def test_a_gap_ends_after_its_timeout(make: Callable[..., Sequencer], on_gap: Any, handled: list[int]) -> None:
+    seq = make(sequence=True, gap_timeout=0.2, on_gap=on_gap)
+    put(seq, 1, 4, 5)
+    assert claim_all(seq) == [1]
+    explained = seq.explain("g")
+    assert "waits for numbers 2 to 3, missing before 4" in explained.text
+    assert explained.moves_in_s is not None
+    began = time.monotonic()
+    assert drain(seq) == handled
+    assert time.monotonic() - began > 0.05
+    assert [info.state for info in seq.groups()] == ["parked"] * (on_gap == "park")
+    if on_gap == "park":
+        assert "gap_timeout is over" in seq.explain("g").text
+        put(seq, 2, 3)
+        assert drain(seq) == [2, 3, 4, 5], "what was missing lets the parked group go on by itself"
+    else:
+        put(seq, 3)
+        assert drain(seq) == [(3, "late")], "skipped, not handled: so it is no duplicate"
+        assert seq.append(3, group="g", score=3, id="another").duplicate
+
+
+def test_skip_steps_over_what_is_missing(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True)
+    put(seq, 1, 2, 6)
+    assert claim_all(seq) == [1, 2]
+    with pytest.raises(NotParked, match="waits for a missing number"):
+        seq.resume("g")
+    assert seq.skip("g") == Gap(("g",), 3, 5)
+    assert drain(seq) == [6]
+    put(seq, 4, 7)
+    assert drain(seq) == [(4, "late"), 7]
+    put(seq, 4)
+    assert drain(seq) == []
+    with pytest.raises(LookupError):
+        seq.skip("g")
+    put(seq, 9)
+    seq.pause("g")
+    assert seq.skip("g") == Gap(("g",), 8, 8), "before any timeout, and in a paused group"
+    assert claim_all(seq) == []
+    seq.unpause("g")
+    assert drain(seq) == [9]
+
+
+def test_a_number_handled_is_a_duplicate_for_as_long_as_the_group_is_known(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq = make(sequence=True, dedup_window=0)
+    put(seq, 1, 2)
+    assert drain(seq) == [1, 2]
+    for number in (1, 2):
+        assert seq.append("again", group="g", score=number, id=f"other {number}").duplicate
+    assert seq.append_many([{"group": "g", "body": n, "score": n} for n in (2, 3)]).duplicates == 1
+    assert drain(seq) == [3]
+    link.command("HDEL", lane_keys(namespace, "jobs", 0).marks, "g")
+    assert seq.append("again", group="g", score=1).duplicate is False, "a group that was forgotten begins again"
+    assert drain(seq) == ["again"]
+
+
+def test_the_number_is_the_id_unless_one_is_given(make: Callable[..., Sequencer], server: EmbeddedServer) -> None:
+    seq = make(sequence=True)
+    assert seq.append("x", group="g", score=5).id == "5"
+    assert seq.append("x", group="g", score=5.0).duplicate
+    with pytest.raises(IdConflict):
+        seq.append("y", group="g", score=5)
+    with pytest.raises(NumberTaken, match=r"number 5\.0 of group \['g'\] is already pending under another id"):
+        seq.append("x", group="g", score=5, id="other")
+    with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
+        seq.append("x", group="g", score=5, id="other", pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
+            pipeline.execute()
+    assert [message.id for message in seq.peek("g")] == ["5"]
+
+
+@pytest.mark.parametrize("score", [None, 1.5, -1])
+def test_what_is_no_number_is_refused(make: Callable[..., Sequencer], score: Any) -> None:
+    seq = make(sequence=True)
+    with pytest.raises(InvalidScore, match="sequence=True"):
+        seq.append(1, group="g", score=score)
+    with pytest.raises(InvalidScore, match="sequence=True"):
+        make(score_by="n").append({"n": score or 0.5}, group="g")
+    with pytest.raises(InvalidScore, match="a number stays what it is"):
+        seq.reschedule("g", "1", delay=1, score=2)
+    assert seq.info().totals["appended"] == 0
+
+
+@pytest.mark.parametrize("on_failure", ["park", "dead_letter", "drop"])
+def test_a_number_given_up_counts_as_passed(make: Callable[..., Sequencer], on_failure: Any) -> None:
+    """A poisoned message must not become a gap; redriven, it is handled though its number has passed."""
+    seq = make(sequence=True, max_attempts=1, on_failure=on_failure)
+    put(seq, 1, 2, 3)
+    seen: list[int] = []
+
+    def handler(message: Message) -> None:
+        if message.body == 2 and not message.redriven:
+            raise ValueError
+        seen.append(message.body)
+
+    seq.consume(handler, until_empty=True)
+    if on_failure == "park":
+        skipped = seq.skip("g")
+        assert isinstance(skipped, Message)
+        assert skipped.body == 2
+        seq.consume(handler, until_empty=True)
+    assert seen == [1, 3]
+    assert seq.append(2, group="g", score=2).duplicate
+    if on_failure == "dead_letter":
+        assert seq.redrive("g").redriven == 1
+        seq.consume(handler, until_empty=True)
+        assert seen == [1, 3, 2]
+    put(seq, 4)
+    seq.consume(handler, until_empty=True)
+    assert seen[-1] == 4

@@ -1,0 +1,308 @@
+"""Delays and timers: not before their time, in their order, once each, also when nothing ran; cancelled and moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import (
+    EmbeddedServer,
+    IdConflict,
+    InvalidMessage,
+    InvalidTime,
+    Message,
+    MessageBusy,
+    MessageNotFound,
+    Sequencer,
+)
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    return seen
+
+
+def lateness(message: Message) -> float:
+    """Seconds since its time, which is its score, by the clock of the same machine."""
+    return time.time() - message.score
+
+
+def test_a_delayed_message_is_not_handled_before_its_time(make: Callable[..., Sequencer]) -> None:
+    """The same message without a delay is handled at once."""
+    seq = make()
+    for option in ("delay", "timedelta", "at"):
+        options: dict[str, Any] = {
+            "delay": {"delay": 0.3},
+            "timedelta": {"delay": timedelta(seconds=0.3)},
+            "at": {"at": time.time() + 0.3},
+        }[option]
+        seq.append("later", group="t", **options)
+        seq.append("now", group="n")
+        with seq.claim(groups=5) as lease:
+            assert [message.body for message in lease] == ["now"]
+        late: list[float] = []
+        seq.consume(lambda m, late=late: late.append(lateness(m)) if m.body == "later" else None, until_empty=True)
+        assert len(late) == 1
+        assert late[0] >= -0.001
+    at = datetime.now(UTC) - timedelta(hours=1)
+    seq.append("past", group="t", at=at)
+    (message,) = seq.peek("t")
+    assert message.score == pytest.approx(at.timestamp(), abs=1e-6), "its time is its score"
+    assert drain(seq) == ["past"]
+
+
+def test_within_a_group_the_head_holds_back_and_an_earlier_time_goes_first(seq: Sequencer) -> None:
+    for name, delay in (("third", 0.6), ("first", 0.2), ("second", 0.4)):
+        seq.append(name, group="g", delay=delay)
+    seq.append("behind", group="g", score=time.time() + 100)
+    seq.append("before", group="g", score=1)
+    assert seq.explain("g").reason == "due"
+    with seq.claim() as lease:
+        for message in lease:
+            assert message.body == "before"
+            lease.ack(message)
+    explained = seq.explain("g")
+    assert (explained.reason, explained.backlog) == ("delayed", 4)
+    assert explained.moves_in_s is not None
+    assert 0 < explained.moves_in_s <= 0.2
+    seq.append("due first", group="g", delay=0.05)
+    assert drain(seq) == ["due first", "first", "second", "third", "behind"]
+
+
+def test_a_delayed_head_with_a_score_of_its_own_holds_those_behind_it(seq: Sequencer) -> None:
+    seq.append("head", group="g", score=1, delay=0.3)
+    seq.append("ready", group="g", score=2)
+    assert not seq.claim()
+    assert drain(seq) == ["head", "ready"]
+
+
+def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., Sequencer]) -> None:
+    """Idle consumers learn of a new timer at once, and know when the next one is due."""
+    seq, fired = make(lanes=2), []
+    with Background(seq, fired.append), Background(make(), fired.append):
+        for n in range(40):
+            seq.append(n, group=["timer", n], delay=0.2 + n * 0.02, id="t")
+        wait_until(lambda: len(fired) == 40)
+    assert sorted(message.body for message in fired) == list(range(40))
+    assert [message.body for message in fired] == sorted(message.body for message in fired)
+
+
+def test_timers_that_came_due_while_nobody_ran_all_fire(
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
+) -> None:
+    """Timers made of key-expiry events lose exactly those: the event is published once, to whoever listens then."""
+    seq = make()
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("notify-keyspace-events", "Ex")
+        for n in range(20):
+            seq.append(n, group=["timer", n], delay=0.05)
+            client.set(f"{namespace}:timer:{n}", 1, px=50)
+        for n in range(20):
+            wait_until(lambda n=n: not client.exists(f"{namespace}:timer:{n}"), what="expiry")
+        wait_until(lambda: seq.info().due == 20, what="the timers to come due")
+        with client.pubsub() as events:
+            events.psubscribe("__keyevent@0__:expired")
+            events.get_message(timeout=5)
+            client.set(f"{namespace}:timer:last", 1, px=10)
+            heard = []
+            wait_until(lambda: heard or heard.extend(filter(None, [events.get_message(timeout=0.1)])), what="the last")
+            assert [event["data"] for event in heard] == [f"{namespace}:timer:last".encode()], "20 of 21 are lost"
+        client.config_set("notify-keyspace-events", "")
+    assert sorted(drain(seq)) == list(range(20))
+    assert drain(seq) == []
+
+
+def test_a_timer_survives_the_consumer_that_waited_for_it(make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    first: list[Any] = []
+    with Background(seq, first.append):
+        seq.append("t", group="g", delay=0.4)
+        wait_until(lambda: seq.explain("g").reason == "delayed")
+    assert first == []
+    assert drain(make()) == ["t"]
+
+
+def test_a_timer_is_set_again(make: Callable[..., Sequencer]) -> None:
+    """With replace, content, time and place are new; without, other content is a conflict."""
+    seq = make()
+    seq.append("old", group="g", id="t", delay=0.2)
+    with pytest.raises(IdConflict):
+        seq.append("new", group="g", id="t", delay=0.2)
+    assert seq.append("old", group="g", id="t", delay=5).duplicate, "a repeat, whatever the clock says meanwhile"
+    at = time.time() + 0.5
+    with pytest.raises(IdConflict):
+        seq.append("old", group="g", id="t", at=at)
+    seq.append("new", group="g", id="t", at=at, replace=True)
+    assert seq.append("new", group="g", id="t", at=at).duplicate
+    found = seq.get("g", "t")
+    assert found is not None
+    assert found.state == "delayed"
+    assert found.due_in_s is not None
+    assert found.due_in_s > 0.3
+    assert drain(seq) == ["new"]
+    seq.append("again", group="g", id="t", delay=0, replace=True)
+    assert drain(seq) == ["again"], "after it fired too, though its id is known"
+
+
+def test_a_timer_set_again_while_it_fires_fires_again(make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    for outcome in ("ack", "fail", "park"):
+        seq.append("first", group="g", id=f"t {outcome}")
+        seq.append("behind", group="g", score=9e9, id=f"b {outcome}")
+        with seq.claim() as lease:
+            message = next(iter(lease))
+            seq.append("second", group="g", id=f"t {outcome}", delay=0.05, replace=True)
+            if outcome == "ack":
+                lease.ack(message)
+            elif outcome == "fail":
+                lease.nack(message, "failed")
+            else:
+                lease.park(message, "parked")
+        assert [m.body for m in seq.peek("g")] == ["second", "behind"]
+        assert drain(seq) == ["second", "behind"], "what became of the first one does not touch the second"
+    assert seq.info().totals["overtaken"] == 2
+
+
+def test_a_parked_timer_that_is_set_again_lets_its_group_go_on(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    for way in ("replace", "reschedule", "cancel"):
+        seq.append("bad", group="g", id=f"t {way}")
+        seq.append("behind", group="g", id=f"b {way}", score=9e9)
+
+        def fail(_: Message) -> None:
+            raise ValueError
+
+        seq.consume(fail, until_empty=True)
+        assert [info.state for info in seq.groups()] == ["parked"]
+        if way == "replace":
+            seq.append("good", group="g", id=f"t {way}", replace=True)
+        elif way == "reschedule":
+            seq.reschedule("g", f"t {way}", delay=0)
+        else:
+            seq.cancel("g", f"t {way}")
+        assert drain(seq) == {"replace": ["good"], "reschedule": ["bad"], "cancel": []}[way] + ["behind"]
+
+
+def test_reschedule_moves_a_message_and_cancel_removes_it(seq: Sequencer) -> None:
+    seq.append("a", group="g", id="a", delay=50)
+    seq.append("b", group="g", id="b", delay=60)
+    seq.append("c", group="g", id="c", score=5, delay=70)
+    assert [message.id for message in seq.peek("g")] == ["c", "a", "b"]
+    seq.reschedule("g", "b", delay=0.05)
+    seq.reschedule("g", "c", delay=40)
+    assert [message.id for message in seq.peek("g")] == ["c", "b", "a"], "the time of b is its score; c has its own"
+    seq.reschedule("g", "c", delay=80, score=9e9)
+    assert [message.id for message in seq.peek("g")] == ["b", "a", "c"]
+    found = seq.get("g", "c")
+    assert found is not None
+    assert found.due_in_s == pytest.approx(80, abs=5)
+    seq.cancel("g", "a")
+    seq.reschedule("g", "c", delay=0.1)
+    assert drain(seq) == ["b", "c"]
+    assert seq.info().totals["cancelled"] == 1
+    assert seq.get("g", "a") is None, "a cancelled id is free"
+
+
+def test_cancelling_the_last_message_leaves_nothing(seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append("a", group="g", id="a", delay=50)
+    seq.cancel("g", "a")
+    assert seq.groups() == []
+    assert link.command("KEYS", "*order*") == []
+
+
+def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None:
+    seq.append("held", group="g", id="held", score=1)
+    with seq.claim():
+        for change in (lambda: seq.cancel("g", "held"), lambda: seq.reschedule("g", "held", delay=1)):
+            with pytest.raises(MessageBusy, match="'held' of group"):
+                change()
+        seq.append("new", group="g", id="new", score=2)
+        seq.append("delayed", group="g", id="delayed", delay=30)
+        seq.reschedule("g", "delayed", delay=0)
+        seq.cancel("g", "new")
+        states = [found.state for name in ("held", "delayed") if (found := seq.get("g", name))]
+        assert states == ["leased", "behind"]
+    assert drain(seq) == ["held", "delayed"]
+
+
+def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=2, backoff=30, dead_letter_on=("KeyError",))
+    seq.append("x", group="g", id="x", headers={"k": "v"})
+    seq.append("y", group="g", id="y")
+
+    def state(name: str = "x") -> tuple[Any, ...] | None:
+        found = seq.get("g", name)
+        return found and (found.state, found.attempts, found.error and found.error.type)
+
+    assert (state(), state("y"), state("z")) == (("due", 0, None), ("behind", 0, None), None)
+    seq.pause("g")
+    assert state() == ("paused", 0, None)
+    seq.unpause("g")
+    with seq.claim() as lease:
+        lease.nack(next(iter(lease)), ValueError("no"))
+    assert (state(), state("y")) == (("waiting", 1, "ValueError"), ("behind", 0, None))
+    seq.resume("g")
+    with seq.claim() as lease:
+        lease.park(next(iter(lease)), "why")
+    assert (state(), state("y")) == (("parked", 1, "Park"), ("parked", 0, None))
+    seq.resume("g")
+    with seq.claim() as lease:
+        lease.nack(next(iter(lease)), KeyError("gone"))
+    assert state() == ("dead", 1, "KeyError")
+    assert drain(seq) == ["y"]
+    assert state("y") == ("handled", 0, None)
+    seq.redrive("g")
+    found = seq.get("g", "x")
+    assert found is not None
+    assert found.message is not None
+    assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
+    assert drain(seq) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delay": -1}, "delay=-1 must be a number of seconds from 0"),
+        ({"delay": float("nan")}, "delay=nan must be"),
+        ({"delay": "1"}, "delay='1' must be"),
+        ({"delay": True}, "delay=True must be"),
+        ({"at": datetime(2030, 1, 1)}, "has no time zone"),
+        ({"at": -5}, "at=-5 must be seconds since 1970"),
+        ({"at": 1e18}, "must be seconds since 1970, at most 8000000000"),
+        ({"at": 1, "delay": 1}, "delay=1 and at=1 are both given"),
+    ],
+)
+def test_times_that_can_not_be_are_refused(
+    seq: Sequencer, link: Link, namespace: str, options: Any, words: str
+) -> None:
+    with pytest.raises(InvalidTime, match=words):
+        seq.append(1, group="g", **options)
+    with pytest.raises(InvalidMessage, match=words):
+        seq.reschedule("g", "x", **options)
+    assert link.command("KEYS", lane_keys(namespace, "jobs", 0).prefix + "*") in ([], [b"policy"])
+    with pytest.raises(InvalidTime, match="no time given"):
+        seq.reschedule("g", "x")
+    for change in (lambda: seq.cancel("g", "x"), lambda: seq.reschedule("g", "x", delay=1)):
+        with pytest.raises(MessageNotFound, match=r"message 'x' of group \['g'\] is not pending in queue 'jobs'"):
+            change()
+
+
+def test_many_carry_their_own_times(make: Callable[..., Sequencer]) -> None:
+    seq = make(lanes=3)
+    items: list[dict[str, Any]] = [{"group": n, "body": n, "id": n, "delay": 0.1 if n % 2 else 0} for n in range(10)]
+    assert seq.append_many(items).appended == 10
+    assert seq.append_many(items).duplicates == 10
+    assert seq.append_many([{**item, "delay": 0} for item in items], replace=True).appended == 10
+    assert seq.info().due == 10
+    assert sorted(drain(seq)) == list(range(10))
