@@ -16,10 +16,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 fine, 1 consumers gave up, 2 wrong use or handler not found, "
-    "3 server not reachable or not usable, 4 ended with parked groups.",
+    "3 server not reachable or not usable, 4 ended with parked groups, 5 doctor or audit found something.",
 )
 
-FINE, GAVE_UP, WRONG_USE, SERVER, PARKED = range(5)
+FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
 
 QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
 RedisOption = Annotated[
@@ -39,6 +39,11 @@ GroupArgument = Annotated[
     list[str],
     typer.Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013", show_default=False),
 ]
+OptionalGroupArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PART...", help="The parts of one group; without them, all.", show_default=False),
+]
+IdOption = Annotated[str, typer.Option("--id", envvar="SEQUENCER_ID", help="Id of the message.", show_default=False)]
 
 
 def _version(is_asked: bool) -> None:

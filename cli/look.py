@@ -1,9 +1,10 @@
-"""Commands that look and change nothing: info, groups, peek, parked."""
+"""Commands that look and change nothing: info, groups, parked, peek, explain."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from ..client import Sequencer
 from ..message import GroupInfo, QueueInfo
 from ..place import list_queues
 from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
+from .render import console, group_table, info_json, message_json, message_table, plain, print_json, queue_table
 
 
 class State(StrEnum):
@@ -23,6 +24,7 @@ class State(StrEnum):
     due = "due"
     leased = "leased"
     waiting = "waiting"
+    paused = "paused"
     parked = "parked"
 
 
@@ -39,13 +41,15 @@ def info(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """Backlog, lag, groups by state, and rates of a queue, or of all."""
+    """Backlog, lag, groups by state, dead letters, and rates of a queue, or of all. JSON has the policy too."""
     names = [queue] if queue else list_queues(redis, namespace)
     clients = [Sequencer(name, redis, namespace=namespace) for name in names]
     looks = _looks(clients, 0.2, interval, watch)
     if json:
         for infos in looks:
-            print_json([info_json(one) for one in infos] if queue is None else info_json(infos[0]))
+            policies = [asdict(client.policy) for client in clients]
+            ours = [{**info_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
+            print_json(ours if queue is None else ours[0])
     elif watch and sys.stdout.isatty():
         with Live(console=console(), auto_refresh=False) as live:
             for infos in looks:
@@ -113,10 +117,27 @@ def peek(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """The next messages of one group, in order."""
+    """The next messages of one group, in order; when one of them is due, `get` says."""
     with Sequencer(queue, redis, namespace=namespace) as client:
         messages = client.peek(group, limit=limit)
     if json:
         print_json([message_json(message) for message in messages])
     else:
         console().print(message_table(messages) if messages else f"group {' '.join(group)} has no messages")
+
+
+@app.command()
+def explain(
+    queue: QueueArgument,
+    group: GroupArgument,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Why a group does not move, and what would move it, in one sentence."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        explanation = client.explain(group)
+    if json:
+        print_json(asdict(explanation))
+    else:
+        typer.echo(plain(explanation.text))

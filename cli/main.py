@@ -7,7 +7,19 @@ import sys
 import typer
 
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
-from . import consume, demo, look, mend, produce, serve  # noqa: F401 - each registers its commands
+from . import (  # noqa: F401 - each registers its commands
+    audit,
+    consume,
+    dead,
+    demo,
+    doctor,
+    look,
+    mend,
+    policy,
+    produce,
+    serve,
+    timers,
+)
 from .app import FINE, SERVER, WRONG_USE, app
 
 

@@ -1,4 +1,4 @@
-"""Commands that get a stuck group going: resume, skip."""
+"""Commands that let groups go on or hold them back: resume, skip, pause, unpause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from ..client import Sequencer
 from ..message import Gap
-from .app import GroupArgument, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
 from .render import message_json, print_json
 
 
@@ -37,7 +37,10 @@ def skip(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """Remove the failed head of a group, and let the group go on. Prints the removed message: it is the only copy."""
+    """Remove the failed head of a group, and let the group go on. Prints the removed message: it is the only copy.
+
+    In a sequence that waits for a missing number, steps over what is missing instead.
+    """
     with Sequencer(queue, redis, namespace=namespace) as client:
         skipped = client.skip(group)
     if isinstance(skipped, Gap):
@@ -49,3 +52,42 @@ def skip(
     if not json:
         typer.echo(f"removed {skipped.id} from group {' '.join(group)}, which goes on; it was:", err=True)
     print_json(message_json(skipped))
+
+
+@app.command()
+def pause(
+    queue: QueueArgument,
+    group: OptionalGroupArgument = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Hold back a group, or without PART the whole queue, from the next claim on. Appending goes on.
+
+    What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
+    """
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        is_changed = client.pause(group or None)
+    _say_paused(queue, group, is_changed, "paused" if is_changed else "paused already", json)
+
+
+@app.command()
+def unpause(
+    queue: QueueArgument,
+    group: OptionalGroupArgument = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Let a paused group, or without PART a paused queue, go on. Groups paused by themselves stay so."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        is_changed = client.unpause(group or None)
+    _say_paused(queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
+
+
+def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"queue": queue, "group": group or None, "changed": is_changed})
+    else:
+        name = f"group {' '.join(group)}" if group else f"queue {queue}"
+        typer.echo(f"{name} is {state}")

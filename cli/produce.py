@@ -38,20 +38,24 @@ class Tally:
     appended: int = 0
     duplicates: int = 0
     refused: int = 0
+    dropped: int = 0
+    dead: int = 0
     problem: str = ""
 
-    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError) -> None:
+    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
         try:
-            receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value)
+            receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value, replace=replace)
         except BatchRefused as error:
             first = error.refused[0]
             self.problem = f"line {lines[first.index][0]}: {first.error}"
             before = [] if error.stored else [body for _, body in lines[: first.index]]
             self.appended += error.stored
-            receipt = queue.append_many(before, on_refused="skip")
+            receipt = queue.append_many(before, on_refused="skip", replace=replace)
         self.appended += receipt.appended
         self.duplicates += receipt.duplicates
+        self.dropped += receipt.dropped
+        self.dead += receipt.dead
         self.refused += len(receipt.refused)
         for refused in receipt.refused:
             typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
@@ -70,6 +74,12 @@ def append(
         str | None, typer.Option(envvar="SEQUENCER_SCORE_BY", help="Body field that is the score.")
     ] = None,
     on_error: Annotated[OnError, typer.Option(envvar="SEQUENCER_ON_ERROR", help="At a bad line.")] = OnError.stop,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", envvar="SEQUENCER_REPLACE", help="Take the place of a pending message with the same id."
+        ),
+    ] = False,
     max_body_bytes: Annotated[int, typer.Option(envvar="SEQUENCER_MAX_BODY_BYTES", help="Largest body.")] = 1024 * 1024,
     lanes: Annotated[int | None, typer.Option(envvar="SEQUENCER_LANES", help="Shards; fixed at first use.")] = None,
     redis: RedisOption = None,
@@ -79,7 +89,7 @@ def append(
     """Append messages, one JSON object a line.
 
     With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
-    "headers": ...}.
+    "headers": ..., "delay": seconds from now, "at": seconds since 1970}.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     options: dict[str, Any] = {"group_by": fields, "id_by": id_by, "score_by": score_by}
@@ -87,11 +97,11 @@ def append(
     began = time.monotonic()
     with _opened(file) as source, client:
         client.connect()
-        tally = _append_lines(client, source, on_error)
+        tally = _append_lines(client, source, on_error, replace)
     return _summarize(tally, time.monotonic() - began, json)
 
 
-def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError) -> Tally:
+def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError, replace: bool) -> Tally:
     tally = Tally()
     numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
     while not tally.problem and (some := list(itertools.islice(numbered, CHUNK))):
@@ -107,7 +117,7 @@ def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError)
                 typer.echo(problem, err=True)
                 tally.refused += 1
                 problem = ""
-        tally.add(client, good, on_error)
+        tally.add(client, good, on_error, replace)
         tally.problem = tally.problem or problem
     return tally
 
@@ -122,10 +132,13 @@ def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
         tally.refused += 1
     if as_json:
         counts = {"appended": tally.appended, "duplicates": tally.duplicates, "refused": tally.refused}
+        counts |= {"dropped": tally.dropped, "dead": tally.dead}
         print_json({**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)})
     else:
+        late = f", dropped {tally.dropped:,}" if tally.dropped else ""
+        late += f", dead letters {tally.dead:,}" if tally.dead else ""
         typer.echo(
-            f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,} "
+            f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,}{late} "
             f"in {elapsed_s:.2f} s ({rate:,.0f}/s)"
         )
     return WRONG_USE if tally.problem else FINE

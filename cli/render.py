@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -13,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..message import GroupInfo, Message, QueueInfo
+from ..message import DeadLetter, GroupInfo, Message, MessageInfo, QueueInfo
 
 WIDE = 1000
 """Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def console() -> Console:
@@ -33,8 +34,13 @@ def table(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0) if _is_wide() else (0, 1, 0, 0))
 
 
+def plain(text: str) -> str:
+    """The text of a producer with its control characters spelled out."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 def cells(*texts: str) -> list[Text]:
-    return [Text(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)) for text in texts]
+    return [Text(plain(text)) for text in texts]
 
 
 def print_json(value: Any) -> None:
@@ -61,12 +67,16 @@ def group_text(group: tuple[str, ...]) -> str:
 
 
 def queue_table(infos: list[QueueInfo]) -> Table:
-    rows = table("queue", "backlog", "lag", "groups", "due", "leased", "waiting", "parked", "in/s", "out/s", "handled")
+    """On a narrow terminal without the columns of what is not there: paused groups, dead letters."""
+    shown = [name for name in ("paused", "dead") if _is_wide() or any(getattr(info, name) for info in infos)]
+    states = ("groups", "due", "leased", "waiting", "parked", *shown)
+    rows = table("queue", "backlog", "lag", *states, "in/s", "out/s", "handled")
     for info in infos:
         rates = ("-" if rate is None else f"{rate:,.0f}" for rate in (info.append_rate, info.handle_rate))
-        counts = (f"{count:,}" for count in (info.groups, info.due, info.leased, info.waiting, info.parked))
+        counts = (f"{getattr(info, name):,}" for name in states)
+        name = f"{info.queue} (paused)" if info.is_paused else info.queue
         backlog = f"{'~' if info.is_estimate else ''}{info.backlog:,}"
-        rows.add_row(*cells(info.queue, backlog, seconds(info.lag_s), *counts, *rates, f"{info.totals['handled']:,}"))
+        rows.add_row(*cells(name, backlog, seconds(info.lag_s), *counts, *rates, f"{info.totals['handled']:,}"))
     return rows
 
 
@@ -88,6 +98,52 @@ def message_table(messages: list[Message]) -> Table:
         numbers = (number(message.score), str(message.attempt), number(message.appended_at))
         rows.add_row(*cells(message.id, *numbers, body[:200]))
     return rows
+
+
+def letter_table(letters: list[DeadLetter]) -> Table:
+    rows = table("id", "group", "score", "attempts", "died", "error")
+    for dead in letters:
+        message, error = dead.message, f"{dead.error.type}: {dead.error.message}"[:100]
+        numbers = (number(message.score), str(dead.attempts), moment(dead.died_at))
+        rows.add_row(*cells(message.id, group_text(message.group), *numbers, error))
+    return rows
+
+
+def policy_table(policy: dict[str, Any], was: dict[str, Any]) -> Table:
+    rows = table("policy", "value", *(["was"] if was else []))
+    for name, value in policy.items():
+        old = [_policy_text(name, was[name]) if name in was else ""] if was else []
+        rows.add_row(*cells(name, _policy_text(name, value), *old))
+    return rows
+
+
+def _policy_text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if name.endswith("_cap") else f"{number(value)} s"
+
+
+def fields_table(fields: dict[str, str]) -> Table:
+    """One thing, a field a line."""
+    rows = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in fields.items():
+        rows.add_row(*cells(name, value))
+    return rows
+
+
+def moment(at: float) -> str:
+    """Seconds since 1970 for people; UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def letter_json(dead: DeadLetter) -> dict[str, Any]:
+    return {**asdict(dead), "message": message_json(dead.message)}
+
+
+def message_info_json(info: MessageInfo) -> dict[str, Any]:
+    return {**asdict(info), "message": info.message and message_json(info.message)}
 
 
 def message_json(message: Message) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Ordered, per-group message processing on Redis or Valkey: the public names."""
 
 from .client import Sequencer
+from .doctor import Finding
 from .errors import (
     BatchRefused,
     ConfigurationError,
@@ -49,6 +50,7 @@ from .message import (
     Refused,
 )
 from .policy import Policy
+from .proof import Proof
 from .server import EmbeddedServer
 from .version import VERSION as __version__
 
@@ -62,6 +64,7 @@ __all__ = [
     "EmbeddedServer",
     "Explanation",
     "Failure",
+    "Finding",
     "Gap",
     "GroupBusy",
     "GroupInfo",
@@ -86,6 +89,7 @@ __all__ = [
     "OutcomeUnknown",
     "Park",
     "Policy",
+    "Proof",
     "QueueFull",
     "QueueInfo",
     "Receipt",

@@ -76,18 +76,25 @@ class Appender:
                 errors.append(Refused(index, error))
         marks: list[calls.Mark] = []
         if ready and not (errors and stops):
-            marks = self._send_chunk([item for _, item in ready], mode)
+            marks = self._send_chunk([item for _, item in ready], mode, stops)
             for (index, item), mark in zip(ready, marks, strict=True):
-                if refusal := _refusal(item, mark):
+                refusal = None if mode == "replace" and mark.outcome == "conflict" else _refusal(item, mark)
+                if refusal:
                     errors.append(Refused(index, refusal))
         return marks, sorted(errors, key=lambda refused: refused.index)
 
-    def _send_chunk(self, items: list[calls.Item], mode: str) -> list[calls.Mark]:
+    def _send_chunk(self, items: list[calls.Item], mode: str, stops: bool) -> list[calls.Mark]:
         by_lane: dict[LaneKeys, list[int]] = {}
         for position, item in enumerate(items):
             by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
-        if mode in ("skip", "replace"):
-            return self._send(items, by_lane, "others" if mode == "skip" else "replace")
+        if mode == "skip":
+            return self._send(items, by_lane, "others")
+        if mode == "replace":
+            # It has no conflicts, but late messages; and a script can't undo what it replaced.
+            marks = self._send(items, by_lane, "check") if stops else []
+            if any(mark.outcome in ("taken", "refused") for mark in marks):
+                return [_undone(mark) for mark in marks]
+            return self._send(items, by_lane, "replace")
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")

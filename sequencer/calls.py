@@ -35,11 +35,6 @@ class Call(Generic[T]):
     repeatable: bool = True
 
 
-def token_text(token: int) -> str:
-    """A token as scripts compare it: 16 digits (microseconds have that many until the year 2286)."""
-    return f"{token:016d}"
-
-
 def _ms(seconds: float) -> str:
     return str(round(seconds * 1000))
 
@@ -110,16 +105,7 @@ def append(
     words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
     return Call(
         "append",
-        (
-            keys.schedule,
-            keys.clock,
-            keys.dispatch,
-            keys.stats,
-            keys.leases,
-            keys.failures,
-            keys.policy,
-            keys.memory,
-        ),
+        (keys.schedule, keys.clock, keys.dispatch, keys.stats, keys.leases, keys.failures, keys.policy, keys.memory),
         (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
         _parse_marks,
     )
@@ -175,7 +161,7 @@ def _parse_claimed(reply: list[Any], queue: str) -> Claimed:
         messages: list[Message] = []
         key, owner, mark, on_late = entry[:4]
         members, scores = entry[4::3], entry[5::3]
-        below = _below(mark)
+        below = late_below(mark)
         undecodable = ""
         for member, score, size in zip(members, scores, entry[6::3], strict=True):
             record = records[at : at + size]
@@ -191,7 +177,7 @@ def _parse_claimed(reply: list[Any], queue: str) -> Claimed:
     return Claimed(groups, None if groups else 0.0)
 
 
-def _below(mark: str) -> float:
+def late_below(mark: str) -> float:
     """Messages with a score under this are late."""
     if mark.startswith("#"):
         return Sequenced.parse(mark).number + 1 if len(mark) > 1 else -math.inf
@@ -208,28 +194,11 @@ def claim(
     now_us: int | None = None,
 ) -> Call[Claimed]:
     """Lease due groups and read their first messages, within the limits."""
+    rules, sizes = (keys.policy, keys.memory, keys.paused), (limits.groups, limits.messages, limits.bytes)
     return Call(
         "claim",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.clock,
-            keys.dispatch,
-            keys.stats,
-            keys.failures,
-            keys.policy,
-            keys.memory,
-            keys.paused,
-        ),
-        (
-            keys.prefix,
-            owner,
-            _ms(lease_s),
-            str(limits.groups),
-            str(limits.messages),
-            str(limits.bytes),
-            now_text(now_us),
-        ),
+        (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures, *rules),
+        (keys.prefix, owner, _ms(lease_s), *map(str, sizes), now_text(now_us)),
         lambda reply: _parse_claimed(reply, queue),
         repeatable=False,
     )
@@ -292,16 +261,7 @@ def ack(
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     return Call(
         "ack",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.failures,
-            keys.dispatch,
-            keys.stats,
-            keys.policy,
-            keys.memory,
-            keys.audit,
-        ),
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.audit),
         (
             keys.prefix,
             words,
@@ -316,29 +276,12 @@ def ack(
 
 def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool]:
     """Record a failure of a leased group's head; False when the token is not valid."""
+    fate = entry.ending if entry.delay_s is None else _ms(entry.delay_s)
+    is_late = "1" if entry.is_late else "0"
     return Call(
         "nack",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.failures,
-            keys.stats,
-            keys.dispatch,
-            keys.policy,
-            keys.memory,
-        ),
-        (
-            keys.prefix,
-            entry.group,
-            entry.token,
-            entry.member,
-            str(entry.attempts),
-            entry.ending if entry.delay_s is None else _ms(entry.delay_s),
-            entry.failure,
-            entry.mark,
-            "1" if entry.is_late else "0",
-            now_text(now_us),
-        ),
+        (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch, keys.policy, keys.memory),
+        (keys.prefix, *entry[:3], str(entry.attempts), fate, entry.failure, entry.mark, is_late, now_text(now_us)),
         bool,
     )
 

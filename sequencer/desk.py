@@ -12,7 +12,6 @@ from .calls import Call, now_text
 from .codec import dumps_words
 from .keys import LaneKeys
 
-
 Redriving = Literal["redriven", "missing", "pending"]
 
 
@@ -172,4 +171,61 @@ def look(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None
         (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused),
         (keys.prefix, group, message_id, now_text(now_us)),
         _parse_facts,
+    )
+
+
+class Found(NamedTuple):
+    """One thing that a check found broken: what, of what, its data, and whether it was mended."""
+
+    what: str
+    name: str
+    detail: str
+    is_mended: bool
+
+
+class Checked(NamedTuple):
+    """What a check of a group saw: its messages in order and in body, how many of the members and ids that were asked
+    for it looked at, and what is broken."""
+
+    order_size: int
+    body_size: int
+    looked_at: int
+    found: list[Found]
+
+
+def _parse_checked(reply: list[Any]) -> Checked:
+    order_size, body_size, looked_at, found = reply
+    texts = [[word.decode("utf-8", "surrogateescape") for word in words] for words in found]
+    mended = [Found(what, name, detail, is_mended == "1") for what, name, detail, is_mended in texts]
+    return Checked(order_size, body_size, looked_at, mended)
+
+
+def mend(
+    keys: LaneKeys,
+    group: str,
+    *,
+    members: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    letters: Sequence[str] = (),
+    repair: bool = False,
+    now_us: int | None = None,
+) -> Call[Checked]:
+    """Check a group ("" for none), some of its members and ids, and some dead letters; mend what is broken if asked."""
+    return Call(
+        "mend",
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.clock,
+            keys.dispatch,
+            keys.policy,
+            keys.memory,
+            keys.paused,
+            keys.dead,
+            keys.letters,
+            keys.stats,
+        ),
+        (keys.prefix, group, dumps_words([members, ids, letters]), "1" if repair else "0", now_text(now_us)),
+        _parse_checked,
     )

@@ -95,7 +95,7 @@ def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | N
     which = f"number {first}" if first == last else f"numbers {first} to {last}"
     text = f"waits for {which}, missing before {int(float(facts.head_score))} ({head})"
     ends = arrived + policy.gap_timeout * 1e6
-    if ends > now:
+    if ends > now and facts.visible_us != math.inf:
         then = "it is parked then" if policy.on_gap == "park" else "then it goes on without"
         return "gap", f"{text}, until {_when(ends, now)}, and {then}; append what is missing, or skip it", ends
     if policy.on_gap == "skip":
@@ -114,13 +114,19 @@ def _broken(facts: Facts, policy: Policy) -> str:
         return f"it has {size} messages but is not in the schedule, so that no consumer sees it"
     if not size and visible is not None:
         return "it is in the schedule without a message"
+    if not size and (facts.lease or facts.failure):
+        return f"it has a {'lease' if facts.lease else 'failure'} and no message"
+    if facts.lease and not facts.lease[:STAMP_DIGITS].isdigit():
+        return "its lease can't be read"
+    if size and not facts.head[:STAMP_DIGITS].isdecimal():
+        return f"its first message has no stamp: {facts.head!r}"
     if size and facts.head_record[:STAMP_DIGITS].decode("latin-1") != facts.head[:STAMP_DIGITS]:
         return f"its head {facts.head[STAMP_DIGITS:]} has no record of its own in the body"
     if visible is not None and math.isinf(visible):
         if facts.lease:
             return "it is leased and parked at once"
-        if not facts.failure and missing_number(facts, policy) is None:
-            return "it is parked without a failure or a missing number"
+        if not facts.failure and (missing_number(facts, policy) is None or policy.on_gap == "skip"):
+            return "it is parked without a failure or a missing number to wait for"
     if visible == PAUSED and not facts.is_paused:
         return "it is held as paused, but is not among the paused groups"
     return ""

@@ -38,13 +38,14 @@ RENEW_PART = 3
 class Held:
     """A leased group and how far it is."""
 
-    __slots__ = ("acked", "done", "is_open", "leased", "mark", "times")
+    __slots__ = ("acked", "done", "is_lost", "is_open", "leased", "mark", "times")
 
     def __init__(self, leased: LeasedGroup) -> None:
         self.leased = leased
         self.done = 0
         self.acked = 0
         self.is_open = True
+        self.is_lost = False
         self.mark = leased.mark
         self.times: list[tuple[float, float]] = []
         """When each handler run began and ended; only for an audit."""
@@ -159,7 +160,7 @@ class Holdings:
             entry = held.entry(held.done, release=release)
             self._acks.append(entry)
             held.acknowledged(entry)
-            held.is_open = not release
+            held.is_open = held.is_open and not release
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
         """Put finished messages into the outbox. `everything` gives back all groups, `unbegun` those not begun."""
@@ -167,6 +168,8 @@ class Holdings:
             if held.is_open:
                 complete = held.done == len(held.leased.members)
                 self._settle(held, release=everything or complete or (unbegun and index > self.current))
+            elif self.audits and held.is_lost:
+                self._settle(held, release=False)  # refused, and so recorded
         self.finished_at = None
 
     @property
@@ -216,11 +219,13 @@ class Holdings:
             self.deadline = sent_at + self.lease_s
 
     def _lose(self, group: str, token: str) -> None:
-        self.lost += 1
-        log.warning("lease lost: group=%s token=%s; what it finished is not acknowledged", group, token)
         for held in self.groups:
             if held.leased.key == group and held.leased.token == token:
-                held.is_open = False
+                if held.is_lost:
+                    return
+                held.is_open, held.is_lost = False, True
+        self.lost += 1
+        log.warning("lease lost: group=%s token=%s; what it finished is not acknowledged", group, token)
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""

@@ -42,18 +42,23 @@ class Letters:
     def __init__(self, link: Link, lanes: list[LaneKeys], queue: str) -> None:
         self._link, self._lanes, self._queue = link, lanes, queue
 
+    def names(self, keys: LaneKeys, wanted: Wanted) -> Iterator[tuple[str, float]]:
+        """Name and time of death (us) of those in a lane that fit by name, the oldest death first; read in pages."""
+        start = 0
+        while True:
+            words = self._link.command("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")
+            for word, at in zip(words[::2], words[1::2], strict=True):
+                name = word.decode("utf-8", "surrogateescape")
+                if wanted.fits_name(name):
+                    yield name, float(at)
+            start += NAMES_PAGE
+            if len(words) < 2 * NAMES_PAGE:
+                return
+
     def find(self, wanted: Wanted) -> Iterator[tuple[LaneKeys, DeadLetter]]:
-        """Those that fit, lane by lane, the oldest death first. Read in pages: the server is never blocked."""
+        """Those that fit, lane by lane, the oldest death first."""
         for keys in self._lanes:
-            names: list[tuple[str, float]] = []
-            start = 0
-            while True:
-                words = self._link.command("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")
-                page = zip((word.decode("utf-8", "surrogateescape") for word in words[::2]), words[1::2], strict=True)
-                names += [(name, float(at)) for name, at in page if wanted.fits_name(name)]
-                start += NAMES_PAGE
-                if len(words) < 2 * NAMES_PAGE:
-                    break
+            names = list(self.names(keys, wanted))
             for first in range(0, len(names), PAGE):
                 some = names[first : first + PAGE]
                 kept = self._link.command("HMGET", keys.letters, *[name for name, _ in some])
@@ -62,6 +67,12 @@ class Letters:
                         dead = decode_letter(name, record, at, self._queue)
                         if wanted.fits(dead):
                             yield keys, dead
+
+    def count(self, wanted: Wanted) -> int:
+        """How many fit."""
+        if wanted.error is None:
+            return sum(1 for keys in self._lanes for _ in self.names(keys, wanted))
+        return sum(1 for _ in self.find(wanted))
 
     def oldest(self, wanted: Wanted, limit: int) -> list[DeadLetter]:
         """Up to `limit` of those that fit, the oldest death first."""

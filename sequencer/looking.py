@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import desk, monitor
+from .calls import late_below
 from .codec import STAMP_DIGITS, decode_failure, decode_head, encode_id, readable_message
+from .doctor import Finding, diagnose
 from .errors import ConfigurationError
 from .explain import explain
 from .items import Group
@@ -25,6 +27,7 @@ from .message import (
 from .options import QueueOptions
 from .place import Place
 from .policy import Policy
+from .proof import Proof, prove_lanes
 
 
 class Looking:
@@ -36,8 +39,10 @@ class Looking:
 
     @property
     def policy(self) -> Policy:
-        """The queue's policy, as this client found or set it when it connected. Raises ServerError."""
-        return self._place.policy(register=bool(self.options.asked))
+        """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
+        self._place.lanes(register=bool(self.options.asked))
+        with self._place.link() as link:
+            return self._place.fresh_policy(link)
 
     def info(self) -> QueueInfo:
         """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
@@ -88,7 +93,8 @@ class Looking:
         parts = decode_group(key)
         if not facts.member:
             return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
-        message = readable_message(facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
+        rest = (facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
+        message = readable_message(*rest, late_below(facts.mark))
         failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
         state, due_us = _state(facts)
         due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
@@ -111,6 +117,25 @@ class Looking:
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
         with self._place.link() as link:
             return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)
+
+    def count_dead(self, group: Group | None = None, *, id: str | int | None = None, error: str | None = None) -> int:
+        """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+        with self._place.link() as link:
+            return Letters(link, self._place.lanes(register=False), self.options.queue).count(wanted)
+
+    def audit(self) -> Proof:
+        """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            return prove_lanes(link, lanes)
+
+    def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
+        """Examine the server and this queue's invariants; with `repair`, mend what the data allow.
+
+        `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
+        """
+        return diagnose(self._place.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
 
     @contextmanager
     def _view(self) -> Iterator[monitor.View]:

@@ -178,7 +178,8 @@ class Mending:
 
     def _pause(self, group: Group | None, is_paused: bool) -> bool:
         key = "" if group is None else encode_group(group)
-        lanes = self._place.lanes() if group is None else [self._place.keys_of(key)]
+        lanes = self._place.lanes(register=is_paused)  # to let go on what was never used changes nothing
+        lanes = lanes if group is None else [self._place.keys_of(key, register=is_paused)]
         with self._place.link() as link:
             return any(link.run([desk.pause(keys, key, is_paused) for keys in lanes]))
 

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from .calls import late_below
 from .codec import LEASE_HEAD, STAMP_DIGITS, decode_failure, decode_head, readable_message
+from .desk import look
 from .errors import ConfigurationError
 from .keys import PAUSED, LaneKeys, decode_group, lane_of
 from .message import GroupInfo, GroupState, Message, QueueInfo
@@ -118,6 +120,7 @@ class View:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
         keys = self._lanes[lane_of(group, len(self._lanes))]
+        below = late_below(self._link.run_one(look(keys, group)).mark)
         words = self._link.command("ZRANGE", keys.order(group), 0, limit - 1, "WITHSCORES")
         members = [word.decode("utf-8", "surrogateescape") for word in words[::2]]
         if not members:
@@ -125,7 +128,7 @@ class View:
         records = self._link.command("HMGET", keys.body(group), *[member[STAMP_DIGITS:] for member in members])
         messages = []
         for member, score, record in zip(members, words[1::2], records, strict=True):
-            rest = (member, score.decode(), record or b"", decode_group(group), 0, self._options.queue)
+            rest = (member, score.decode(), record or b"", decode_group(group), 0, self._options.queue, below)
             messages.append(readable_message(*rest))
         return messages
 

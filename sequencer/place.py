@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .connection import Endpoint, check_server, parse_info, server_url_from_environment
+from .desk import resume
 from .errors import ConfigurationError, ServerNotUsable
 from .keys import LaneKeys, lane_keys, lane_of, registry_key
 from .options import QueueOptions
@@ -33,7 +34,7 @@ class Place:
         self._links: Links | None = None
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()
-        self._is_registered = False
+        self._is_known = self._is_registered = False
         self._lock = threading.Lock()
 
     @property
@@ -55,14 +56,14 @@ class Place:
 
     def lanes(self, *, register: bool = True) -> list[LaneKeys]:
         """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not."""
-        if not self._is_registered:
+        if not (self._is_registered or (self._is_known and not register)):
             with self.link() as link, self._lock:
-                lanes, is_registered = self._find_lanes(link, register)
+                lanes, is_known = self._find_lanes(link, register)
                 keys = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
                 self._policy = self._find_policy(link, keys, register)
                 # In this order: another thread that sees the flag uses lanes and policy without the lock.
                 self._lanes = keys
-                self._is_registered = is_registered
+                self._is_known, self._is_registered = is_known, register
         return self._lanes
 
     def policy(self, *, register: bool = True) -> Policy:
@@ -115,7 +116,7 @@ class Place:
             links.close()
 
     def _find_lanes(self, link: Link, register: bool) -> tuple[int, bool]:
-        """How many lanes the queue has, and whether the server knows it (now)."""
+        """How many lanes the queue has, and whether the server knows it by now."""
         options, key = self._options, registry_key(self._options.namespace)
         known = link.command("HGET", key, options.queue)
         if known is None and register:
@@ -148,7 +149,19 @@ class Place:
                 log.warning("queue %s: %s changes from %s to %s", self._options.queue, name, stored[name], wanted[name])
         if register and writes:
             link.commands(writes)
+            for keys, stored in zip(lanes, texts, strict=True):
+                if any(stored.get(name, wanted[name]) != wanted[name] for name in ("gap_us", "on_gap")):
+                    _wake_gaps(link, keys)
         return policy
+
+
+def _wake_gaps(link: Link, keys: LaneKeys) -> None:
+    """Let claims decide anew about groups that are parked at a missing number: the rule for them has changed."""
+    start = 0
+    while groups := link.command("ZRANGEBYSCORE", keys.schedule, "inf", "inf", "LIMIT", start, 500):
+        for group in groups:
+            name = group.decode("utf-8", "surrogateescape")
+            start += link.run_one(resume(keys, name, b"", "")).status != "resumed"
 
 
 def _texts(reply: list[bytes]) -> dict[str, str]:

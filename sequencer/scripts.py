@@ -1,4 +1,4 @@
-"""Loads lua/*.lua and runs calls on a connection: EVALSHA, EVAL after NOSCRIPT, one round trip for many calls."""
+"""Loads lua/*.lua and runs calls on a connection: EVAL once, then EVALSHA; one round trip for many calls."""
 
 from __future__ import annotations
 
@@ -58,11 +58,23 @@ class Link:
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self._connection: Connection = None
+        self._known: set[str] = set()
+        """Scripts that were sent in full on this connection."""
 
     def connection(self) -> Connection:
         if self._connection is None:
             self._connection = self.endpoint.connect()
+            self._known = set()
         return self._connection
+
+    def _command(self, call: Call[Any]) -> tuple[Any, ...]:
+        """EVALSHA, but EVAL the first time on a connection: after a restart or failover the server lacks the script,
+        and one that is sent again alone runs after the other calls of its batch.
+        """
+        if call.script in self._known:
+            return _evalsha(call)
+        self._known.add(call.script)
+        return eval_command(call)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -107,7 +119,7 @@ class Link:
             commands = [("MULTI",), *[eval_command(call) for call in calls], ("EXEC",)]
             replies = self._exchange(connection, commands)[-1]
         else:
-            replies = self._exchange(connection, [_evalsha(call) for call in calls])
+            replies = self._exchange(connection, [self._command(call) for call in calls])
             missing = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
             if missing:
                 again = self._exchange(connection, [eval_command(calls[i]) for i in missing])

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from .drain import Handler
 from .errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from .handlers import OutputClosed, OutputFailed, exec_handler, load_app, print_handler
 from .message import ConsumeSummary, Message
-from .options import QueueOptions
+from .options import AUDIT_LENGTH, OnFailure, QueueOptions
 
 log = logging.getLogger("sequencer")
 
@@ -47,6 +48,11 @@ class WorkerConfig:
     max_age: float | None = None
     max_attempts: int = 5
     backoff: float = 0.5
+    on_failure: OnFailure = "park"
+    park_on: Sequence[str] = ()
+    dead_letter_on: Sequence[str] = ()
+    audit: bool = False
+    audit_length: int = AUDIT_LENGTH
     log_level: str = "WARNING"
     lock_fd: int | None = None
     report_fd: int | None = None
@@ -68,6 +74,9 @@ def prepare(config: WorkerConfig) -> tuple[Sequencer, Handler]:
         max_attempts=config.max_attempts,
         backoff=config.backoff,
         backoff_cap=max(60.0, config.backoff),
+        on_failure=config.on_failure,
+        park_on=config.park_on,
+        dead_letter_on=config.dead_letter_on,
     )
     if config.app:
         app = load_app(config.app)
@@ -92,8 +101,11 @@ def _compare(config: WorkerConfig, options: QueueOptions) -> None:
         ("namespace", config.namespace, options.namespace),
         ("max_attempts", config.max_attempts, options.max_attempts),
         ("backoff", config.backoff, options.backoff_s),
+        ("on_failure", config.on_failure, options.on_failure),
+        ("park_on", ",".join(config.park_on), ",".join(options.park_on)),
+        ("dead_letter_on", ",".join(config.dead_letter_on), ",".join(options.dead_letter_on)),
     ):
-        if wanted not in (getattr(usual, name), own):
+        if wanted not in (getattr(usual, name) or "", own):
             option = f"--{name.replace('_', '-')}"
             raise ConfigurationError(f"app {config.app} sets {name}={own!r} itself; leave {option} {wanted} out")
 
@@ -119,6 +131,8 @@ def run(config: WorkerConfig) -> int:
                 until_empty=config.until_empty,
                 max_messages=config.max_messages,
                 max_age=config.max_age,
+                audit=config.audit,
+                audit_length=config.audit_length,
                 on_start=lambda consumer: report(config, {"event": "started", "owner": consumer.owner}),
             )
     except (ServerError, ConfigurationError) as error:

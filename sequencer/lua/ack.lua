@@ -16,6 +16,7 @@ local prefix, words, hint, now = ARGV[1], cjson.decode(ARGV[2]), ARGV[3], tonumb
 local call, pcall, sub, fmt = redis.call, redis.pcall, string.sub, string.format
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
+if runs ~= '' then call('XLEN', audit) end
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove

@@ -19,9 +19,9 @@ for i, letter in ipairs(words) do
   local kept = call('HGET', letters, letter)
   local cut = letter:find('\n', 1, true)
   local stamp, group, id = sub(letter, 1, 16), cut and sub(letter, 17, cut - 1), cut and sub(letter, cut + 1)
-  if not kept then marks[i] = '-'
+  local score, record = (kept or ''):match('^([^\n]*)\n[^\n]*\n(.*)$')
+  if not record then marks[i] = '-'
   else
-    local score, record = kept:match('^([^\n]*)\n[^\n]*\n(.*)$')
     local start = (sub(record, 21, 21) == 'D' or sub(record, 21, 21) == 'T') and 38 or 22
     if call('HSETNX', prefix .. 'body:' .. group, id, stamp .. '0000R' .. sub(record, start)) == 1 then
       call('ZADD', prefix .. 'order:' .. group, score, stamp .. id)

@@ -14,7 +14,6 @@ local prefix, group, id, score, due, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], A
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local stamp = fmt('%.0f', math.max(tonumber(call('GET', clock_key) or 0) + 1, now))
-if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
 --+ wake
 --+ take
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
@@ -24,6 +23,7 @@ local flag = sub(record, 21, 21)
 local has_due = flag == 'D' or flag == 'T'
 local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumber(sub(record, 22, 37)) or 0)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
+if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
 local _, old_score = take(group, id)
 if score ~= '' then
   local at = tonumber(due)

@@ -40,7 +40,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
         "duplicates": 4,
         "refused": 0,
     }
-    assert said.keys() == {"appended", "duplicates", "refused", "seconds", "rate"}
+    assert said.keys() == {"appended", "duplicates", "refused", "dropped", "dead", "seconds", "rate"}
     assert make("xxx_job").info().backlog == 4
 
 

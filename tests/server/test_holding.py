@@ -20,7 +20,8 @@ from sequencer import (
     ServerUnavailable,
     StopConsuming,
 )
-from sequencer.calls import claim
+from sequencer.calls import Ack, ack, claim
+from sequencer.connection import Endpoint
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
 from sequencer.options import ClaimLimits
@@ -252,3 +253,19 @@ def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], 
     (parked,) = seq.parked()
     assert parked.failure is not None
     assert parked.failure.type == type(error).__name__
+
+
+def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
+    """A server that was restarted lacks them: an ack sent again alone would run after the claim of its batch."""
+    keys = lane_keys(namespace, "jobs", 0)
+    for n in range(2):
+        seq.append(n, group="g", score=n)
+    link = Link(Endpoint.from_url(server.url))
+    (held,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
+    link.command("SCRIPT", "FLUSH")
+    link.close()
+    release = ack(keys, [Ack("g", held.token, held.members[:1], True)])
+    _, claimed = link.run([release, claim(keys, "jobs", "me", 30, ClaimLimits())])
+    assert [message.body for group in claimed.groups for message in group.messages] == [1]
+    link.run([ack(keys, [Ack("g", claimed.groups[0].token, [], True)])])
+    link.close()

@@ -266,3 +266,45 @@ def test_a_policy_is_set_by_whoever_names_it_and_found_by_the_others(make: Calla
     make(on_late="handle").connect()
     first.append("low", group="g", score=1)
     assert drain(first) == [("low", True)], "running clients follow at their next call"
+
+
+def test_a_look_before_does_not_swallow_the_policy(make: Callable[..., Sequencer]) -> None:
+    make().connect()
+    seq = make(on_late="drop")
+    assert seq.info().backlog == 0
+    seq.connect()
+    assert make().policy.on_late == "drop"
+
+
+def test_replacing_many_stops_at_a_refused_one_with_nothing_done(make: Callable[..., Sequencer]) -> None:
+    seq = make(on_late="refuse")
+    pass_score(seq, 5)
+    items = [{"body": score, "group": "g", "score": score, "id": f"i{score}"} for score in (6, 1, 7)]
+    with pytest.raises(BatchRefused, match="item 1 was refused") as refused:
+        seq.append_many(items, replace=True)
+    assert (refused.value.stored, seq.info().backlog) == (0, 0)
+    assert seq.append_many(items, replace=True, on_refused="skip").appended == 2
+    assert seq.append_many([{**items[0], "body": "new"}], replace=True).appended == 1
+    assert [message.body for message in seq.peek("g")] == ["new", 7]
+
+
+def test_views_say_late_as_the_handler_will(seq: Sequencer) -> None:
+    pass_score(seq, 5)
+    seq.append("low", group="g", score=1, id="low")
+    assert [message.late for message in seq.peek("g")] == [True]
+    found = seq.get("g", "low")
+    assert found is not None
+    assert found.message is not None
+    assert found.message.late
+    assert drain(seq) == [("low", True)]
+
+
+def test_what_changes_nothing_writes_nothing(make: Callable[..., Sequencer], link: Link) -> None:
+    seq = make()
+    assert seq.unpause() is False
+    assert seq.unpause("g") is False
+    with pytest.raises(LookupError):
+        seq.reschedule("g", "x", delay=1)
+    with pytest.raises(LookupError):
+        seq.cancel("g", "x")
+    assert link.command("KEYS", "*") == []

@@ -198,3 +198,22 @@ def test_a_number_given_up_counts_as_passed(make: Callable[..., Sequencer], on_f
     put(seq, 4)
     seq.consume(handler, until_empty=True)
     assert seen[-1] == 4
+
+
+def test_a_changed_rule_reaches_groups_that_are_parked_at_a_gap(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, gap_timeout=0)
+    put(seq, 2)
+    assert drain(seq) == []
+    assert len(seq.parked()) == 1
+    make(on_gap="skip").connect()
+    assert drain(seq) == [2]
+    make(on_gap="park").connect()
+    put(seq, 4)
+    assert drain(seq) == []
+    make(gap_timeout=100).connect()
+    assert claim_all(seq) == []
+    explained = seq.explain("g")
+    assert explained.reason == "gap"
+    assert explained.moves_in_s is not None
+    assert seq.skip("g") == Gap(("g",), 3, 3)
+    assert drain(seq) == [4]

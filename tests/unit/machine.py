@@ -202,6 +202,29 @@ class ConsumersMachine(RuleBasedStateMachine):
             if how == "r":
                 self.put(group, member[16:], self.lane.clock)
 
+    @rule(which=st.integers(0, 1))
+    def change_what_runs(self, which: int) -> None:
+        """Try to cancel a message while its handler runs, in a group that holds more."""
+        message = self.consumers[which].running
+        if message is None or len(self.lane.members(message.group[0])) < 2:
+            return
+        member, group = f"{message.stamp:016d}{message.id}", message.group[0]
+        pending = [one for one in self.lane.members(group) if one[16:] == message.id]
+        is_held = self.is_valid(message) and pending == [member]
+        if self.lane.run(revise(KEYS, group, message.id, "", "")) == "done":
+            assert not is_held, "a message in the hands of a consumer was cancelled"
+            self.excused.update(pending)
+
+    @rule(which=st.integers(0, 1), group=st.sampled_from(GROUPS))
+    def straggle(self, which: int, group: str) -> None:
+        """A message comes when its group is empty, and another one with a lower score after it was handled."""
+        for score in (5, 0):
+            if group not in self.lane.orders:
+                self.append(group, score, 1, "")
+            for _ in range(3):
+                self.begin(which)
+                self.succeed(which)
+
     @rule(count=st.integers(1, 3))
     @precondition(lambda self: self.lane.letters)
     def redrive(self, count: int) -> None:

@@ -352,8 +352,6 @@ class ModelLane:
 
     def revise(self, _p: str, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
         stamp = max(self.clock + 1, self.now_us)
-        if score:
-            self.clock = stamp
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
             return b"missing"
@@ -363,6 +361,7 @@ class ModelLane:
         taken = self.take(group, message_id)
         assert taken is not None
         if score:
+            self.clock = stamp
             at = f"{self.now_us + int(due) if due[0] == '+' else int(due):016d}"
             flag = "T" if score == "due" and record[20] == "T" else "D"
             number = taken[1] if score == "due" else float(score)

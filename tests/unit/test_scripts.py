@@ -15,7 +15,6 @@ import sequencer.desk as desk
 from sequencer.calls import Ack, Call, Item, Nack
 from sequencer.keys import lane_keys
 from sequencer.options import ClaimLimits
-from sequencer.scripts import script_source
 
 KEYS = lane_keys("n", "q", 0)
 LUA = Path(inspect.getfile(calls)).parent / "lua"
@@ -36,6 +35,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "redrive": desk.redrive(KEYS, ["l"], now_us=1),
     "purge": desk.purge(KEYS, ["l"]),
     "look": desk.look(KEYS, "g", now_us=1),
+    "mend": desk.mend(KEYS, "g", repair=True, now_us=1),
 }
 
 

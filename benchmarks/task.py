@@ -1,0 +1,119 @@
+"""Processes of a scenario that does more than `member`: a task each, in the module of the scenario itself.
+
+A module ends with `play({...})`, its functions by the kind of task; `Team` starts `python -m MODULE` for each task.
+What is said between the two ends is what `member` says.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..client import Sequencer
+from ..consumer import Consumer
+from ..message import Message
+from .fleet import Fleet
+from .history import Row, write_history
+from .member import QUEUE, Job, Parent, Report
+from .ordering import forget
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Job):
+    """A Job with a module, a kind that this module knows, and numbers for it."""
+
+    module: str = ""
+    kind: str = ""
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+Play = Callable[[Task, Parent, list[Row]], None]
+
+
+class Team(Fleet):
+    """A Fleet of tasks."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        super().__init__(tasks)
+        self._tasks = tasks
+
+    def __enter__(self) -> Team:
+        try:
+            for task in self._tasks:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", task.module],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    bufsize=0,
+                    start_new_session=True,
+                )
+                self._processes.append(process)
+                self._tell(process, task.line())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+
+@contextmanager
+def scratch(url: str) -> Iterator[tuple[str, Path]]:
+    """A namespace and a directory of one run's own; its keys and its files are gone afterwards. Raises ServerError."""
+    namespace = f"bench-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory(prefix="sequencer-bench-") as directory:
+        try:
+            yield namespace, Path(directory)
+        finally:
+            forget(url, namespace)
+
+
+def play(kinds: Mapping[str, Play]) -> None:
+    """Be the process of one task: the other end of `Team`."""
+    parent = Parent()
+    line = parent.line()
+    if not line:
+        sys.exit(1)
+    task = Task.parse(line)
+    assert isinstance(task, Task)
+    rows: list[Row] = []
+    kinds[task.kind](task, parent, rows)
+    report = Report(time.monotonic())
+    if task.history:
+        write_history(task.history, rows)
+    print(json.dumps(asdict(report)), flush=True)
+
+
+def consume(task: Task, parent: Parent, rows: list[Row]) -> None:
+    """Consume until told to end. Numbers: `work_s`, how long a handler waits; `audit`, 1 to record what is handled."""
+    add, clock, sleep = rows.append, time.monotonic, time.sleep
+    work_s, audit = task.numbers.get("work_s", 0.0), bool(task.numbers.get("audit"))
+
+    def handle(message: Message) -> None:
+        started = clock()
+        if work_s:
+            sleep(work_s)
+        add((message.group[0], message.id, message.score, message.stamp, message.token, started, clock()))
+
+    consumers: list[Consumer] = []
+
+    def stop() -> None:
+        for consumer in consumers:
+            consumer.stop()
+
+    def started(consumer: Consumer) -> None:
+        consumers.append(consumer)
+        if parent.is_ending.is_set():
+            stop()
+
+    with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
+        queue.connect()
+        parent.ready(stop)
+        queue.consume(handle, audit=audit, on_start=started)

@@ -1,0 +1,223 @@
+"""`sequencer dead`: dead letters, listed, shown, put back into their places, deleted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import orjson
+import typer
+
+from ..client import Sequencer
+from ..errors import ConfigurationError, MessageNotFound
+from ..letters import check_rate
+from ..message import DeadLetter, Redriven
+from .app import JsonOption, LimitOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
+from .render import (
+    console,
+    fields_table,
+    group_text,
+    letter_json,
+    letter_table,
+    moment,
+    number,
+    plain,
+    print_json,
+)
+
+dead = typer.Typer(
+    help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(dead, name="dead")
+
+EVERYTHING = 10**9
+"""As a limit: more than there are."""
+LetterIdOption = Annotated[
+    str | None, typer.Option("--id", envvar="SEQUENCER_ID", help="Only those with this id.", show_default=False)
+]
+ErrorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--error",
+        envvar="SEQUENCER_ERROR",
+        metavar="PATTERN",
+        help="Only those with this error: its type, or a pattern with * and ? for 'Type: message'.",
+        show_default=False,
+    ),
+]
+AllOption = Annotated[bool, typer.Option("--all", envvar="SEQUENCER_ALL", help="All of the queue.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", envvar="SEQUENCER_DRY_RUN", help="Change nothing; say how many it would be.")
+]
+
+
+@dead.command("list")
+def list_(
+    queue: QueueArgument,
+    group: OptionalGroupArgument = None,
+    id: LetterIdOption = None,
+    error: ErrorOption = None,
+    limit: LimitOption = 100,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Dead letters with their errors, the oldest death first."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.dead(group or None, id=id, error=error, limit=limit)
+    if json:
+        print_json([letter_json(letter) for letter in found])
+    else:
+        is_chosen = bool(group) or id is not None or error is not None
+        console().print(letter_table(found) if found else f"no {'such ' if is_chosen else ''}dead letters")
+
+
+@dead.command()
+def show(
+    queue: QueueArgument,
+    id: Annotated[str, typer.Argument(help="Id of the message.", show_default=False)],
+    group: OptionalGroupArgument = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """The dead letters with this id, in one group or in all: the whole message, and its error with the traceback."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.dead(group or None, id=id, limit=EVERYTHING)
+    if not found:
+        raise _not_found(queue, id)
+    if json:
+        print_json([letter_json(letter) for letter in found])
+        return
+    for position, letter in enumerate(found):
+        typer.echo("\n" if position else "", nl=False)
+        _show(letter)
+
+
+def _show(letter: DeadLetter) -> None:
+    message, error = letter.message, letter.error
+    fields = {
+        "id": message.id,
+        "group": group_text(message.group),
+        "score": number(message.score),
+        "stamp": str(message.stamp),
+        "appended": moment(message.appended_at),
+        "died": moment(letter.died_at),
+        "attempts": str(letter.attempts),
+        "error": f"{error.type}: {error.message}",
+        "owner": error.owner or "-",
+        "headers": orjson.dumps(message.headers).decode(),
+        "body": orjson.dumps(message.body).decode(),
+    }
+    console().print(fields_table(fields), soft_wrap=True)
+    if error.traceback:
+        typer.echo("\n".join(plain(line) for line in error.traceback.splitlines()))
+
+
+@dead.command()
+def redrive(
+    queue: QueueArgument,
+    group: OptionalGroupArgument = None,
+    id: LetterIdOption = None,
+    error: ErrorOption = None,
+    everything: AllOption = False,
+    rate: Annotated[float, typer.Option(envvar="SEQUENCER_RATE", help="Messages a second, at most.")] = 1000.0,
+    dry_run: DryRunOption = False,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
+
+    In a parked group they come before everything behind them, once `resume` lets it go on.
+    """
+    _check_choice(group, id, error, everything)
+    check_rate(rate)
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        if dry_run:
+            _say_count(_count(client, group, id, error), "would be redriven", json)
+            return
+        done = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate)
+    if json:
+        print_json({**asdict(done), "dry_run": False})
+    else:
+        _say_redriven(queue, done)
+
+
+def _say_redriven(queue: str, done: Redriven) -> None:
+    typer.echo(f"redriven {done.redriven:,}")
+    if done.pending:
+        typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
+    for group in done.parked:
+        words = " ".join(shlex.quote(plain(part)) for part in group)
+        typer.echo(f"group {plain(group_text(group))} is parked; to let it go on: sequencer resume {queue} {words}")
+
+
+@dead.command()
+def purge(
+    queue: QueueArgument,
+    group: OptionalGroupArgument = None,
+    id: LetterIdOption = None,
+    error: ErrorOption = None,
+    everything: AllOption = False,
+    yes: Annotated[bool, typer.Option("--yes", envvar="SEQUENCER_YES", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Delete dead letters for good. Asks first, unless --yes is given."""
+    _check_choice(group, id, error, everything)
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise ConfigurationError(
+            "purge deletes dead letters for good, and there is no terminal to ask on; add --yes to delete them, or "
+            "--dry-run to see how many it would be"
+        )
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        if dry_run:
+            _say_count(_count(client, group, id, error), "would be purged", json)
+            return
+        if not yes and not _is_confirmed(queue, _count(client, group, id, error)):
+            return
+        purged = client.purge(group or None, id=id, error=error, everything=everything)
+    if json:
+        print_json({"purged": purged, "dry_run": False})
+    else:
+        typer.echo(f"purged {purged:,}")
+
+
+def _is_confirmed(queue: str, count: int) -> bool:
+    is_confirmed = typer.confirm(f"Delete {count:,} dead letters of queue {queue} for good?", err=True)
+    if not is_confirmed:
+        typer.echo("nothing was deleted", err=True)
+    return is_confirmed
+
+
+def _check_choice(group: list[str] | None, id: str | None, error: str | None, everything: bool) -> None:
+    is_chosen = bool(group) or id is not None or error is not None
+    if everything and is_chosen:
+        raise ConfigurationError("--all is given together with a group, --id or --error; leave one of the two out")
+    if not everything and not is_chosen:
+        raise ConfigurationError("say which dead letters: give the parts of a group, --id, --error, or --all")
+
+
+def _count(client: Sequencer, group: list[str] | None, id: str | None, error: str | None) -> int:
+    count = client.count_dead(group or None, id=id, error=error)
+    if id is not None and not count:
+        raise _not_found(client.queue, id)
+    return count
+
+
+def _not_found(queue: str, id: str) -> MessageNotFound:
+    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {queue!r}; list them first")
+
+
+def _say_count(count: int, what: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"count": count, "dry_run": True})
+    else:
+        typer.echo(f"{count:,} {what}")

@@ -1,0 +1,49 @@
+"""`sequencer doctor`: examines a server and its queues, and mends what the data allow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from ..client import Sequencer
+from ..doctor import Finding, diagnose, is_healthy
+from ..rights import SCRATCH
+from .app import FINE, FOUND, JsonOption, NamespaceOption, RedisOption, app
+from .render import cells, console, print_json, table
+
+
+@app.command()
+def doctor(
+    queue: Annotated[
+        str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", envvar="SEQUENCER_REPAIR", help="Mend what the data allow.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            envvar="SEQUENCER_LIMIT", min=1, help="Read about this many names in each queue.", show_default=False
+        ),
+    ] = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Check server, rights and invariants; exit code 5 when problems are left."""
+    endpoint = Sequencer(queue or SCRATCH, redis, namespace=namespace).endpoint
+    findings = diagnose(endpoint, namespace, queue, repair=repair, limit=limit)
+    if json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        _show(findings)
+    raise typer.Exit(FINE if is_healthy(findings) else FOUND)
+
+
+def _show(findings: list[Finding]) -> None:
+    rows = table("level", "check", "")
+    for one in findings:
+        rows.add_row(*cells("mended" if one.repaired else one.level, one.check, one.text))
+    console().print(rows)

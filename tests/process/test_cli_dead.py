@@ -1,0 +1,140 @@
+"""`sequencer dead`: list, show, redrive, purge; right and wrong use."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.scripts import Link
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+PATIENCE_S = 30.0
+
+
+def json_of(cli: Cli, *words: object, input: str = "") -> Any:
+    done = cli.run(*words, "--json", input=input)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def refused(cli: Cli, *words: object, input: str = "") -> str:
+    """What a command says that is wrong use."""
+    done = cli.run(*words, input=input)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def dump(link: Link) -> dict[bytes, bytes]:
+    """Every key with its content, to see that nothing was written."""
+    return {key: link.command("DUMP", key) for key in link.command("KEYS", "*")}
+
+
+def ids(queue: Sequencer, *group: str) -> list[str]:
+    return [message.id for message in queue.peek(group)]
+
+
+@pytest.fixture
+def graves(make: Callable[..., Sequencer]) -> Sequencer:
+    """Dead letters: x of group a 7, x and y of group b; group a 7 is parked on z."""
+    queue = make(on_failure="dead_letter", max_attempts=1)
+
+    def fail(message: Any) -> None:
+        raise (KeyError if message.id == "y" else ValueError)(f"no {message.id}")
+
+    queue.append({"n": 1}, ["a", 7], id="x", score=1, headers={"trace": "t"})
+    queue.append({"n": 2}, ["b"], id="x", score=1)
+    queue.append({"n": 3}, ["b"], id="y", score=2)
+    assert queue.consume(fail, until_empty=True).failed == 3
+    queue.append({}, ["a", 7], id="z", score=2)
+    with queue.claim() as lease:
+        lease.park(next(iter(lease)), "enough")
+    return queue
+
+
+def test_dead_letters_are_listed(cli: Cli, graves: Sequencer) -> None:
+    def listed(*words: object) -> list[tuple[str, str]]:
+        found = json_of(cli, "dead", "list", "jobs", *words)
+        return [(letter["message"]["group"][0], letter["message"]["id"]) for letter in found]
+
+    assert sorted(listed()) == [("a", "x"), ("b", "x"), ("b", "y")]
+    assert listed("b", "--id", "x") == [("b", "x")]
+    assert listed("--error", "Key*: *no y*", "--limit", 2) == [("b", "y")]
+    assert len(listed("--limit", 2)) == 2
+    table = cli.run("dead", "list", "jobs").stdout
+    assert [text for text in ("a 7", "ValueError: no x", "KeyError: 'no y'", " UTC") if text not in table] == []
+    assert cli.run("dead", "list", "other").stdout == "no dead letters\n"
+
+
+def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
+    shown = cli.run("dead", "show", "jobs", "x").stdout
+    for text in ('{"n":1}', '{"n":2}', '{"trace":"t"}', "ValueError: no x", "Traceback (most recent call last)"):
+        assert text in shown, shown
+    [letter] = json_of(cli, "dead", "show", "jobs", "x", "a", "7")
+    assert (letter["message"]["body"], letter["message"]["score"], letter["attempts"]) == ({"n": 1}, 1.0, 1)
+    assert letter["error"]["traceback"].endswith("ValueError: no x\n")
+    assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "q")
+
+
+def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer) -> None:
+    assert cli.run("dead", "redrive", "jobs", "--id", "x", "--dry-run").stdout == "2 would be redriven\n"
+    assert len(graves.dead()) == 3
+    done = cli.run("dead", "redrive", "jobs", "--id", "x", "--rate", 100)
+    assert done.returncode == 0, done.stderr
+    hint = "group a 7 is parked; to let it go on: sequencer resume jobs a 7\n"
+    assert done.stdout == f"redriven 2\n{hint}"
+    assert ids(graves, "a", "7") == ["x", "z"], "in its own place, before what it is parked on"
+    graves.append({}, ["b"], id="y", score=2, replace=True)
+    said = json_of(cli, "dead", "redrive", "jobs", "--all")
+    assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False}
+
+
+def test_purge_asks_or_is_told(cli: Cli, graves: Sequencer) -> None:
+    assert cli.run("dead", "purge", "jobs", "b", "--dry-run").stdout == "2 would be purged\n"
+    assert len(graves.dead()) == 3
+    assert cli.run("dead", "purge", "jobs", "--error", "KeyError", "--yes").stdout == "purged 1\n"
+    for answer, left in (("n", 2), ("y", 1)):
+        mine, theirs = pty.openpty()
+        with os.fdopen(mine, "wb", buffering=0) as terminal, os.fdopen(theirs, "rb") as stdin:
+            terminal.write(f"{answer}\n".encode())
+            words = [cli.program, "dead", "purge", "jobs", "b"]
+            done = subprocess.run(
+                words, stdin=stdin, capture_output=True, text=True, env=cli.environment, timeout=PATIENCE_S, check=False
+            )
+        assert done.returncode == 0, done.stderr
+        assert "Delete 1 dead letters of queue jobs for good? [y/N]" in done.stderr
+        assert len(graves.dead()) == left
+    assert json_of(cli, "dead", "purge", "jobs", "--all", "--yes") == {"purged": 1, "dry_run": False}
+    assert graves.dead() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("redrive", "jobs"), "error: say which dead letters: give the parts of a group, --id, --error, or --all"),
+        (("redrive", "jobs", "--id", "x", "--all"), "error: --all is given together with"),
+        (("redrive", "jobs", "--id", "nope"), "error: no dead letter with id 'nope' fits in queue 'jobs'"),
+        (("redrive", "jobs", "--id", "nope", "--dry-run"), "error: no dead letter with id 'nope' fits"),
+        (("redrive", "jobs", "--all", "--rate", 0), "error: rate=0.0 must be a number of messages a second"),
+        (("purge", "jobs", "--yes"), "error: say which dead letters"),
+        (("purge", "jobs", "--all"), "error: purge deletes dead letters for good, and there is no terminal to ask on"),
+        (("purge", "jobs", "--id", "nope", "--yes"), "error: no dead letter with id 'nope' fits"),
+    ],
+)
+def test_dead_commands_refuse_wrong_use_and_write_nothing(
+    cli: Cli, graves: Sequencer, link: Link, words: tuple[object, ...], said: str
+) -> None:
+    before = dump(link)
+    assert said in refused(cli, "dead", *words)
+    assert dump(link) == before

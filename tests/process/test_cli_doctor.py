@@ -1,0 +1,63 @@
+"""`sequencer doctor`: what it prints, as lines and as JSON, and its exit codes before and after a repair."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sequencer import Sequencer
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+CHECKS = ("version", "role", "eviction", "persistence", "replicas", "clock", "rights", "invariants")
+
+
+def test_a_healthy_server_gets_one_line_a_check(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    done = cli.run("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()[1:]]
+    assert [line[1] for line in lines if line] == list(CHECKS)
+    assert {line[0] for line in lines if line} <= {"ok", "warning"}
+    assert "queue jobs: all hold (groups: 1, messages: 1)" in done.stdout
+    unknown = cli.run("doctor", "nope")
+    assert unknown.returncode == 0
+    assert "queue 'nope' was never used here" in unknown.stdout
+
+
+def test_problems_are_code_5_until_all_are_mended(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq.append(1, group=["g", "x"], id="m")
+    link.command("DEL", keys.schedule)
+    link.command("SET", f"{keys.prefix}odd", 1)
+    assert cli.run("doctor", "jobs").returncode == 5
+    first = cli.run("doctor", "jobs", "--repair")
+    assert first.returncode == 5
+    assert "mended   schedule" in first.stdout
+    assert "problem  keys" in first.stdout
+    link.command("DEL", f"{keys.prefix}odd", keys.schedule)
+    said = cli.run("doctor", "jobs", SEQUENCER_REPAIR="1", SEQUENCER_JSON="1")
+    assert said.returncode == 0
+    findings = json.loads(said.stdout)
+    (mended,) = [one for one in findings if one["repaired"]]
+    assert mended["check"] == "schedule"
+    assert mended["level"] == "problem"
+    assert mended["text"] == (
+        "queue jobs: group 'g:x' has messages but is not in the schedule, so that no consumer sees it; mended: due now"
+    )
+    assert cli.run("doctor", "jobs").returncode == 0
+    assert seq.explain(["g", "x"]).reason == "due"
+
+
+def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
+    for words, code, text in (
+        (("doctor", "bad name"), 2, "queue 'bad name' must be 1 to 128 characters"),
+        (("doctor", "--limit", 0), 2, "--limit"),
+        (("doctor", "--redis", "redis://127.0.0.1:1"), 3, "is it running, and the URL right?"),
+    ):
+        done = cli.run(*words)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert text in done.stderr

@@ -1,0 +1,235 @@
+"""What consumers with audit=True record, and what the audit shows of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from sequencer import DataError, Message, Sequencer
+from sequencer.keys import encode_group, lane_keys
+from sequencer.proof import Proof, prove_lanes, read_records
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+
+
+@pytest.fixture
+def audit(link: Link, namespace: str) -> Callable[..., Proof]:
+    """The proof of queue `jobs`, from its first `lanes` lanes."""
+
+    def audit(lanes: int = 1, **options: Any) -> Proof:
+        return prove_lanes(link, [lane_keys(namespace, "jobs", lane) for lane in range(lanes)], **options)
+
+    return audit
+
+
+def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, seen, keys = make(), [], lane_keys(namespace, "jobs", 0)
+    group = ["ä:b", 7]
+    for n in range(3):
+        seq.append(n, group=group, id=f"ö{n}", score=n + 0.1)
+    seq.consume(seen.append, until_empty=True, audit=True)
+    records = list(read_records(link, keys.audit, b"+"))
+    assert [record[:5] for record in records] == [
+        (encode_group(group), message.id, message.score, message.stamp, message.token) for message in seen
+    ]
+    end = records[0].token
+    for record in records:
+        assert end <= record.began <= record.ended < (record.at_ms + 1) * 1000
+        assert not record.redriven
+        assert not record.refused
+        if record.token == records[0].token:
+            end = record.ended
+
+
+def test_several_consumers_and_late_arrivals_are_clean(
+    make: Callable[..., Sequencer], audit: Callable[..., Proof]
+) -> None:
+    producer = make(lanes=2)
+    with ExitStack() as consumers:
+        for _ in range(3):
+            consumers.enter_context(Background(make(lanes=2), lambda message: None, audit=True))
+        for first in (900, 600, 300, 0):
+            producer.append_many({"body": n, "group": n % 7, "score": n} for n in range(first + 299, first - 1, -1))
+        wait_until(lambda: producer.info().backlog == 0, what="the queue to be empty")
+    proof = audit(2)
+    assert proof.case is None
+    assert (proof.messages, proof.groups, proof.duplicates, proof.refused, proof.untimed) == (1200, 7, 0, 0, 0)
+    assert proof.is_trimmed in (False, None)
+    assert 0 <= (proof.last_at or 0) - (proof.first_at or 0) < 60
+
+
+def test_failures_redrives_and_timers_are_clean(make: Callable[..., Sequencer], audit: Callable[..., Proof]) -> None:
+    seq, seen = make(max_attempts=2, backoff=0, on_failure="dead_letter"), []
+    for n in range(5):
+        seq.append(n, group="g", id=f"m{n}", score=n)
+    seq.append("later", group="g", id="t", score=4.5, delay=100)
+    seq.append("held", group="g", id="u", score=9)
+
+    def handler(message: Message) -> None:
+        if message.body in (1, 3) and not message.redriven and (message.body == 1 or message.attempt == 1):
+            raise ValueError("no")
+        seen.append(message.body)
+
+    with Background(seq, handler, audit=True):
+        wait_until(lambda: len(seen) == 4, what="those before the timer")
+        seq.reschedule("g", "t", delay=0.01)
+        wait_until(lambda: len(seen) == 6, what="the timer and what it held back")
+        assert seq.redrive("g", rate=1000).redriven == 1
+        wait_until(lambda: len(seen) == 7, what="the redriven one")
+    assert seen == [0, 2, 3, 4, "later", "held", 1]
+    proof = audit()
+    assert (proof.messages, proof.duplicates, proof.case) == (7, 0, None)
+
+
+def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="x")
+    release, begun = threading.Event(), threading.Event()
+
+    def paused(message: Message) -> None:
+        begun.set()
+        assert release.wait(20)
+
+    with Background(seq, paused, max_messages=1, audit=True) as background:
+        assert begun.wait(10)
+        # As if this process had been paused past its lease: the group is due, and another consumer takes it.
+        link.command("ZADD", keys.schedule, "XX", "1", "g")
+        assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 1
+        before = audit()
+        assert (before.messages, before.is_clean) == (1, True)
+        release.set()
+        background.thread.join(10)
+    assert background.summary.lost == 1
+    proof = audit()
+    assert (proof.messages, proof.duplicates, proof.refused) == (1, 1, 1)
+    assert (proof.inversions, proof.overlaps, proof.tokens_back) == (0, 1, 0)
+    assert (proof.case or "").startswith("overlap in group g: x under token ")
+    assert (proof.case or "").endswith("; its acknowledgement was refused")
+
+
+def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+) -> None:
+    """Its run was over before the next one began: no overlap."""
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    for n in range(2):
+        seq.append(n, group="g", id=f"m{n}", score=n)
+
+    def handler(message: Message) -> None:
+        link.command("HDEL", keys.leases, "g")
+        link.command("ZADD", keys.schedule, "XX", "1", "g")
+
+    assert seq.consume(handler, max_messages=1, audit=True).lost == 1
+    assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 2
+    proof = audit()
+    assert (proof.messages, proof.duplicates, proof.refused, proof.case) == (2, 1, 1, None)
+
+
+def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
+    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., Proof]
+) -> None:
+    seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(1000))
+    seq.consume(lambda message: None, until_empty=True, audit=True, audit_length=200)
+    length = link.command("XLEN", lane_keys(namespace, "jobs", 0).audit)
+    assert 200 <= length <= 300, "Redis trims whole nodes of a hundred entries"
+    proof = audit()
+    assert (proof.messages, proof.case) == (length, None)
+    assert proof.is_trimmed in (True, None)
+
+
+def test_without_audit_nothing_is_recorded(
+    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., Proof]
+) -> None:
+    seq.append(1, group="g")
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1
+    assert link.command("EXISTS", lane_keys(namespace, "jobs", 0).audit) == 0
+    proof = audit()
+    assert (proof.messages, proof.first_at, proof.is_clean, proof.is_trimmed) == (0, None, True, False)
+
+
+@pytest.mark.parametrize("page", [1, 2, 7, 10, 11])
+def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., Proof], page: int) -> None:
+    seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(10))
+    seq.consume(lambda message: None, until_empty=True, audit=True)
+    assert audit(page=page) == audit()
+    assert audit(page=page).messages == 10
+
+
+class OldLink:
+    """A link to a server before Redis 7, which does not say how many entries a stream ever had."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    def command(self, *words: Any) -> Any:
+        reply = self.link.command(*words)
+        if words[0] != "XINFO":
+            return reply
+        return [
+            word for pair in zip(reply[::2], reply[1::2], strict=True) if pair[0] != b"entries-added" for word in pair
+        ]
+
+
+def test_an_old_server_does_not_know_whether_the_stream_was_trimmed(seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append(1, group="g")
+    seq.consume(lambda message: None, until_empty=True, audit=True)
+    old: Any = OldLink(link)
+    proof = prove_lanes(old, [lane_keys(namespace, "jobs", 0)])
+    assert (proof.messages, proof.is_trimmed) == (1, None)
+
+
+FIELDS = ("group", "g", "id", "x", "score", "1", "stamp", "5", "token", "6", "began", "7", "ended", "8")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"token": "x"}, "holds no number: "),
+        ({"score": ""}, "holds no number: "),
+        ({"stamp": "time"}, "holds no number: "),
+        ({"redriven": None}, "has no field 'redriven'"),
+        ({"group": None}, "has no field 'group'"),
+    ],
+)
+def test_an_entry_that_no_consumer_wrote_is_named(
+    link: Link, namespace: str, audit: Callable[..., Proof], changed: dict[str, str | None], said: str
+) -> None:
+    words = (*FIELDS, "redriven", "0", "refused", "0")
+    fields = dict(zip(words[::2], words[1::2], strict=True))
+    stream = lane_keys(namespace, "jobs", 0).audit
+    link.command("XADD", stream, "1-1", *[word for pair in fields.items() for word in pair])
+    assert audit().messages == 1
+    wrong = {name: value for name, value in (fields | changed).items() if value is not None}
+    link.command("XADD", stream, "1-2", *[word for pair in wrong.items() for word in pair])
+    with pytest.raises(DataError, match=r"entry 1-2 of \{.*:audit " + said):
+        audit()
+
+
+def test_a_pause_that_a_renewal_finds_out_is_recorded_too(
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="x")
+    release, begun = threading.Event(), threading.Event()
+
+    def paused(message: Message) -> None:
+        begun.set()
+        assert release.wait(20)
+
+    with Background(seq, paused, max_messages=1, audit=True, lease=0.3) as background:
+        assert begun.wait(10)
+        link.command("ZADD", keys.schedule, "XX", "1", "g")
+        assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 1
+        wait_until(lambda: background.consumer._holdings.lost == 1, what="a renewal to be refused")
+        release.set()
+        background.thread.join(10)
+    assert background.summary.lost == 1
+    assert (audit().refused, audit().overlaps, audit().duplicates) == (1, 1, 1)

@@ -1,0 +1,297 @@
+"""Doctor and auditor: each broken invariant is found, explained, mended, and the messages then come in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
+from sequencer.auditor import Auditor, audit
+from sequencer.connection import Endpoint
+from sequencer.desk import mend
+from sequencer.doctor import MAX_TOLD, Finding, diagnose, is_healthy
+from sequencer.keys import LaneKeys, lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+from .damage import CASES, Case, drain
+
+
+@pytest.fixture
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
+
+
+@pytest.fixture
+def examine(server: EmbeddedServer, namespace: str) -> Callable[..., list[Finding]]:
+    def examine(**options: Any) -> list[Finding]:
+        return diagnose(Endpoint.from_url(server.url), namespace, "jobs", **options)
+
+    return examine
+
+
+def problems(findings: list[Finding]) -> list[str]:
+    return [one.text for one in findings if one.level == "problem"]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_broken_is_found_explained_and_mended(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], case: Case
+) -> None:
+    seq.append_many({"body": id, "group": "g", "id": id, "score": n} for n, id in enumerate("abc", 1))
+    assert audit(link, [keys]) == problems(examine()) == []
+    case.damage(link, keys)
+    before = sorted(link.command("KEYS", "*"))
+    assert any(case.said in text for text in audit(link, [keys]))
+    found = examine()
+    assert any(case.said in text for text in problems(found))
+    assert not is_healthy(found)
+    assert not any(one.repaired for one in found)
+    assert sorted(link.command("KEYS", "*")) == before, "a mere look changes nothing"
+    assert (seq.explain("g").reason == "broken") == case.is_explained
+    mended = examine(repair=True)
+    assert any(case.said in one.text and one.repaired for one in mended)
+    assert any(case.mended in one.text and one.repaired for one in mended)
+    assert is_healthy(mended), problems(mended)
+    assert audit(link, [keys]) == problems(examine()) == []
+    assert seq.explain("g").reason != "broken"
+    assert "".join(sorted(letter.message.id for letter in seq.dead())) == case.dead
+    assert drain(seq) == case.left
+    assert all(message.error.type == "Broken" for message in seq.dead() if message.message.id != "z")
+    if case.dead:
+        assert seq.redrive(everything=True).redriven == len(case.dead)
+        assert sorted(drain(seq) + "".join(info.head_id or "" for info in seq.parked())) == sorted(case.dead)
+        for info in seq.parked():
+            seq.skip(info.group)
+
+
+def test_a_failed_group_out_of_the_schedule_stays_parked_with_its_failure(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    seq = make(max_attempts=1)
+    seq.append_many({"body": n, "group": "g", "score": n} for n in range(2))
+    with seq.claim() as lease:
+        lease.park(next(iter(lease)), "by hand")
+    link.command("ZREM", keys.schedule, "g")
+    assert any("mended: parked behind its failure" in text for text in problems(examine(repair=True)))
+    (info,) = seq.parked()
+    assert info.failure is not None
+    assert (info.failure.message, info.backlog) == ("by hand", 2)
+    assert seq.resume("g")
+    assert len(drain(seq)) > 0
+    assert audit(link, [keys]) == []
+
+
+def test_a_lost_timer_keeps_its_time_as_the_score_of_its_dead_letter(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    seq.append(1, group="g", id="timer", at=2_000_000_000.5)
+    seq.append(2, group="g", id="late", score=7, at=2_000_000_000.5)
+    link.command("DEL", keys.order("g"))
+    assert is_healthy(examine(repair=True))
+    scores = {letter.message.id: letter.message.score for letter in seq.dead()}
+    assert scores["timer"] == 2_000_000_000.5
+    assert scores["late"] != 7, "a score that nothing holds any more: its stamp stands for it"
+    assert scores["late"] == pytest.approx(next(x.message.stamp for x in seq.dead(id="late")) / 1e6)
+    assert seq.purge(everything=True) == 2
+
+
+def test_a_record_too_short_to_be_one_is_kept_whole(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    for id, data in (("digits", "1234567890123456"), ("text", "x" * 99)):
+        link.command("HSET", keys.body("g"), id, data)
+        seq.connect()
+        assert is_healthy(examine(repair=True))
+        (letter,) = seq.dead(id=id)
+        assert (letter.message.body, letter.error.type) == (data, "Broken")
+        assert letter.message.stamp > 1_600_000_000_000_000
+    assert seq.purge(everything=True) == 2
+
+
+def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    seq = make(sequence=True, gap_timeout=0.0)
+    seq.append("two", group="gap", score=2)
+    seq.append("one", group="held", score=1)
+    seq.pause("held")
+    assert drain(seq) == ""
+    assert [seq.explain(group).reason for group in ("gap", "held")] == ["gap", "paused"]
+    assert problems(examine(repair=True)) == []
+    assert [seq.explain(group).reason for group in ("gap", "held")] == ["gap", "paused"]
+    seq.append("first", group="next", score=1)
+    link.command("ZADD", keys.schedule, "inf", "next")
+    assert any("group 'next' is parked without" in text for text in problems(examine(repair=True)))
+    assert drain(seq) == "1"
+    make(on_gap="skip").connect()
+    assert any("parked without a failure or a missing number" in text for text in problems(examine()))
+    assert is_healthy(examine(repair=True))
+    seq.unpause("held")
+    assert drain(seq) == "21"
+
+
+def test_what_can_not_be_mended_is_told_and_left(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    seq.append(1, group="sound", id="s")
+    link.commands([("SET", f"{keys.prefix}surprise", 1), ("SET", keys.body("odd"), 1), ("SET", keys.order("odder"), 1)])
+    link.command("ZADD", keys.schedule, 1, "odd")
+    found = examine(repair=True)
+    assert not is_healthy(found)
+    assert not any(one.repaired for one in found)
+    texts = " ".join(problems(found))
+    for name in ("surprise", "body:odd", "order:odder"):
+        assert f"{keys.prefix}{name}'" in texts
+    assert seq.explain("odd").reason == "broken"
+    link.command("DEL", f"{keys.prefix}surprise", keys.body("odd"), keys.order("odder"))
+    assert is_healthy(examine(repair=True))
+    assert drain(seq) == "s"
+
+
+def test_a_lane_key_of_another_type_is_told_and_other_lanes_are_checked(
+    make: Callable[..., Sequencer], link: Link, namespace: str, examine: Callable[..., list[Finding]]
+) -> None:
+    seq = make(lanes=2)
+    seq.append_many({"body": n, "group": str(n)} for n in range(8))
+    first, second = (lane_keys(namespace, "jobs", lane) for lane in range(2))
+    link.commands([("SET", first.failures, "x"), ("DEL", second.schedule)])
+    texts = problems(examine())
+    assert sum("is of type string, not hash" in text for text in texts) == 1
+    unseen = link.command("KEYS", second.order("*"))
+    assert unseen
+    assert sum("has messages but is not in the schedule" in text for text in texts) == len(unseen), "each once"
+    link.command("DEL", first.failures)
+    assert is_healthy(examine(repair=True))
+    assert len(drain(seq)) >= 8
+
+
+def test_large_groups_and_large_records_are_read_in_pages(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq.append_many({"body": n, "group": "long", "id": str(n), "score": n} for n in range(1000))
+    seq.append_many({"body": "x" * 900_000, "group": "wide", "id": str(n), "score": n} for n in range(8))
+    members = link.command("ZRANGE", keys.order("long"), 0, -1)
+    link.command("HDEL", keys.body("long"), *[m[16:] for m in members[::100]])
+    link.command("ZREM", keys.order("wide"), link.command("ZRANGE", keys.order("wide"), 5, 5)[0])
+    link.command("HDEL", keys.body("wide"), "7")
+    wide = [name.decode() for name in link.command("ZRANGE", keys.order("wide"), 0, -1)]
+    assert link.run_one(mend(keys, "wide", members=wide)).looked_at == 3, "it stops after 2 MB"
+    assert link.run_one(mend(keys, "wide", ids=[name[16:] for name in wide])).looked_at == 3
+    sent: list[tuple[Any, ...]] = []
+    exchange = Link._exchange
+
+    def watch(self: Link, connection: Any, commands: Any) -> Any:
+        sent.extend(commands)
+        return exchange(self, connection, commands)
+
+    monkeypatch.setattr(Link, "_exchange", watch)
+    found = problems(examine(repair=True))
+    monkeypatch.undo()
+    assert sum("'long'" in text and "has no record" in text for text in found) == 10
+    assert sum("'wide'" in text for text in found) == 2
+    assert {words[0] for words in sent} & {"HGETALL", "ZRANGE", "KEYS", "SMEMBERS"} <= {"HGETALL", "ZRANGE", "SMEMBERS"}
+    whole = [words for words in sent if words[0] in ("HGETALL", "ZRANGE", "SMEMBERS") and "doctor" not in str(words[1])]
+    assert [words[1] for words in whole] == [f"{keys.prefix[1:].partition(':')[0]}:queues"]
+    assert audit(link, [keys]) == []
+    seq.purge(everything=True)
+    seen: list[int] = []
+    seq.consume(lambda message: seen.append(int(message.id)), until_empty=True)
+    assert sorted(seen) == sorted([n for n in range(1000) if n % 100] + [0, 1, 2, 3, 4, 6])
+
+
+def test_many_problems_are_counted_and_a_limit_is_said(
+    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+) -> None:
+    link.command("ZADD", keys.schedule, *[word for n in range(MAX_TOLD + 7) for word in (1, f"ghost{n}")])
+    seq.append(1, group="g")
+    found = examine()
+    assert sum("has 0 messages" in text for text in problems(found)) == MAX_TOLD
+    assert any("and 7 more like these" in text for text in problems(found))
+    cut = examine(limit=1)
+    assert any("stopped at the limit of 1 names" in one.text and one.level == "warning" for one in cut)
+    assert not any("stopped" in one.text for one in found)
+    mended = examine(repair=True)
+    assert any(f"{MAX_TOLD + 7} mended, 0 left" in one.text for one in mended)
+    assert is_healthy(mended)
+    with pytest.raises(ConfigurationError, match="limit=0 must be a whole number from 1"):
+        examine(limit=0)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damages=st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=5))
+def test_any_mixture_of_damage_is_mended_at_once_and_nothing_sound_is_lost(
+    seq: Sequencer, link: Link, keys: LaneKeys, damages: list[str]
+) -> None:
+    own = link.command("KEYS", f"{keys.prefix[:-1]}*")
+    if own:
+        link.command("DEL", *own)
+    ids = "abcdef"
+    seq.append_many({"body": id, "group": "g", "id": id, "score": n} for n, id in enumerate(ids, 1))
+    for name in damages:
+        try:
+            CASES[name].damage(link, keys)
+        except (StopIteration, TypeError):  # another one has already removed what this one would break
+            continue
+    pairs = {m.decode()[16:]: m for m in link.command("ZRANGE", keys.order("g"), 0, -1)}
+    sound = [id for id in ids if id in pairs and link.command("HEXISTS", keys.body("g"), id)]
+    assert all(one.is_repaired for one in Auditor(link, [keys], repair=True).run())
+    assert audit(link, [keys]) == []
+    left = {letter.message.id for letter in seq.dead()}
+    handled = drain(seq)
+    assert [id for id in handled if id in sound] == [id for id in sound if id in handled]
+    assert set(sound) <= set(handled) | left
+    assert seq.purge(everything=True) == len(left)
+
+
+def looks_sound(link: Link, keys: LaneKeys, group: str) -> bool:
+    """A broken twin of the auditor: it reads at two moments, so that a busy queue must alarm it."""
+    return bool(link.command("ZCARD", keys.order(group)) == link.command("HLEN", keys.body(group)))
+
+
+def test_a_busy_queue_raises_no_alarm(
+    make: Callable[..., Sequencer], link: Link, namespace: str, examine: Callable[..., list[Finding]]
+) -> None:
+    options = {"lanes": 2, "max_attempts": 2, "backoff": 0.001, "on_failure": "dead_letter"}
+    first, second, producer, stop = make(**options), make(**options), make(), threading.Event()
+    lanes = [lane_keys(namespace, "jobs", lane) for lane in range(2)]
+
+    def produce() -> None:
+        number = 0
+        while not stop.is_set():
+            some = [{"body": number + n, "group": str((number + n) % 7)} for n in range(20)]
+            producer.append_many([*some, {"body": 0, "group": "timer", "id": "t", "delay": 0.002}], replace=True)
+            producer.pause("3") if number % 40 else producer.unpause("3")
+            if number % 200 == 0:
+                producer.purge(everything=True)
+            number += 20
+            wait_until(lambda: stop.is_set() or producer.info().backlog < 100)
+
+    def handle(message: Message) -> None:
+        if message.body % 5 == 3:
+            raise ValueError("no")
+
+    thread, rounds, alarms = threading.Thread(target=produce), 0, 0
+    with Background(first, handle), Background(second, handle):
+        thread.start()
+        try:
+            wait_until(lambda: producer.info().totals["handled"] > 20)
+            before = producer.info().totals
+            while rounds < 30 or not alarms or producer.info().totals["handled"] < before["handled"] + 200:
+                assert list(Auditor(link, lanes, repair=bool(rounds % 2)).run()) == []
+                alarms += sum(not looks_sound(link, keys, str(group)) for keys in lanes for group in range(7))
+                rounds += 1
+            assert [one for one in examine() if one.level != "ok"] == []
+        finally:
+            stop.set()
+            thread.join(10)
+        producer.unpause("3")
+        wait_until(lambda: producer.info().backlog == 0)
+    assert producer.info().totals["dead"] > before["dead"]
+    producer.purge(everything=True)

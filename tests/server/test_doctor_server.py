@@ -1,0 +1,147 @@
+"""What doctor says of a server: whether it may be used, what a crash may lose, missing rights, clocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sequencer.scripts
+from sequencer import Sequencer
+from sequencer.connection import Endpoint
+from sequencer.doctor import Finding, diagnose, server_findings
+from sequencer.keys import lane_keys
+from sequencer.rights import SCRATCH, plain_commands, run_every_script
+from sequencer.scripts import Link
+
+from .conftest import command
+
+
+def looked_at(path: str, queue: str | None = None, user: str = "") -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for one in diagnose(Endpoint.from_url(f"unix://{user}{path}"), "sequencer", queue):
+        found.setdefault(one.check, []).append(one)
+    return found
+
+
+def test_a_server_that_a_client_refuses_is_examined(start_server: Callable[..., str]) -> None:
+    path = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    (eviction,) = looked_at(path)["eviction"]
+    assert eviction.level == "problem"
+    assert "allkeys-lru deletes halves of groups" in eviction.text
+    command(path, "CONFIG", "SET", "maxmemory", "0")
+    assert looked_at(path)["eviction"][0].level == "warning"
+    replica = looked_at(start_server("--replicaof", "127.0.0.1 1"))
+    assert [(one.level, "replica" in one.text) for one in replica["role"]] == [("problem", True)]
+    assert [one.level for one in replica["queues"]] == ["warning"]
+    assert "rights" not in replica
+
+
+INFO = {"redis_version": "7.2.4", "role": "master", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
+CONFIG = {"appendfsync": "everysec", "save": "", "min-replicas-to-write": "0"}
+
+
+@pytest.mark.parametrize(
+    ("info", "config", "ahead_s", "check", "level", "said"),
+    [
+        ({}, {}, 0.0, "version", "ok", "Redis 7.2.4"),
+        ({"valkey_version": "9.1.2"}, {}, 0.0, "version", "ok", "Valkey 9.1.2"),
+        ({"redis_version": "6.0.16"}, {}, 0.0, "version", "problem", "Redis 6.0.16; 6.2 or later is needed"),
+        ({"cluster_enabled": "1"}, {}, 0.0, "role", "problem", "cluster"),
+        ({"role": "slave"}, {}, 0.0, "role", "problem", "a replica; connect to the primary"),
+        ({"loading": "1"}, {}, 0.0, "loading", "problem", "try again"),
+        ({"maxmemory": "9"}, {}, 0.0, "eviction", "ok", "noeviction, maxmemory 9"),
+        ({}, {"appendfsync": None}, 0.0, "persistence", "ok", "CONFIG GET is not permitted"),
+        ({"aof_enabled": "0"}, {"save": None}, 0.0, "persistence", "warning", "since the last snapshot"),
+        ({"aof_last_write_status": "err"}, {}, 0.0, "persistence", "problem", "aof_last_write_status is err"),
+        ({"connected_slaves": "2"}, {}, 0.0, "replicas", "warning", "2 connected, min-replicas-to-write 0: a failover"),
+        ({"connected_slaves": "2"}, {"min-replicas-to-write": "1"}, 0.0, "replicas", "ok", "2 connected"),
+        ({}, {"min-replicas-to-write": "1"}, 0.0, "replicas", "problem", "refuses writes for want of replicas"),
+        ({}, {}, -90.0, "clock", "warning", "90.000 s behind ours"),
+        ({}, {}, 0.5, "clock", "ok", "0.500 s ahead of ours"),
+    ],
+)
+def test_what_info_settings_and_clock_say(
+    info: dict[str, str], config: dict[str, str | None], ahead_s: float, check: str, level: str, said: str
+) -> None:
+    settings_ = {name: value for name, value in (CONFIG | config).items() if value is not None}
+    found = list(server_findings(INFO | info, settings_, ahead_s))
+    assert any((one.check, one.level) == (check, level) and said in one.text for one in found), found
+    others = [one for one in found if one.check != check and one.level != "ok"]
+    assert others == []
+
+
+def test_a_server_that_hides_info_is_said() -> None:
+    (finding,) = server_findings({}, {}, 0.0)
+    assert (finding.level, "grant +info" in finding.text) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "level", "said"),
+    [
+        (("--appendonly", "yes", "--appendfsync", "always"), "ok", "nothing it has answered"),
+        (("--appendonly", "yes", "--appendfsync", "everysec"), "ok", "about the last second"),
+        (("--appendonly", "yes", "--appendfsync", "no"), "warning", "about half a minute"),
+        (("--save", "60 1"), "warning", "everything since the last one"),
+        ((), "warning", "none: a crash may lose everything"),
+    ],
+)
+def test_what_a_crash_may_lose_is_said(
+    start_server: Callable[..., str], options: tuple[str, ...], level: str, said: str
+) -> None:
+    path = start_server(*options)
+    command(path, "PING")
+    (finding,) = looked_at(path)["persistence"]
+    assert (finding.level, said in finding.text) == (level, True), finding
+
+
+def test_each_missing_right_is_named(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    keys = lane_keys("sequencer", "jobs", SCRATCH)
+    names = sorted({str(words[0]).lower() for words in plain_commands(keys)} - {"client", "xinfo"} | {"evalsha"})
+    for name in names:
+        rules = ("on", "nopass", "~*", "&*", "+@all", f"-{name}")
+        command(path, "ACL", "SETUSER", f"no-{name}", *rules)
+    command(path, "ACL", "SETUSER", "keyless", "on", "nopass", "~{sequencer:other:*", "+@all")
+    for name in names:
+        (finding, *more) = looked_at(path, "jobs", f"no-{name}:x@")["rights"]
+        assert more == []
+        assert finding.level == "problem"
+        assert finding.text.startswith(f"the user lacks +{name};"), finding
+    (finding,) = looked_at(path, "jobs", "keyless:x@")["rights"]
+    assert "~sequencer:queues ~{sequencer:jobs:*;" in finding.text
+    (finding,) = looked_at(path, "jobs")["rights"]
+    assert finding.level == "ok"
+    assert command(path, "KEYS", "*", default=True) is True, "nothing is left behind"
+
+
+def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    with Sequencer("jobs", f"unix://{path}") as seq:
+        seq.append(1, group="g", id="a")
+        keys = lane_keys("sequencer", "jobs", 0)
+        now = int(seq.append(2, group="g", id="b").stamp or 0)
+        command(path, "SET", keys.clock, str(now + 60_000_000))
+        clock = looked_at(path)["clock"]
+        assert [one.level for one in clock] == ["ok", "warning"]
+        assert "the lane clock is 60.0 s ahead" in clock[1].text or "the lane clock is 59." in clock[1].text
+        command(path, "CONFIG", "SET", "maxmemory", "1")
+        full = looked_at(path)
+        assert [(one.level, "maxmemory" in one.text) for one in full["rights"]] == [("warning", True)]
+        assert [one.level for one in full["invariants"]] == ["ok"]
+
+
+def test_every_script_and_every_command_in_them_is_tried(link: Link, namespace: str) -> None:
+    keys, ran = lane_keys(namespace, "jobs", SCRATCH), []
+    run_every_script(lambda call: ran.append(call.script), keys)
+    folder = Path(sequencer.scripts.__file__).parent / "lua"
+    assert sorted(set(ran)) == sorted(path.stem for path in folder.glob("[!_]*.lua"))
+    used = {name for path in folder.glob("*.lua") for name in re.findall(r"call\('([A-Z]+)'", path.read_text())}
+    assert len(used) > 25
+    assert used <= {words[0] for words in plain_commands(keys)}
+    for words in plain_commands(keys):
+        link.command(*words)
+    run_every_script(link.run_one, keys)
+    link.command("DEL", *link.command("KEYS", f"{keys.prefix}*"))
