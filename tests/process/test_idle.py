@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .conftest import Cli, Work
 
 PATIENCE_S = 30.0
-INSIDE = {"hdel", "hlen", "llen", "zrangebyscore", "del", "zrange", "zcard", "zcount", "time"}
+INSIDE = {"hdel", "hlen", "hmget", "scard", "llen", "get", "zrangebyscore", "del", "zrange", "zcard", "zcount", "time"}
 """Commands that the claim script runs within itself; the server lists them beside those a client sent."""
 
 

@@ -163,7 +163,7 @@ CASES = {
         is_explained=False,
     ),
     "a lease that can't be read": Case(
-        lambda link, keys: link.command("HSET", keys.leases, "g", "me"), "token is unreadable", "lease removed", False
+        lambda link, keys: link.command("HSET", keys.leases, "g", "me"), "token is unreadable", "lease removed"
     ),
     "a lease of nobody": Case(
         lambda link, keys: link.command("HSET", keys.leases, "ghost", "00000000000000011me"),
