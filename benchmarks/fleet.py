@@ -37,7 +37,7 @@ class Fleet:
             for job in self._jobs:
                 process = subprocess.Popen(
                     # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-                    [sys.executable, "-P", "-m", "sequencer.benchmarks.member"],
+                    [sys.executable, "-P", "-m", job.module],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     bufsize=0,

@@ -40,6 +40,8 @@ class Job:
     workload: Workload
     index: int = 0
     history: str = ""
+    module: str = "sequencer.benchmarks.member"
+    """What the process runs."""
 
     @property
     def naive_prefix(self) -> str:
@@ -120,13 +122,8 @@ def produce_naive(job: Job, parent: Parent, batch: Batch) -> None:
     queue.close()
 
 
-def consume_sequencer(job: Job, parent: Parent, rows: list[Row]) -> None:
-    add, clock = rows.append, time.monotonic
-
-    def handle(message: Message) -> None:
-        started = clock()
-        add((message.group[0], message.id, message.score, message.stamp, message.token, started, clock()))
-
+def drain(queue: Sequencer, parent: Parent, handle: Callable[[Message], None], **options: Any) -> None:
+    """Say that this process is ready, and consume until the parent ends it."""
     consumers: list[Consumer] = []
 
     def stop() -> None:
@@ -138,10 +135,20 @@ def consume_sequencer(job: Job, parent: Parent, rows: list[Row]) -> None:
         if parent.is_ending.is_set():
             stop()
 
+    queue.connect()
+    parent.ready(stop)
+    queue.consume(handle, on_start=started, **options)
+
+
+def consume_sequencer(job: Job, parent: Parent, rows: list[Row]) -> None:
+    add, clock = rows.append, time.monotonic
+
+    def handle(message: Message) -> None:
+        started = clock()
+        add((message.group[0], message.id, message.score, message.stamp, message.token, started, clock()))
+
     with Sequencer(QUEUE, job.url, namespace=job.namespace) as queue:
-        queue.connect()
-        parent.ready(stop)
-        queue.consume(handle, on_start=started)
+        drain(queue, parent, handle)
 
 
 def consume_naive(job: Job, parent: Parent, rows: list[Row]) -> None:

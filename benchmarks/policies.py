@@ -24,12 +24,12 @@ from ..client import Sequencer
 from ..connection import Endpoint
 from ..keys import lane_keys
 from ..scripts import Link
-from .fleet import MemberFailed
+from .fleet import Fleet, MemberFailed
 from .history import Row, read_history
 from .judge import Phase, judge
 from .member import QUEUE, Parent, Role, System, scores_ms
 from .ordering import PHASES, RATES, PhaseName, Timing, limit_s, perform, wait_drained
-from .task import Task, Team, consume, play, scratch
+from .task import Task, consume, play, scratch
 from .workload import ZIPF_GROUPS, Planned, Spread, Workload
 
 MODULE = "sequencer.benchmarks.policies"
@@ -176,8 +176,8 @@ def run_phase(
             with Sequencer(QUEUE, url, namespace=namespace, **variant.policy) as queue:
                 queue.connect()
             with (
-                Team([task("produce", index) for index in range(workload.active_producers)]) as producers,
-                Team([task("consume", index, str(path)) for index, path in enumerate(histories)]) as drainers,
+                Fleet([task("produce", index) for index in range(workload.active_producers)]) as producers,
+                Fleet([task("consume", index, str(path)) for index, path in enumerate(histories)]) as drainers,
             ):
                 perform(name, producers, drainers, workload.messages, timing)
                 timing.problem = wait_drained(url, namespace, drainers, limit_s(workload.messages))

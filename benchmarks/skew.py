@@ -27,13 +27,13 @@ from ..connection import Endpoint
 from ..keys import lane_keys
 from ..scripts import Link
 from ..testing import Handled, check_history
-from .fleet import MemberFailed
+from .fleet import Fleet, MemberFailed
 from .history import Row, read_history
 from .latency import ServerClock, quantiles, server_clock, show_quantiles
 from .member import QUEUE, Parent, Role, System
 from .ordering import limit_s, wait_drained
 from .report import median_min_max
-from .task import Task, Team, consume, play, scratch
+from .task import Task, consume, play, scratch
 from .workload import Spread, Workload
 
 MODULE = "sequencer.benchmarks.skew"
@@ -162,8 +162,8 @@ def run_window(url: str, parameters: Parameters, workload: Workload, share: floa
             with Sequencer(QUEUE, url, namespace=namespace, reorder_window=window_s) as queue:
                 queue.connect()
             with (
-                Team([task("produce", index) for index in range(parameters.producers)]) as producers,
-                Team([task("consume", index, str(path)) for index, path in enumerate(histories)]) as drainers,
+                Fleet([task("produce", index) for index in range(parameters.producers)]) as producers,
+                Fleet([task("consume", index, str(path)) for index, path in enumerate(histories)]) as drainers,
             ):
                 producers.wait_ready()
                 drainers.wait_ready()

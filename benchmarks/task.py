@@ -1,29 +1,25 @@
 """Processes of a scenario that does more than `member`: a task each, in the module of the scenario itself.
 
-A module ends with `play({...})`, its functions by the kind of task; `Team` starts `python -m MODULE` for each task.
-What is said between the two ends is what `member` says.
+A module ends with `play({...})`, its functions by the kind of task; `Fleet` starts `python -m MODULE` for each task.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..client import Sequencer
-from ..consumer import Consumer
 from ..message import Message
-from .fleet import Fleet
 from .history import Row, write_history
-from .member import QUEUE, Job, Parent, Report
+from .member import QUEUE, Job, Parent, Report, drain
 from .ordering import forget
 
 
@@ -39,31 +35,6 @@ class Task(Job):
 Play = Callable[[Task, Parent, list[Row]], None]
 
 
-class Team(Fleet):
-    """A Fleet of tasks."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        super().__init__(tasks)
-        self._tasks = tasks
-
-    def __enter__(self) -> Team:
-        try:
-            for task in self._tasks:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", task.module],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    bufsize=0,
-                    start_new_session=True,
-                )
-                self._processes.append(process)
-                self._tell(process, task.line())
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-
 @contextmanager
 def scratch(url: str) -> Iterator[tuple[str, Path]]:
     """A namespace and a directory of one run's own; its keys and its files are gone afterwards. Raises ServerError."""
@@ -76,7 +47,7 @@ def scratch(url: str) -> Iterator[tuple[str, Path]]:
 
 
 def play(kinds: Mapping[str, Play]) -> None:
-    """Be the process of one task: the other end of `Team`."""
+    """Be the process of one task: the other end of `Fleet`."""
     parent = Parent()
     line = parent.line()
     if not line:
@@ -102,18 +73,5 @@ def consume(task: Task, parent: Parent, rows: list[Row]) -> None:
             sleep(work_s)
         add((message.group[0], message.id, message.score, message.stamp, message.token, started, clock()))
 
-    consumers: list[Consumer] = []
-
-    def stop() -> None:
-        for consumer in consumers:
-            consumer.stop()
-
-    def started(consumer: Consumer) -> None:
-        consumers.append(consumer)
-        if parent.is_ending.is_set():
-            stop()
-
     with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
-        queue.connect()
-        parent.ready(stop)
-        queue.consume(handle, audit=audit, on_start=started)
+        drain(queue, parent, handle, audit=audit)

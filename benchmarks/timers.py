@@ -26,14 +26,14 @@ from typing import Any, Literal
 
 from ..testing import Handled, check_history
 from .alarms import MODULE, TIMER, expiry_events, plan
-from .fleet import MemberFailed
+from .fleet import Fleet, MemberFailed
 from .history import read_history
 from .judge import FAULTS
 from .latency import ServerClock, quantiles, server_clock, show_quantiles
 from .member import Role
 from .ordering import limit_s, wait_drained
 from .report import median_min_max
-from .task import Task, Team, scratch
+from .task import Task, scratch
 from .workload import Spread, Workload
 
 System = Literal["sequencer", "key expiry"]
@@ -159,8 +159,8 @@ def run_phase(url: str, parameters: Parameters, system: System, phase: PhaseName
             return Task("sequencer", role, url, namespace, workload, 0, str(path), MODULE, kind, numbers)
 
         histories = [directory / f"{kind}-{index}.json" for index, kind in enumerate(hearers)]
-        producers = Team([task("produce", kind) for kind in setters])
-        drainers = Team([task("consume", kind, path) for kind, path in zip(hearers, histories, strict=True)])
+        producers = Fleet([task("produce", kind) for kind in setters])
+        drainers = Fleet([task("consume", kind, path) for kind, path in zip(hearers, histories, strict=True)])
 
         def finish(until: float) -> str:
             patience_s = limit_s(parameters.timers + workload.messages)
@@ -185,7 +185,7 @@ def run_phase(url: str, parameters: Parameters, system: System, phase: PhaseName
 Finish = Callable[[float], str]
 
 
-def beside_load(producers: Team, drainers: Team, parameters: Parameters, finish: Finish) -> tuple[float, str]:
+def beside_load(producers: Fleet, drainers: Fleet, parameters: Parameters, finish: Finish) -> tuple[float, str]:
     """Timers come due while all run. When consumers began (CLOCK_MONOTONIC), and a problem. Raises MemberFailed."""
     with producers, drainers:
         producers.wait_ready()
@@ -196,7 +196,7 @@ def beside_load(producers: Team, drainers: Team, parameters: Parameters, finish:
         return began, finish(time.monotonic() + parameters.grace_s)
 
 
-def after_outage(producers: Team, drainers: Team, parameters: Parameters, finish: Finish) -> tuple[float, str]:
+def after_outage(producers: Fleet, drainers: Fleet, parameters: Parameters, finish: Finish) -> tuple[float, str]:
     """The same with timers that come due before consumers begin. Raises MemberFailed."""
     with producers:
         producers.wait_ready()

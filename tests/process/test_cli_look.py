@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,18 +13,13 @@ from sequencer import Sequencer
 from sequencer.scripts import Link
 from sequencer.testing import wait_until
 
+from .said import json_of
+
 if TYPE_CHECKING:
     from .conftest import Cli
 
 PATIENCE_S = 30.0
 STATES = ("parked", "waiting", "leased", "due")
-
-
-def json_of(cli: Cli, *words: object) -> Any:
-    done = cli.run(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
 
 
 @pytest.fixture

@@ -13,35 +13,12 @@ from sequencer import Sequencer
 from sequencer.policy import Policy
 from sequencer.scripts import Link
 
+from .said import dump, ids, json_of, refused
+
 if TYPE_CHECKING:
     from .conftest import Cli
 
 FAR = 4_000_000_000
-
-
-def json_of(cli: Cli, *words: object, input: str = "") -> Any:
-    done = cli.run(*words, "--json", input=input)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
-
-
-def refused(cli: Cli, *words: object, input: str = "") -> str:
-    """What a command says that is wrong use."""
-    done = cli.run(*words, input=input)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
-def dump(link: Link) -> dict[bytes, bytes]:
-    """Every key with its content, to see that nothing was written."""
-    return {key: link.command("DUMP", key) for key in link.command("KEYS", "*")}
-
-
-def ids(queue: Sequencer, *group: str) -> list[str]:
-    return [message.id for message in queue.peek(group)]
 
 
 def test_configure_shows_the_policy_and_sets_what_is_named(

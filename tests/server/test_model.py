@@ -22,7 +22,8 @@ from sequencer.options import ClaimLimits
 from sequencer.policy import Policy, advance
 from sequencer.scripts import Link
 
-from ..unit.model import ModelLane, Refused
+from ..unit.model import ModelLane
+from ..unit.model_state import Refused
 
 GROUPS = ("a", "b", "c:1")
 GROUP = st.sampled_from(GROUPS)

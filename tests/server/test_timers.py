@@ -236,40 +236,6 @@ def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None
     assert drain(seq) == ["held", "delayed"]
 
 
-def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=2, backoff=30, dead_letter_on=("KeyError",))
-    seq.append("x", group="g", id="x", headers={"k": "v"})
-    seq.append("y", group="g", id="y")
-
-    def state(name: str = "x") -> tuple[Any, ...] | None:
-        found = seq.get("g", name)
-        return found and (found.state, found.attempts, found.error and found.error.type)
-
-    assert (state(), state("y"), state("z")) == (("due", 0, None), ("behind", 0, None), None)
-    seq.pause("g")
-    assert state() == ("paused", 0, None)
-    seq.unpause("g")
-    with seq.claim() as lease:
-        lease.nack(next(iter(lease)), ValueError("no"))
-    assert (state(), state("y")) == (("waiting", 1, "ValueError"), ("behind", 0, None))
-    seq.resume("g")
-    with seq.claim() as lease:
-        lease.park(next(iter(lease)), "why")
-    assert (state(), state("y")) == (("parked", 1, "Park"), ("parked", 0, None))
-    seq.resume("g")
-    with seq.claim() as lease:
-        lease.nack(next(iter(lease)), KeyError("gone"))
-    assert state() == ("dead", 1, "KeyError")
-    assert drain(seq) == ["y"]
-    assert state("y") == ("handled", 0, None)
-    seq.redrive("g")
-    found = seq.get("g", "x")
-    assert found is not None
-    assert found.message is not None
-    assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
-    assert drain(seq) == ["x"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -137,3 +137,39 @@ def test_the_auditor_finds_what_is_broken(
     assert any(word in problem for problem in audit(link, [keys]))
     everything = [key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())]
     link.command("DEL", *everything)
+
+
+def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=2, backoff=30, dead_letter_on=("KeyError",))
+    seq.append("x", group="g", id="x", headers={"k": "v"})
+    seq.append("y", group="g", id="y")
+
+    def state(name: str = "x") -> tuple[Any, ...] | None:
+        found = seq.get("g", name)
+        return found and (found.state, found.attempts, found.error and found.error.type)
+
+    assert (state(), state("y"), state("z")) == (("due", 0, None), ("behind", 0, None), None)
+    seq.pause("g")
+    assert state() == ("paused", 0, None)
+    seq.unpause("g")
+    with seq.claim() as lease:
+        lease.nack(next(iter(lease)), ValueError("no"))
+    assert (state(), state("y")) == (("waiting", 1, "ValueError"), ("behind", 0, None))
+    seq.resume("g")
+    with seq.claim() as lease:
+        lease.park(next(iter(lease)), "why")
+    assert (state(), state("y")) == (("parked", 1, "Park"), ("parked", 0, None))
+    seq.resume("g")
+    with seq.claim() as lease:
+        lease.nack(next(iter(lease)), KeyError("gone"))
+    assert state() == ("dead", 1, "KeyError")
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    assert state("y") == ("handled", 0, None)
+    seq.redrive("g")
+    found = seq.get("g", "x")
+    assert found is not None
+    assert found.message is not None
+    assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    assert seen == ["y", "x"]

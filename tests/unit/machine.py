@@ -6,30 +6,25 @@ begins at one step and ends at a later one, and anything may come between.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sequencer.calls import Item, append, claim
+from sequencer.calls import Item, append
 from sequencer.codec import encode_envelope, encode_score
 from sequencer.desk import pause, redrive, revise
-from sequencer.drain import Control, Exchange, Flush, Wait, drain
+from sequencer.drain import Exchange, Flush, Wait
 from sequencer.errors import Park, Retry, ServerUnavailable, SetAside
-from sequencer.holdings import Holdings
-from sequencer.keys import lane_keys
-from sequencer.message import Message
-from sequencer.options import ConsumerOptions, QueueOptions
+from sequencer.options import QueueOptions
 from sequencer.policy import Policy
 
 from .model import ModelLane
+from .rules import GROUPS, Rules
+from .simulated import KEYS, SimConsumer
 
-KEYS = lane_keys("n", "q", 0)
 QUEUE = QueueOptions(queue="q", max_attempts=3, backoff_s=0.1)
-OPTIONS = ConsumerOptions(lease_s=10)
-GROUPS = ("a", "b", "c")
 FAILURES: tuple[Exception, ...] = (ValueError("no"), Retry(after=0.2), Park("why"), SetAside("why"))
 ON_FAILURE = ("park", "park", "dead_letter", "drop")
 POLICIES = (
@@ -43,72 +38,7 @@ POLICIES = (
 )
 
 
-class SimConsumer:
-    """One consumer: its generator, what it is asked to do now, and the handler that runs, if any."""
-
-    def __init__(self, machine: ConsumersMachine, name: str) -> None:
-        self.machine, self.name = machine, name
-        self.holdings, self.control = Holdings([KEYS], OPTIONS.lease_s), Control()
-        self.generator = drain(
-            self.holdings,
-            machine.queue,
-            OPTIONS,
-            self.control,
-            owner=name,
-            clock=lambda: machine.now_s,
-            wall=lambda: machine.now_s,
-            random=lambda: 0.5,
-            lock=nullcontext(),
-        )
-        self.running: Message | None = None
-        self.effect: Any = next(self.generator)
-
-    def resume(self, answer: Any, error: Exception | None = None) -> None:
-        try:
-            self.effect = self.generator.throw(error) if error else self.generator.send(answer)
-        except StopIteration:
-            self.effect = None
-        self.running = None
-        if isinstance(self.effect, Message):
-            self.running = self.effect
-            self.machine.on_start(self, self.effect)
-
-    def network(self, fate: str) -> None:
-        """Do the exchange or flush that is asked for; `fate` may lose the request or the reply."""
-        lane, effect = self.machine.lane, self.effect
-        before = self.machine.now_s
-        if isinstance(effect, Exchange):
-            self.holdings.settle(everything=True)
-        sending = self.holdings.outgoing(
-            claims_next=effect.lane if isinstance(effect, Exchange) else None,
-            now=None if isinstance(effect, Exchange) else before,
-        )
-        calls = list(sending.calls) if sending else []
-        if isinstance(effect, Exchange) and effect.lane is not None:
-            calls.append(claim(KEYS, "q", self.name, OPTIONS.lease_s, effect.limits))
-        if fate == "request lost":
-            return self.resume(None, ServerUnavailable("request lost"))
-        results = [lane.run(call) for call in calls]
-        if fate == "reply lost":
-            return self.resume(None, ServerUnavailable("reply lost"))
-        if sending:
-            self.holdings.sent(sending, results, before)
-        if isinstance(effect, Flush) or effect.lane is None:
-            return self.resume(None)
-        self.holdings.take(effect.lane, results[-1].groups, before, before)
-        return self.resume(results[-1])
-
-    def keep(self, fate: str) -> None:
-        """One look of the keeper thread."""
-        before = self.machine.now_s
-        sending = self.holdings.tick(before)
-        if sending and fate != "request lost":
-            results = [self.machine.lane.run(call) for call in sending.calls]
-            if fate != "reply lost":
-                self.holdings.sent(sending, results, before)
-
-
-class ConsumersMachine(RuleBasedStateMachine):
+class ConsumersMachine(Rules, RuleBasedStateMachine):
     """Rules are what can happen; checks are made when a handler starts, and at the end after a clean drain."""
 
     lane_class: type[ModelLane] = ModelLane
@@ -122,22 +52,7 @@ class ConsumersMachine(RuleBasedStateMachine):
         self.begin_with(policy, replace(QUEUE, on_failure=on_failure))
 
     def begin_with(self, policy: Policy, queue: QueueOptions) -> None:
-        self.policy, self.queue = policy, queue
-        self.lane = self.lane_class(policy)
-        self.ids = 0
-        self.stored: dict[str, tuple[str, float]] = {}
-        """Member -> its group, and from when on it may be handled, us."""
-        self.there_since: dict[str, int] = {}
-        """Member -> the tick of the lane's clock at which it was put into its place."""
-        self.key_of: dict[str, tuple[float, int]] = {}
-        self.excused: set[str] = set()
-        """Members that may be gone without having been handled."""
-        self.handled: dict[str, list[str]] = {group: [] for group in GROUPS}
-        self.done_under: dict[str, int] = {}
-        """Member -> the token under which it was handled last."""
-        self.passed: dict[str, set[int]] = {group: set() for group in GROUPS}
-        """Numbers of a sequence that were handled or given up."""
-        self.paused_at: dict[str, int] = {}
+        self.judge_by(policy, queue, self.lane_class(policy))
         self.names = 0
         self.consumers = [self.new_consumer(), self.new_consumer()]
 
@@ -148,15 +63,6 @@ class ConsumersMachine(RuleBasedStateMachine):
     def new_consumer(self) -> SimConsumer:
         self.names += 1
         return SimConsumer(self, f"c{self.names}")
-
-    def put(self, group: str, message_id: str, stamp: int) -> None:
-        """Note a message that was stored just now."""
-        member = f"{stamp:016d}{message_id}"
-        record, score = self.lane.bodies[group][message_id], self.lane.orders[group][member]
-        due_us = float(record[21:37]) if record[20] in "DT" else 0.0
-        ripe_us = stamp + self.policy.reorder_window * 1e6 if self.policy.reorder_window else 0.0
-        self.stored[member] = group, max(due_us, ripe_us)
-        self.there_since[member], self.key_of[member] = self.lane.clock, (score, stamp)
 
     # -- what can happen --------------------------------------------------------------------------------------
 
@@ -298,67 +204,12 @@ class ConsumersMachine(RuleBasedStateMachine):
     def stop(self, which: int) -> None:
         self.consumers[which].control.is_stopping = True
 
-    # -- what must hold ---------------------------------------------------------------------------------------
-
-    def is_valid(self, message: Message) -> bool:
-        """Whether the message's lease is valid by the server's own clock."""
-        group = message.group[0]
-        is_held = ModelLane.holds(self.lane, group, f"{message.token:016d}")  # the truth, also for a broken lane
-        return is_held and self.lane.schedule[group] > self.lane.now_us
-
-    def on_start(self, consumer: SimConsumer, message: Message) -> None:
-        group, member = message.group[0], f"{message.stamp:016d}{message.id}"
-        assert self.is_valid(message), f"{message.id} was begun without a valid lease"
-        for other in self.consumers:
-            if other is not consumer and other.running is not None and other.running.group == message.group:
-                assert not self.is_valid(other.running), f"two handlers of group {group} at once"
-        assert (message.score, message.stamp) == self.key_of[member], f"{message.id} is not in its own place"
-        done = self.handled[group]
-        for other_member in self.lane.members(group):
-            is_before = self.key_of[other_member] < self.key_of[member]
-            if is_before and self.there_since[other_member] < message.token and other_member not in done:
-                raise AssertionError(f"{member} was begun before {other_member}, which was there when it was claimed")
-        assert self.lane.now_us >= self.stored[member][1], f"{message.id} was begun before its time"
-        for held_back in (group, ""):
-            assert message.token <= self.paused_at.get(held_back, message.token), (
-                f"{message.id}: {held_back!r} is paused"
-            )
-        if not self.policy.sequence:
-            higher = [one for one in done if self.key_of[one][0] > message.score]
-            assert higher or not message.late, f"{message.id} is not late"
-            given_up = self.excused | {letter[:16] + letter.partition("\n")[2] for letter in self.lane.letters}
-            gone = [one for one in higher if one not in self.lane.orders[group] and one not in given_up]
-            known = [one for one in gone if self.done_under[one] < message.token and self.policy.watermark_window]
-            assert message.late or not known, f"{message.id} is late, and nobody says so: {known} was handled"
-        if self.policy.sequence and not message.late:
-            self.note_letters()
-            missing = set(range(1, int(message.score))) - self.passed[group]
-            is_over = self.policy.on_gap == "skip" and self.lane.now_us >= message.stamp + self.policy.gap_timeout * 1e6
-            assert not missing or is_over, f"number {message.score:.0f} was begun while {sorted(missing)} are missing"
-            if is_over:
-                self.passed[group] |= missing
-        if self.policy.on_late in ("drop", "dead_letter"):
-            assert not message.late or message.redriven, f"{message.id} is late and was handled all the same"
-        if self.queue.on_failure == "drop":  # after its last attempt it is gone, and its number counts as passed
-            self.excused.add(member)
-            self.passed[group].add(int(message.score))
-
-    def on_success(self, consumer: SimConsumer, message: Message) -> None:
-        member = f"{message.stamp:016d}{message.id}"
-        self.handled[message.group[0]].append(member)
-        self.done_under[member] = message.token
-        self.passed[message.group[0]].add(int(message.score))
+    # -- at the end -------------------------------------------------------------------------------------------
 
     @invariant()
     def invariants_hold(self) -> None:
         assert not self.lane.problems(), self.lane.problems()
         self.note_letters()
-
-    def note_letters(self) -> None:
-        """Numbers that became dead letters count as passed."""
-        for letter in self.lane.letters if self.policy.sequence else ():
-            group, _, name = letter[16:].partition("\n")
-            self.passed[group].add(int(self.key_of[letter[:16] + name][0]))
 
     def teardown(self) -> None:
         """Let everything heal, drain what is not parked, and look whether anything was lost."""
@@ -380,7 +231,3 @@ class ConsumersMachine(RuleBasedStateMachine):
         if self.policy.on_late == "drop":
             lost = {one for one in lost if not self.was_late(one)}
         assert not lost, f"lost: {sorted(lost)}"
-
-    def was_late(self, member: str) -> bool:
-        group = self.stored[member][0]
-        return any(self.key_of[one][0] > self.key_of[member][0] for one in self.handled[group])

@@ -14,8 +14,9 @@ import sequencer.drain
 from sequencer.drain import BatchSize
 from sequencer.holdings import Holdings
 
-from .machine import ConsumersMachine, SimConsumer
+from .machine import ConsumersMachine
 from .model import ModelLane
+from .simulated import SimConsumer
 
 SETTINGS = settings(
     max_examples=500, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
