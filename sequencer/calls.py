@@ -144,7 +144,7 @@ class Claimed:
     next_due_s: float | None = None
     """Seconds until something will be due, if known; only when idle."""
     is_empty: bool = False
-    """Whether nothing is left but parked groups; only when idle."""
+    """Whether nothing is left but parked or paused groups; only when idle."""
 
 
 def _parse_claimed(reply: list[Any], queue: str) -> Claimed:

@@ -15,7 +15,7 @@ from .policy import Policy, Sequenced
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     """The numbers that a sequence waits for before its head: first and last."""
-    if not (policy.sequence and facts.head):
+    if not (policy.sequence and facts.head) or decode_head(facts.head_record).flag == "R":
         return None
     return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
 

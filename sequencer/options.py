@@ -137,7 +137,7 @@ class ConsumerOptions:
     lease_s: float = 15.0
     """A consumer that dies delays its groups by this long; renewed at a third of it while a handler runs."""
     until_empty: bool = False
-    """End when nothing is left but parked groups."""
+    """End when nothing is left but parked or paused groups."""
     max_messages: int | None = None
     """End, to be replaced, after this many messages."""
     max_age_s: float | None = None

@@ -4,7 +4,7 @@ local function opens(member, score, record, mark) -- 0: now; else us; math.huge:
   local flag, at, arrived = sub(record, 21, 21), 0, tonumber(sub(member, 1, 16)) or 0
   if flag == 'D' or flag == 'T' then at = tonumber(sub(record, 22, 37)) or 0 end
   if window > 0 and flag ~= 'R' then at = math.max(at, arrived + window) end
-  if sequence and tonumber(score) > mark + 1 then
+  if sequence and flag ~= 'R' and tonumber(score) > mark + 1 then
     if now < arrived + gap_us then at = math.max(at, arrived + gap_us)
     elseif policy[5] ~= 'skip' then return math.huge end
   end

@@ -1,6 +1,9 @@
 -- memory: what stays known of handled messages, in two generations of bounded size each: `seen` (set: group, newline,
 -- id) and `marks` (hash: group -> watermark). An entry is known for its window, at most for twice that; past its cap a
 -- generation ends early. No key has a TTL. Needs: prefix, memory (hash of times, us), now, call.
+local function check_memory() -- before the first write: Lua does not roll back when a key has another type
+  call('HLEN', memory); call('SCARD', prefix .. 'seen'); call('HLEN', prefix .. 'marks')
+end
 local function known(name, window) -- the generations that may hold something still valid
   local times, keys = call('HMGET', memory, name .. ':last', name .. ':old'), {}
   if window > 0 and times[1] and now - times[1] <= window then keys[1] = prefix .. name end

@@ -29,6 +29,7 @@ local seen, marked = {}, nil -- by position: whether the id was handled lately; 
 --+ bury
 --+ arrival
 --+ settle
+check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
 local wrong = look()
 if wrong then return redis.error_reply(wrong) end
 local clock = math.max(tonumber(call('GET', clock_key) or 0), now - 1)

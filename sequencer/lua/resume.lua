@@ -26,6 +26,7 @@ if failure == '' and visible ~= 'inf' then return {'unfailed', '', ''} end -- de
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
+check_memory()
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
 local score, record = '', ''
 if member ~= '' then

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sequencer import (
+    DataError,
     GroupBusy,
     GroupNotFound,
     Message,
@@ -217,3 +218,24 @@ def test_a_late_message_goes_before_those_that_wait(make: Callable[..., Sequence
         seq.append("a", group="g", score=1)
         lease.ack(message)
     assert [message.body for message in seq.peek("g")] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])
+def test_a_key_of_another_type_stops_a_script_before_its_first_write(
+    make: Callable[..., Sequencer], link: Link, namespace: str, name: str
+) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq = make(dead_letter_on=("KeyError",))
+    seq.append(1, group="g", id="x")
+    with seq.claim() as lease:
+        message = next(iter(lease))
+        link.command("SET", getattr(keys, name), "foreign")
+        before = {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")}
+        with pytest.raises(DataError):
+            lease.nack(message, KeyError())
+        with pytest.raises(DataError):
+            make().append(2, group="g", id="y")
+        after = {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")}
+        assert after == before
+        link.command("DEL", getattr(keys, name))
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1

@@ -217,3 +217,20 @@ def test_a_changed_rule_reaches_groups_that_are_parked_at_a_gap(make: Callable[.
     assert explained.moves_in_s is not None
     assert seq.skip("g") == Gap(("g",), 3, 3)
     assert drain(seq) == [4]
+
+
+def test_a_redriven_number_does_not_wait_for_what_was_forgotten(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq = make(sequence=True, dead_letter_on=("ValueError",))
+    put(seq, 1, 2)
+
+    def fail(message: Message) -> None:
+        if message.body == 2:
+            raise ValueError
+
+    seq.consume(fail, until_empty=True)
+    link.command("DEL", lane_keys(namespace, "jobs", 0).marks)
+    assert seq.redrive("g").redriven == 1
+    assert seq.explain("g").reason == "due"
+    assert claim_all(seq) == [2]

@@ -126,7 +126,7 @@ class LaneState:
             at = int(record[21:37])
         if int(self.policy["window_us"]) and record[20] != "R":
             at = max(at, arrived + int(self.policy["window_us"]))
-        if self.is_sequence and score > Sequenced.parse(mark).number + 1:
+        if self.is_sequence and record[20] != "R" and score > Sequenced.parse(mark).number + 1:
             ends = arrived + int(self.policy["gap_us"])
             if ends > self.now_us:
                 at = max(at, ends)
