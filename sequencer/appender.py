@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 from . import calls
 from .errors import (
@@ -38,7 +38,7 @@ class Appender:
     def append(self, item: calls.Item, *, replace: bool = False) -> Receipt:
         call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "none")
         with self._place.link() as link:
-            mark = _known(item.id, lambda: link.run_one(call))[0]
+            mark = _known(item.id, lambda: link.run_one(call), replaces=replace)[0]
         if error := _refusal(item, mark):
             raise error
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
@@ -78,8 +78,7 @@ class Appender:
         if ready and not (errors and stops):
             marks = self._send_chunk([item for _, item in ready], mode, stops)
             for (index, item), mark in zip(ready, marks, strict=True):
-                refusal = None if mode == "replace" and mark.outcome == "conflict" else _refusal(item, mark)
-                if refusal:
+                if refusal := _refusal(item, mark):
                     errors.append(Refused(index, refusal))
         return marks, sorted(errors, key=lambda refused: refused.index)
 
@@ -90,15 +89,15 @@ class Appender:
         if mode == "skip":
             return self._send(items, by_lane, "others")
         if mode == "replace":
-            # It has no conflicts, but late messages; and a script can't undo what it replaced.
-            marks = self._send(items, by_lane, "check") if stops else []
-            if any(mark.outcome in ("taken", "refused") for mark in marks):
+            # A script can't undo what it replaced: what would be refused is looked for first.
+            marks = self._send(items, by_lane, "check_replace") if stops else []
+            if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
             return self._send(items, by_lane, "replace")
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")
-            _mark_conflicts_within(items, marks)
+            _mark_conflicts_within(items, marks, self._place.is_sequence())
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
         return self._send(items, by_lane, "none")
@@ -107,11 +106,13 @@ class Appender:
         self,
         items: list[calls.Item],
         by_lane: dict[LaneKeys, list[int]],
-        mode: Literal["none", "others", "check", "replace"],
+        mode: calls.OnConflict,
     ) -> list[calls.Mark]:
         todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
         with self._place.link() as link:
-            results = _known(f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True))
+            results = _known(
+                f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True), replaces=mode == "replace"
+            )
         marks: dict[int, calls.Mark] = {}
         for places, result in zip(by_lane.values(), results, strict=True):
             is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
@@ -136,20 +137,30 @@ def _refusal(item: calls.Item, mark: calls.Mark) -> SequencerError | None:
     return None
 
 
-def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:
-    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
+def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark], is_sequence: bool) -> None:
+    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows; so is, in
+    a sequence, a number under two ids.
+    """
+    numbers: dict[tuple[str, str], str] = {}
     known: dict[tuple[str, str], calls.Item] = {}
     for position, item in enumerate(items):
         first = known.setdefault((item.group, item.id), item)
         if first.envelope != item.envelope or (item.score and item.score != first.score):
             marks[position] = marks[position]._replace(outcome="conflict")
+        if is_sequence and numbers.setdefault((item.group, item.score), item.id) != item.id:
+            marks[position] = marks[position]._replace(outcome="taken")
 
 
-def _known(what: str, run: Callable[[], Any]) -> Any:
+def _known(what: str, run: Callable[[], Any], *, replaces: bool = False) -> Any:
     """Run an append; a connection lost after sending means that nobody knows, another error than "not sent"."""
     try:
         return run()
     except ServerUnavailable as error:
-        if error.maybe_sent:
-            raise OutcomeUnknown(what, str(error)) from error
-        raise
+        if not error.maybe_sent:
+            raise
+        advice = (
+            "see get() before you repeat it"
+            if replaces
+            else "append it again with the same id: that adds nothing if it was"
+        )
+        raise OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what) from error

@@ -1,7 +1,7 @@
 """One pure function per script: typed arguments in, a `Call` out, and the parser of its reply.
 
 Seconds become integers here and nowhere else. `repeatable` says whether the network layer may send the call again
-when it does not know the outcome (every script but claim is harmless to repeat, and a claim would lease twice).
+when it does not know the outcome (not a claim, which would lease twice, nor an append that replaces).
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Mark(NamedTuple):
     stamp: int
 
 
+OnConflict = Literal["none", "others", "error", "check", "replace", "check_replace"]
 Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
 REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
 _MARKS: dict[int, Outcome] = {
@@ -92,13 +93,14 @@ def append(
     keys: LaneKeys,
     items: Sequence[Item],
     *,
-    on_conflict: Literal["none", "others", "error", "check", "replace"] = "none",
+    on_conflict: OnConflict = "none",
     now_us: int | None = None,
 ) -> Call[list[Mark]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    "none" and "error" store nothing then, "others" the rest; "check" only says what would be; "replace" has no
-    conflicts: a message takes the place of the one that is pending under its id.
+    "none" and "error" store nothing then, "others" the rest; "check" only says what would be. "replace": a message
+    takes the place of the one that is pending under its id, which a repeat would do again, after it was handled; and
+    "check_replace" says what that would be.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
@@ -108,6 +110,7 @@ def append(
         (keys.schedule, keys.clock, keys.dispatch, keys.stats, keys.leases, keys.failures, keys.policy, keys.memory),
         (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
         _parse_marks,
+        repeatable=on_conflict != "replace",
     )
 
 

@@ -194,13 +194,21 @@ def readable_message(*rest: Any) -> Message:
 
 
 def encode_time(at: Any) -> int:
-    """A point in time as us since 1970. Raises InvalidTime."""
+    """A point in time (seconds, aware datetime, or ISO 8601 text) as us since 1970. Raises InvalidTime."""
+    given = at
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            raise InvalidTime(f"at={given!r} is not ISO 8601, like 2030-01-31T09:00:00+01:00") from None
     if isinstance(at, datetime):
         if at.utcoffset() is None:
-            raise InvalidTime(f"at={at!r} has no time zone; use an aware datetime")
+            raise InvalidTime(f"at={str(given)!r} has no time zone; say it, like 2030-01-31T09:00:00+01:00")
         at = at.timestamp()
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= MAX_TIME_S:
-        raise InvalidTime(f"at={at!r} must be seconds since 1970, at most {MAX_TIME_S:.0f}, or an aware datetime")
+        raise InvalidTime(
+            f"at={given!r} must be seconds since 1970, at most {MAX_TIME_S:.0f}, an aware datetime, or ISO 8601 text"
+        )
     return round(at * 1e6)
 
 

@@ -170,7 +170,7 @@ class Consumer:
             if not calls:
                 return None
             before = time.monotonic()
-            results = self._main.run(calls, is_atomic=sending is not None and sending.is_atomic)
+            results = self._main.run(calls, in_order=sending is not None and sending.needs_order)
             if sending:
                 holdings.sent(sending, results, before, is_repeat=self._main.is_repeat)
             if lane is None:
@@ -191,7 +191,7 @@ class Consumer:
 
     def _send(self, sending: Sending | None, link: Link, now: float) -> None:
         if sending:
-            results = link.run(sending.calls, is_atomic=sending.is_atomic)
+            results = link.run(sending.calls, in_order=sending.needs_order)
             self._holdings.sent(sending, results, now, is_repeat=link.is_repeat)
 
     def _give_back(self) -> None:

@@ -30,14 +30,17 @@ def resume(
     member: str,
     *,
     skip: bool = False,
+    look: bool = False,
     mark: str = "",
     now_us: int | None = None,
 ) -> Call[Resumed]:
-    """Make a parked or waiting group due; with `skip`, remove the failed member first and set the watermark."""
+    """Make a parked or waiting group due; with `skip`, remove the failed member first and set the watermark; with
+    `look`, only a group without a failure, so that a claim looks at it again.
+    """
     return Call(
         "resume",
         (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory),
-        (keys.prefix, group, failure, member, "1" if skip else "0", mark, now_text(now_us)),
+        (keys.prefix, group, failure, member, "look" if look else "1" if skip else "0", mark, now_text(now_us)),
         lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )
 

@@ -124,6 +124,15 @@ class LeaseExpired(Exception):
     """Consumers died, or were paused past their lease, at this message again and again."""
 
 
+def has_expired(options: QueueOptions, message: Message) -> bool:
+    """Whether so many leases ended without an answer that the message is not tried any more.
+
+    One alone may be a claim whose answer was lost, with no handler begun: that drops no message.
+    """
+    limit = max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
+    return message.attempt > limit
+
+
 class TooLate(Exception):
     """The message's score lies below one already handled, and the queue gives such messages up."""
 
@@ -263,7 +272,7 @@ def _handle_group(
             return TooLate(message, leased.mark, leased.on_late)
         if position == last:
             return Undecodable(leased.undecodable)
-        if message.attempt > queue.max_attempts:
+        if has_expired(queue, message):
             who = f"; the last was {leased.expired_owner}" if leased.expired_owner else ""
             return LeaseExpired(f"{message.attempt - 1} attempts ended without an answer{who}")
         holdings.running_since = began = now

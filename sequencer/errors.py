@@ -109,17 +109,15 @@ class BatchRefused(SequencerError):
 
 
 class OutcomeUnknown(SequencerError):
-    """The connection failed after an append was sent and each repeat failed too: it may or may not be stored.
+    """The connection failed after a change was sent, and so did each repeat, or repeating is not harmless.
 
-    Append again with the same id and content: if it was stored, that adds nothing.
+    After an append: append again with the same id and content; if it was stored, that adds nothing. After anything
+    else, look first. `id`: of the message that was appended, else "".
     """
 
-    def __init__(self, message_id: str, reason: str) -> None:
+    def __init__(self, text: str, message_id: str = "") -> None:
         self.id = message_id
-        super().__init__(
-            f"it is unknown whether message {message_id!r} was stored ({reason}); "
-            "append it again with the same id: that adds nothing if it was"
-        )
+        super().__init__(text)
 
 
 class QueueFull(SequencerError):

@@ -94,7 +94,7 @@ class Sending:
     is_repeat: bool
 
     @property
-    def is_atomic(self) -> bool:
+    def needs_order(self) -> bool:
         """Whether the calls must not overtake one another, as they could when the server lost some of the scripts.
 
         A nack ends the lease that an ack of the same group before it needs; anything else may run in any order.

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import calls
 from .codec import encode_failure
-from .drain import LeaseExpired, TooLate, Undecodable, decide, describe, tries
+from .drain import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
 from .keys import LaneKeys
@@ -112,7 +112,7 @@ class Lease:
                     problem = Undecodable(leased.undecodable)
                 elif leased.on_late in ("drop", "dead_letter") and message.late and not message.redriven:
                     problem = TooLate(message, leased.mark, leased.on_late)
-                elif message.attempt > self._queue.max_attempts:
+                elif has_expired(self._queue, message):
                     problem = LeaseExpired(f"{message.attempt - 1} attempts ended without an answer")
                 if problem:
                     self._fail(message, problem)

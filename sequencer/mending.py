@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from . import desk
-from .codec import decode_failure, encode_due, encode_id, encode_score, readable_message
+from .codec import STAMP_DIGITS, decode_failure, encode_due, encode_id, encode_score, readable_message
 from .errors import (
     ConfigurationError,
     GroupBusy,
@@ -15,6 +15,7 @@ from .errors import (
     MessageBusy,
     MessageNotFound,
     NotParked,
+    OutcomeUnknown,
 )
 from .explain import missing_number
 from .items import Group, Score
@@ -24,6 +25,7 @@ from .message import Gap, Message, Redriven
 from .options import QueueOptions
 from .place import Place
 from .policy import Sequenced, advance
+from .scripts import Link
 
 TRIES = 5
 """How often to look again when something changed between look and act."""
@@ -74,37 +76,48 @@ class Mending:
         keys, policy = self._place.keys_of(group, register=False), self._place.policy(register=False)
         if not policy.sequence:
             return None
-        for _ in range(TRIES):
-            with self._place.link() as link:
+        seen: tuple[int, int] | None = None
+        with self._place.link() as link:
+            for _ in range(TRIES):
                 facts = link.run_one(desk.look(keys, group))
                 missing = missing_number(facts, policy)
-                if missing is None or facts.failure:
+                if seen is None and (missing is None or facts.failure):
                     return None
-                # Passing the last missing number marks those before it as skipped; it was not handled either.
-                state = Sequenced.parse(facts.mark)
-                mark = Sequenced(missing[1], (*state.skipped, missing)[-16:]).text()
+                seen = seen or missing
+                if missing != seen or seen is None:
+                    break  # only what was seen is stepped over
+                mark = Sequenced.parse(facts.mark).stepped(seen).text()
                 status = link.run_one(desk.step(keys, group, facts.head, facts.mark, mark))
-            if status == "stepped":
-                return Gap(decode_group(group), *missing)
-            if status == "leased":
-                break
-        raise GroupBusy(f"group {list(decode_group(group))} is held by a consumer just now; look again")
+                if status == "stepped":
+                    return Gap(decode_group(group), *seen)
+                _doubt(link, status == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+                if status == "leased":
+                    break
+        raise GroupBusy(f"group {list(decode_group(group))} was changed or taken meanwhile; look again")
 
     def _resume(self, group: str, *, skip: bool) -> tuple[desk.Resumed, str]:
-        keys = self._place.keys_of(group, register=False)
+        keys, name = self._place.keys_of(group, register=False), list(decode_group(group))
+        seen: str | None = None
         with self._place.link() as link:
             for _ in range(TRIES):
                 facts = link.run_one(desk.look(keys, group))
                 member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
                 if facts.failure and not member:  # a failure without its message: it is about the head
                     member = facts.head
+                if skip and seen not in (None, member):
+                    break  # only what was seen is skipped
+                seen = member
                 if skip and member and self._place.policy(register=False).sequence:
                     score = link.command("ZSCORE", keys.order(group), member)
                     mark = advance(facts.mark or "#0", [score.decode()]) if score else ""
                 done = link.run_one(desk.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
+                if done.status == "resumed":
+                    break
+                _doubt(link, skip, f"message {member[STAMP_DIGITS:]!r} was skipped")
+                if link.is_repeat and done.status in ("changed", "due", "missing"):
+                    return done._replace(status="resumed"), member  # the first try did it
                 if done.status != "changed":
                     break
-        name = list(decode_group(group))
         if done.status == "missing":
             raise GroupNotFound(f"group {name} has no messages in queue {self.options.queue!r}")
         if done.status in ("leased", "changed"):
@@ -156,6 +169,7 @@ class Mending:
             status = link.run_one(desk.revise(keys, group, message_id, score, due))
             if status == "missing" and link.is_repeat and not score:
                 return  # the first try, whose answer was lost, had removed it
+            _doubt(link, status != "done" and bool(score), f"message {message_id!r} was given its new time")
         name = f"message {message_id!r} of group {list(decode_group(group))}"
         if status == "missing":
             raise MessageNotFound(f"{name} is not pending in queue {self.options.queue!r}")
@@ -227,6 +241,12 @@ class Mending:
                 f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
             )
         return count
+
+
+def _doubt(link: Link, is_refused: bool, what: str) -> None:
+    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
+    if is_refused and link.is_repeat:
+        raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
 
 
 def _wanted(group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str) -> Wanted:

@@ -10,13 +10,16 @@ from typing import Any
 
 from .connection import Endpoint, check_server, parse_info, server_url_from_environment
 from .desk import resume
-from .errors import ConfigurationError, ServerNotUsable
-from .keys import LaneKeys, lane_keys, lane_of, registry_key
-from .options import QueueOptions
-from .policy import Policy, merge_policy
+from .errors import ConfigurationError, DataError, ServerNotUsable
+from .keys import PAUSED, LaneKeys, lane_keys, lane_of, registry_key
+from .options import MAX_LANES, QueueOptions
+from .policy import Policy, merge_policy, read_policy
 from .scripts import Link, Links
 
 log = logging.getLogger("sequencer")
+
+PAGE = 200
+"""Names read, and groups looked at again, in one round trip."""
 
 
 class Place:
@@ -122,6 +125,8 @@ class Place:
         if known is None and register:
             link.command("HSETNX", key, options.queue, options.lanes or 1)
             known = link.command("HGET", key, options.queue)
+        if known is not None and not (known.isdigit() and 1 <= int(known) <= MAX_LANES):
+            raise DataError(f"{key} says that queue {options.queue!r} has {known!r} lanes; correct it with HSET")
         lanes = int(known or options.lanes or 1)
         if options.lanes not in (None, lanes):
             raise ConfigurationError(
@@ -136,32 +141,57 @@ class Place:
         return merge_policy(self._options.queue, _texts(link.command("HGETALL", keys.policy)), {})
 
     def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> Policy:
-        """What the server keeps, changed by what this client asks for; written to every lane that differs."""
-        texts = [_texts(reply) for reply in link.commands([("HGETALL", keys.policy) for keys in lanes])]
-        policy = merge_policy(self._options.queue, texts[0], self._options.asked if register else {})
-        wanted = policy.stored()
-        writes: list[tuple[str, ...]] = []
-        for keys, stored in zip(lanes, texts, strict=True):
-            changed = {name: value for name, value in wanted.items() if stored.get(name) != value}
-            if changed:
-                writes.append(("HSET", keys.policy, *[word for pair in changed.items() for word in pair]))
-            for name in changed.keys() & stored.keys():
-                log.warning("queue %s: %s changes from %s to %s", self._options.queue, name, stored[name], wanted[name])
-        if register and writes:
-            link.commands(writes)
-            for keys, stored in zip(lanes, texts, strict=True):
-                if any(stored.get(name, wanted[name]) != wanted[name] for name in ("gap_us", "on_gap")):
-                    _wake_gaps(link, keys)
-        return policy
+        """What the server keeps, changed by what this client asks for.
+
+        What was asked for is set, in every lane; a default only where nothing is, so that two clients at the first use
+        of a queue do not undo each other's policy.
+        """
+        name, asked = self._options.queue, self._options.asked if register else {}
+        before = _policies(link, lanes)
+        policy = merge_policy(name, before[0], asked)
+        if not register:
+            return policy
+        set_outright = merge_policy(name, before[0], asked).stored_of(set(asked) - {"sequence"})
+        link.commands(
+            [
+                *[("HSETNX", keys.policy, *pair) for keys in lanes for pair in policy.stored().items()],
+                *[("HSET", keys.policy, *pair) for keys in lanes for pair in set_outright.items()],
+            ]
+        )
+        for keys, old in zip(lanes, before, strict=True):
+            changed = {key for key, value in set_outright.items() if old.get(key, value) != value}
+            if keys is lanes[0]:
+                self._tell(read_policy(old), policy, asked, changed)
+            if changed & {"gap_us", "on_gap", "window_us"}:
+                _look_again(link, keys)
+        return merge_policy(name, _policies(link, lanes[:1])[0], asked)
+
+    def _tell(self, old: dict[str, Any], policy: Policy, asked: dict[str, Any], changed: set[str]) -> None:
+        for name in asked if changed else ():
+            if name in old and old[name] != getattr(policy, name):
+                queue = self._options.queue
+                log.warning("queue %s: %s changes from %r to %r", queue, name, old[name], getattr(policy, name))
 
 
-def _wake_gaps(link: Link, keys: LaneKeys) -> None:
-    """Let claims decide anew about groups that are parked at a missing number: the rule for them has changed."""
-    start = 0
-    while groups := link.command("ZRANGEBYSCORE", keys.schedule, "inf", "inf", "LIMIT", start, 500):
-        for group in groups:
-            name = group.decode("utf-8", "surrogateescape")
-            start += link.run_one(resume(keys, name, b"", "")).status != "resumed"
+def _policies(link: Link, lanes: list[LaneKeys]) -> list[dict[str, str]]:
+    return [_texts(reply) for reply in link.commands([("HGETALL", keys.policy) for keys in lanes])]
+
+
+def _look_again(link: Link, keys: LaneKeys) -> None:
+    """Let claims decide anew about groups that were put off by a rule that has changed: each of them once."""
+    now_us = int(link.command("TIME")[0]) * 1_000_000
+    names: dict[str, None] = {}
+    cursor: Any = b"0"
+    while True:
+        cursor, words = link.command("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)
+        for word, at in zip(words[::2], words[1::2], strict=True):
+            if float(at) > now_us and float(at) != PAUSED:
+                names[word.decode("utf-8", "surrogateescape")] = None
+        if int(cursor) == 0:
+            break
+    calls = [resume(keys, name, b"", "", look=True) for name in names]
+    for start in range(0, len(calls), PAGE):
+        link.run(calls[start : start + PAGE])
 
 
 def _texts(reply: list[bytes]) -> dict[str, str]:

@@ -7,7 +7,7 @@ at every call, so that a change takes effect at the next one. `sequence` decides
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
 DAY_S = 86_400.0
 MAX_SKIPPED = 16
-"""Ranges of skipped numbers a group's watermark remembers; the oldest are forgotten first."""
+"""Ranges of skipped numbers that a group's watermark tells apart; beyond, the oldest become one, and what was handled
+between them is handled again if it comes again."""
 
 
 def check_number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:
@@ -103,7 +104,24 @@ class Policy:
             "on_gap": self.on_gap,
         }
 
+    def stored_of(self, names: Collection[str]) -> dict[str, str]:
+        """`stored`, but these options only."""
+        stored = self.stored()
+        return {FIELDS[name]: stored[FIELDS[name]] for name in names}
 
+
+FIELDS = {
+    "dedup_window": "dedup_us",
+    "dedup_cap": "dedup_cap",
+    "on_late": "on_late",
+    "watermark_window": "mark_us",
+    "watermark_cap": "mark_cap",
+    "reorder_window": "window_us",
+    "sequence": "sequence",
+    "gap_timeout": "gap_us",
+    "on_gap": "on_gap",
+}
+"""Option -> its field in the server."""
 NAMES = tuple(field.name for field in fields(Policy))
 
 
@@ -113,17 +131,11 @@ def _us(seconds: float) -> str:
 
 def read_policy(stored: Mapping[str, str]) -> dict[str, Any]:
     """What the server keeps, as arguments of Policy; fields that are missing are left out."""
-    numbers = {"dedup_window": "dedup_us", "watermark_window": "mark_us", "reorder_window": "window_us"}
     found: dict[str, Any] = {}
-    for name, key in (numbers | {"gap_timeout": "gap_us"}).items():
+    for name, key in FIELDS.items():
         if key in stored:
-            found[name] = int(stored[key]) / 1e6
-    for name, key in (("dedup_cap", "dedup_cap"), ("watermark_cap", "mark_cap")):
-        if key in stored:
-            found[name] = int(stored[key])
-    for name in ("on_late", "on_gap"):
-        if name in stored:
-            found[name] = stored[name]
+            text = stored[key]
+            found[name] = int(text) / 1e6 if key.endswith("_us") else int(text) if key.endswith("_cap") else text
     if "sequence" in stored:
         found["sequence"] = stored["sequence"] == "1"
     return found
@@ -173,13 +185,24 @@ class Sequenced:
         """
         if number > self.number:
             gap = self.missing_before(number)
-            skipped = (*self.skipped, gap) if gap else self.skipped
-            return Sequenced(number, skipped[-MAX_SKIPPED:])
+            return Sequenced(number, _merged([*self.skipped, gap] if gap else self.skipped))
         kept: list[tuple[int, int]] = []
         for first, last in self.skipped:
             parts = ((first, number - 1), (number + 1, last)) if first <= number <= last else ((first, last),)
             kept += [(low, high) for low, high in parts if low <= high]
-        return Sequenced(self.number, tuple(kept[-MAX_SKIPPED:]))
+        return Sequenced(self.number, _merged(kept))
+
+    def stepped(self, missing: tuple[int, int]) -> Sequenced:
+        """With these numbers stepped over: as if they had been passed."""
+        return Sequenced(missing[1], _merged([*self.skipped, missing]))
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """At most MAX_SKIPPED ranges: the two oldest become one, so that no number that was skipped counts as handled."""
+    kept = list(ranges)
+    while len(kept) > MAX_SKIPPED:
+        kept[:2] = [(kept[0][0], kept[1][1])]
+    return tuple(kept)
 
 
 def advance(mark: str, scores: Sequence[str]) -> str:

@@ -85,11 +85,12 @@ class Link:
         result: T = self.run((call,))[0]
         return result
 
-    def run(self, calls: Sequence[Call[Any]], *, is_atomic: bool = False) -> list[Any]:
+    def run(self, calls: Sequence[Call[Any]], *, is_atomic: bool = False, in_order: bool = False) -> list[Any]:
         """Send all calls at once and return their parsed replies.
 
-        Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC; without
-        it a call whose script the server has lost runs after the others. Raises
+        Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC, which
+        Redis refuses as a whole at its maxmemory; `in_order` sends each with its script. Without either, a call whose
+        script the server has lost runs after the others. Raises
         ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
         """
         tries = TRIES if all(call.repeatable for call in calls) else 1
@@ -100,7 +101,7 @@ class Link:
             try:
                 connection = self.connection()
                 maybe_sent = True
-                return self._run_once(connection, calls, is_atomic)
+                return self._run_once(connection, calls, is_atomic, in_order)
             except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
                 self.close()
                 failure = translate(error, self.endpoint.name)
@@ -114,12 +115,15 @@ class Link:
                 raise failure from cause
             time.sleep(RETRY_DELAY_S)
 
-    def _run_once(self, connection: Connection, calls: Sequence[Call[Any]], is_atomic: bool) -> list[Any]:
+    def _run_once(
+        self, connection: Connection, calls: Sequence[Call[Any]], is_atomic: bool, in_order: bool
+    ) -> list[Any]:
         if is_atomic and len(calls) > 1:
             commands = [("MULTI",), *[eval_command(call) for call in calls], ("EXEC",)]
             replies = self._exchange(connection, commands)[-1]
         else:
-            replies = self._exchange(connection, [self._command(call) for call in calls])
+            make = eval_command if in_order else self._command
+            replies = self._exchange(connection, [make(call) for call in calls])
             missing = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
             if missing:
                 again = self._exchange(connection, [eval_command(calls[i]) for i in missing])

@@ -8,7 +8,7 @@ local function look() -- what is known of these messages; reads only. An error t
     end
     entries[i], groups[i] = word[1] .. '\n' .. word[2], word[1]
   end
-  if on_conflict ~= 'replace' then
+  if not is_replace then
     for _, key in ipairs(known('seen', dedup)) do
       for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do seen[i] = seen[i] or is_member == 1 end
     end
@@ -32,7 +32,12 @@ local LATE = {refuse = '<', drop = '~', dead_letter = 'x'}
 local function fate_of(i, word, score, body) -- "+" to store it, else its mark
   local mark = marked and marked[i]
   if not (seen[i] or mark or sequence) then return '+' end
-  if pcall('HEXISTS', body, word[2]) == 1 then return '+' end -- pending: to be compared
+  local record = pcall('HGET', body, word[2])
+  if type(record) == 'string' and not is_replace then return '+' end -- pending: to be compared
+  if type(record) == 'string' and sequence then -- to be replaced: its number stays what it is
+    local pending = pcall('ZSCORE', prefix .. 'order:' .. word[1], sub(record, 1, 16) .. word[2])
+    return tonumber(pending) == tonumber(score) and '+' or '!'
+  end
   if seen[i] then return '=' end
   if not sequence then return tonumber(score) < tonumber(mark) and LATE[on_late] or '+' end
   local number = tonumber(score)

@@ -22,7 +22,8 @@ local function turn(name, window, cap, size) -- begins a new generation where th
   local times = call('HMGET', memory, name .. ':began', name .. ':last', name .. ':old')
   if times[3] and now - times[3] > window then call('UNLINK', old); call('HDEL', memory, name .. ':old') end
   if times[1] and (now - times[1] > window or call(size, new) >= cap) then
-    call('UNLINK', old); call('RENAME', new, old)
+    call('UNLINK', old)
+    if call('EXISTS', new) == 1 then call('RENAME', new, old) end
     call('HSET', memory, name .. ':old', times[2]); times[1] = false
   end
   if not times[1] then call('HSET', memory, name .. ':began', fmt('%.0f', now)) end

@@ -4,7 +4,8 @@
 -- ARGV[1] prefix      of the lane's keys
 -- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
 --                     "check": store nothing in any case, only say what would be; "replace": take the place of the id's
---                     pending message, with a stamp of its own, and store the rest
+--                     pending message, with a stamp of its own, and store the rest; "check_replace": say what that
+--                     would be
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
 --                     once per group
@@ -22,6 +23,7 @@ if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', leases); call('HLEN', failures)
 local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
 local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
+local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
 local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
 --+ memory
 --+ wake
@@ -44,11 +46,11 @@ for i, word in ipairs(words) do
   local head, score, at = arrival(word, stamp)
   local fate = fate_of(i, word, score, body)
   if fate == '+' then
-    if on_conflict == 'replace' then take(group, id) end
+    if on_conflict == 'replace' and take(group, id) then at = now end -- what lies behind the old one may be due
     local new
-    if on_conflict == 'check' then new = 1 - pcall('HEXISTS', body, id)
+    if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
     else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
-    if new == 1 and on_conflict ~= 'check' then
+    if new == 1 and not is_check then
       stored[#stored + 1], ready[i] = i, at
       local added = pcall('ZADD', order, score, stamp .. id)
       if type(added) == 'table' then failure = added; break end
@@ -57,7 +59,7 @@ for i, word in ipairs(words) do
       fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
     elseif new ~= 1 then failure = new; break end
   elseif fate == '=' then stamp = '0000000000000000'
-  elseif fate ~= '#' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
+  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
   if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
   marks[i] = fate .. stamp
 end
@@ -65,9 +67,10 @@ end
 if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
   for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end
   local _, count = refused:gsub('<', '')
-  if count > 0 and on_conflict ~= 'check' then call('HINCRBY', stats, 'late', count); call('HINCRBY', stats, 'refused', count) end
+  if count > 0 and not is_check then call('HINCRBY', stats, 'late', count); call('HINCRBY', stats, 'refused', count) end
   if failure then return failure end
   if on_conflict == 'error' and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
-  if on_conflict == 'error' then return redis.error_reply('IDCONFLICT the id is pending with other content') end
-elseif on_conflict ~= 'check' then settle(stored, late, ready, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
+  if on_conflict == 'error' then return redis.error_reply(refused:find('#', 1, true)
+    and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
+elseif not is_check then settle(stored, late, ready, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
 return table.concat(marks)

@@ -50,5 +50,6 @@ else
   if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
 end
 call('HDEL', leases, group)
-call('HINCRBY', stats, name, 1)
+if name ~= 'failed' then call('HINCRBY', stats, name, 1) end
+if is_late ~= '1' then call('HINCRBY', stats, 'failed', 1) end
 return 1

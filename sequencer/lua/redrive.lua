@@ -12,6 +12,10 @@ local prefix, words, now = ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
 local call, fmt, sub = redis.call, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('ZCARD', dead); call('HLEN', letters); call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats)
+for _, letter in ipairs(words) do
+  local group = letter:match('^................([^\n]*)\n') or ''
+  call('ZCARD', prefix .. 'order:' .. group); call('HLEN', prefix .. 'body:' .. group)
+end
 call('SET', clock_key, call('GET', clock_key) or fmt('%.0f', now))
 --+ wake
 local marks, count = {}, 0

@@ -23,6 +23,7 @@ local flag = sub(record, 21, 21)
 local has_due = flag == 'D' or flag == 'T'
 local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumber(sub(record, 22, 37)) or 0)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
+call('ZCARD', order)
 if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
 local _, old_score = take(group, id)
 if score ~= '' then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ def start_server() -> Iterator[Callable[..., str]]:
     def start(*options: str) -> str:
         path = directory / f"s{len(running)}"
         words = [
-            find_binary(),
+            os.environ.get("SEQUENCER_TEST_BINARY") or find_binary(),
             "--port",
             "0",
             "--unixsocket",

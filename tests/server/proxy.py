@@ -8,10 +8,13 @@ from pathlib import Path
 
 
 class LossyProxy:
-    """Listens on a Unix socket and passes bytes on; while `losing`, a reply closes the client's connection instead."""
+    """Listens on a Unix socket and passes bytes on; while `losing`, or as often as `to_lose`, a
+    reply closes the client's connection instead."""
 
     def __init__(self, path: Path, server: str) -> None:
         self.losing = False
+        self.to_lose = 0
+        """How many of the next replies to lose."""
         self.lost = 0
         self._server = server
         self._sockets: list[socket.socket] = []
@@ -44,8 +47,8 @@ class LossyProxy:
     def _pump(self, source: socket.socket, target: socket.socket, *, is_reply: bool) -> None:
         try:
             while data := source.recv(65536):
-                if is_reply and self.losing:
-                    self.lost += 1
+                if is_reply and (self.losing or self.to_lose > 0):
+                    self.lost, self.to_lose = self.lost + 1, self.to_lose - 1
                     break
                 target.sendall(data)
         except OSError:

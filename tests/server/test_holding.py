@@ -223,7 +223,7 @@ def test_calls_keep_their_order_whatever_scripts_the_server_knows(
     link.command("SCRIPT", "FLUSH")
     for name in cached:
         link.command("SCRIPT", "LOAD", script_source(name))
-    holdings.sent(sending, link.run(sending.calls, is_atomic=sending.is_atomic), 0)
+    holdings.sent(sending, link.run(sending.calls, in_order=sending.needs_order), 0)
     assert holdings.lost == 0
     assert [message.body for message in seq.peek("g")] == [1, 2]
     assert [info.state for info in seq.groups()] == ["parked"]

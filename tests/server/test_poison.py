@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,6 @@ from sequencer import (
 from sequencer.keys import lane_keys
 from sequencer.letters import Letters, Wanted
 from sequencer.scripts import Link
-from sequencer.testing import wait_until
 
 from .proxy import LossyProxy
 
@@ -276,18 +274,11 @@ def test_a_redrive_whose_answer_is_lost_is_done_once(
 
     def choose_and_break(self: Letters, wanted: Wanted) -> Any:
         chosen = choose(self, wanted)
-        proxy.losing = True
-        healer.start()
+        proxy.to_lose = 1
         return chosen
 
-    def heal() -> None:
-        wait_until(lambda: proxy.lost, what="a reply to be lost")
-        proxy.losing = False
-
-    healer = threading.Thread(target=heal)
     monkeypatch.setattr(Letters, "_by_lane", choose_and_break)
     assert other.redrive(everything=True).redriven == 4
-    healer.join()
-    assert proxy.lost
+    assert proxy.lost == 1
     assert [message.id for message in seq.peek("g")] == ["g0", "g1", "g2", "g3"]
     assert run(seq, lambda message: None) == [(f"g{n}", 1) for n in range(4)]

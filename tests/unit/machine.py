@@ -85,18 +85,20 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             else:
                 assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
 
-    @rule(which=st.integers(0, 20), delay=st.sampled_from(["+0", "+2000000"]), how=st.sampled_from("crx"))
+    @rule(which=st.integers(0, 20), delay=st.sampled_from(["+0", "+2000000"]), how=st.sampled_from("crxy"))
     @precondition(lambda self: self.lane.orders)
     def change(self, which: int, delay: str, how: str) -> None:
         """Cancel, reschedule or replace a message that is pending."""
         group = sorted(self.lane.orders)[which % len(self.lane.orders)]
         members = self.lane.members(group)
         member = members[which % len(members)]
-        if how == "x":
-            score = encode_score(self.key_of[member][0])
-            item = Item(group, member[16:], score, encode_envelope("again", None, 1000), delay)
+        if how in "xy":
+            score = self.key_of[member][0] + (0 if how == "x" else 1)
+            item = Item(group, member[16:], encode_score(score), encode_envelope("again", None, 1000), delay)
             (mark,) = self.lane.run(append(KEYS, [item], on_conflict="replace"))
-            assert mark.outcome == "stored"
+            if mark.outcome != "stored":
+                assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
+                return
             self.excused.add(member)
             self.put(group, member[16:], mark.stamp)
             return
@@ -210,6 +212,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     def invariants_hold(self) -> None:
         assert not self.lane.problems(), self.lane.problems()
         self.note_letters()
+        self.nobody_sleeps_too_long()
 
     def teardown(self) -> None:
         """Let everything heal, drain what is not parked, and look whether anything was lost."""

@@ -52,31 +52,35 @@ class ArrivingLane(LaneState):
             score = f"{(due or stamp)[:10]}.{(due or stamp)[10:]}"
         if int(self.policy["window_us"]):
             at = max(at, int(stamp) + int(self.policy["window_us"]))
-        known = self.bodies.get(group, {}).get(message_id)
-        if known is None:
-            fate = self.fate(group, message_id, score, on_conflict)
-            if fate == "=":
-                return "=" + "0" * 16
-            record = stamp + "0000" + flag + due + envelope
-            if fate != "+":
-                if fate != "#":
-                    late.append((group, message_id, stamp if fate != "<" else "", score, record if fate == "x" else ""))
-                return fate + stamp
-        elif on_conflict == "replace":
-            self.take(group, message_id)
-            record = stamp + "0000" + flag + due + envelope
+        known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
+        if known is not None and on_conflict != "replace":
+            return self.compare(word, known, envelope, given)
+        if known is not None and self.is_sequence:
+            fate = "+" if self.orders[group][known[:16] + message_id] == float(score) else "!"
         else:
-            start = 37 if known[20] in "DT" else 21
-            same = known[start:] == envelope
-            if same and given:
-                same = self.orders[group][known[:16] + message_id] == float(given)
-            if same and rest and rest[0][0] != "+" and known[20] != "R":
-                same = known[20] in "DT" and int(known[21:37]) == int(rest[0])
-            return ("=" if same else "!") + known[:16]
+            fate = self.fate(group, message_id, score, on_conflict)
+        if fate == "=":
+            return "=" + "0" * 16
+        if fate in "<~x":
+            late.append((group, message_id, stamp if fate != "<" else "", score, record if fate == "x" else ""))
+        if fate != "+":
+            return fate + stamp
+        if self.take(group, message_id):
+            at = float(self.now_us)  # what lies behind the old one may be due
         self.bodies.setdefault(group, {})[message_id] = record
         self.orders.setdefault(group, {})[stamp + message_id] = float(score)
         ready.append((group, at))
         return "+" + stamp
+
+    def compare(self, word: list[str], known: str, envelope: str, score: str) -> str:
+        group, message_id, _, *rest = word
+        start = 37 if known[20] in "DT" else 21
+        same = known[start:] == envelope
+        if same and score:
+            same = self.orders[group][known[:16] + message_id] == float(score)
+        if same and rest and rest[0][0] != "+" and known[20] != "R":
+            same = known[20] in "DT" and int(known[21:37]) == int(rest[0])
+        return ("=" if same else "!") + known[:16]
 
     def fate(self, group: str, message_id: str, score: str, on_conflict: str) -> str:
         """What becomes of a message whose id is not pending."""

@@ -54,6 +54,17 @@ class Rules:
         is_held = ModelLane.holds(self.lane, group, f"{message.token:016d}")  # the truth, also for a broken lane
         return is_held and self.lane.schedule[group] > self.lane.now_us
 
+    def nobody_sleeps_too_long(self) -> None:
+        """A group that only waits for its head is looked at no later than the head may be handled."""
+        lane = ModelLane
+        for group, visible in self.lane.schedule.items():
+            if group in self.lane.leases or group in self.lane.failures or group in self.lane.paused:
+                continue
+            head = self.lane.members(group)[0]
+            record, score = self.lane.bodies[group][head[16:]], self.lane.orders[group][head]
+            opens_at = lane.opens_at(self.lane, head, score, record, self.lane.mark(group))
+            assert visible <= max(opens_at, self.lane.now_us), f"{group} sleeps until {visible}, its head to {opens_at}"
+
     def on_start(self, consumer: SimConsumer, message: Message) -> None:
         group, member = message.group[0], f"{message.stamp:016d}{message.id}"
         assert self.is_valid(message), f"{message.id} was begun without a valid lease"

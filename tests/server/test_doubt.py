@@ -1,0 +1,305 @@
+"""Lost answers, races and rare states of the policies: each once lost, doubled or wedged a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sequencer.place
+from sequencer import (
+    ConfigurationError,
+    DataError,
+    Gap,
+    IdConflict,
+    LateMessage,
+    Message,
+    OutcomeUnknown,
+    Sequencer,
+    SetAside,
+    desk,
+)
+from sequencer.errors import BatchRefused
+from sequencer.keys import lane_keys
+from sequencer.scripts import Link
+from sequencer.testing import wait_until
+
+from .background import Background
+from .conftest import command
+from .proxy import LossyProxy
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    return seen
+
+
+def fail(_: Message) -> None:
+    raise ValueError("no")
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, proxy: LossyProxy, name: str) -> None:
+    """Lose the answer to the next call of this script, not those before it."""
+    original = getattr(desk, name)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        proxy.to_lose = 1
+        monkeypatch.setattr(desk, name, original)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(desk, name, make)
+
+
+# -- lost answers -----------------------------------------------------------------------------------------------
+
+
+def test_a_skip_whose_answer_is_lost_removes_one_message(
+    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(max_attempts=1), make(redis=proxy.url)
+    for n in (1, 2, 3):
+        seq.append(n, group="g", id=f"m{n}")
+    with Background(seq, fail):
+        wait_until(seq.parked)
+        losing(monkeypatch, proxy, "resume")
+        with pytest.raises(OutcomeUnknown, match="whether message 'm1' was skipped is unknown"):
+            other.skip("g")
+        wait_until(lambda: [info.head_id for info in seq.parked()] == ["m2"])
+    assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
+
+
+def test_a_step_whose_answer_is_lost_steps_over_one_gap(
+    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(sequence=True), make(redis=proxy.url)
+    for n in (2, 4):
+        seq.append(n, group="g", score=n)
+    seen: list[int] = []
+    with Background(seq, lambda message: seen.append(message.body)):
+        losing(monkeypatch, proxy, "step")
+        with pytest.raises(OutcomeUnknown, match="numbers 1 to 1 were stepped over"):
+            other.skip("g")
+        wait_until(lambda: seen == [2])
+        assert "number 3, missing before 4" in seq.explain("g").text
+    assert seq.skip("g") == Gap(("g",), 3, 3)
+    assert drain(seq) == [4]
+
+
+def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: LossyProxy, namespace: str) -> None:
+    """The first try may have fired meanwhile; what is not known is said."""
+    seq, other = make(), make(redis=proxy.url)
+    other.append("warm", group="w")
+    seen: list[Any] = []
+    with Background(seq, lambda message: seen.append(message.body)):
+        wait_until(lambda: seen == ["warm"])
+        proxy.to_lose = 1
+        with pytest.raises(OutcomeUnknown, match=r"'timer' was stored .*see get\(\)") as unknown:
+            other.append("x", group="g", id="timer", replace=True)
+        assert unknown.value.id == "timer"
+        wait_until(lambda: seen == ["warm", "x"])
+    assert drain(seq) == []
+
+
+def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
+    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(), make(redis=proxy.url)
+    seq.append("t", group="g", id="t", delay=50)
+    other.connect()
+    losing(monkeypatch, proxy, "revise")
+    other.reschedule("g", "t", delay=0.05)
+    assert drain(seq) == ["t"]
+    seq.append("u", group="g", id="u", delay=50)
+    seen: list[Any] = []
+    with Background(seq, lambda message: seen.append(message.body)):
+        losing(monkeypatch, proxy, "revise")
+        with pytest.raises(OutcomeUnknown, match="message 'u' was given its new time"):
+            other.reschedule("g", "u", delay=0)
+        wait_until(lambda: seen == ["u"])
+
+
+def test_a_claim_whose_answer_is_lost_drops_no_message(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(max_attempts=1, on_failure="drop"), lane_keys(namespace, "jobs", 0)
+    seq.append("x", group="g")
+    seq.claim(lease=30)  # its answer never came: no handler began
+    link.command("ZADD", keys.schedule, "XX", "1", "g")
+    assert drain(seq) == ["x"]
+
+
+# -- races ------------------------------------------------------------------------------------------------------
+
+
+def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One reads that there is no policy, the other sets its own, the first one writes the defaults."""
+    read, others = sequencer.place._policies, [make(sequence=True, gap_timeout=7)]
+
+    def slow(*args: Any) -> Any:
+        found = read(*args)
+        if others:
+            others.pop().connect()
+        return found
+
+    monkeypatch.setattr(sequencer.place, "_policies", slow)
+    seq = make()
+    seq.connect()
+    assert (seq.policy.sequence, seq.policy.gap_timeout, seq.policy.dedup_window) == (True, 7, 60)
+    assert seq.append(1, group="g", score=1).id == "1"
+    others = [make("new", sequence=True)]
+    with pytest.raises(ConfigurationError, match="sequence=True since its first use"):
+        make("new", sequence=False).connect()
+    assert drain(seq) == [1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "score"),
+    [
+        ({"reorder_window": 600}, {"reorder_window": 0}, 5),
+        ({"sequence": True, "gap_timeout": 600}, {"gap_timeout": 0.05, "on_gap": "skip"}, 5),
+        ({"sequence": True, "gap_timeout": 0}, {"on_gap": "skip"}, 5),
+    ],
+)
+def test_a_changed_rule_reaches_groups_that_were_put_off(
+    make: Callable[..., Sequencer], before: Any, after: Any, score: int
+) -> None:
+    seq = make(**before)
+    seen: list[Any] = []
+    for n in range(450):
+        seq.append(n, group=n, score=score)
+    with Background(seq, lambda message: seen.append(message.body)):
+        wait_until(lambda: not seq.info().due)
+        assert seen == []
+        make(**after).connect()
+        wait_until(lambda: len(seen) == 450)
+
+
+def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., Sequencer]) -> None:
+    """Consumers park them again as fast as they are woken: that must end."""
+    seq = make(sequence=True, gap_timeout=0)
+    seq.append_many({"group": n, "body": n, "score": 2} for n in range(300))
+    with Background(seq, fail):
+        wait_until(lambda: seq.info().parked == 300)
+        make(gap_timeout=0.001).connect()
+        wait_until(lambda: seq.info().parked == 300)
+        assert seq.info().totals["parked"] <= 600
+
+
+# -- rare states ------------------------------------------------------------------------------------------------
+
+
+def test_a_replaced_head_does_not_hold_back_what_is_due_behind_it(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append("a", group="g", id="a", score=1)
+    seq.append("b", group="g", id="b", score=2)
+    seq.consume(fail, max_messages=1)
+    seq.append("later", group="g", id="a", delay=50, replace=True)
+    with seq.claim() as lease:
+        assert [message.body for message in lease if lease.ack(message) is None] == ["b"]
+    seq.append("h", group="h", id="h", delay=0.2)
+    seq.append("i", group="h", id="i", delay=0.3)
+    assert not seq.claim()
+    seq.append("later", group="h", id="h", delay=60, replace=True)
+    wait_until(lambda: (explained := seq.explain("h")).reason in ("due", "delayed") and (explained.head_id == "i"))
+    seq.cancel("h", "h")
+    seq.cancel("g", "a")
+    assert drain(seq) == ["i"]
+
+
+def test_replace_keeps_the_rules_of_score(make: Callable[..., Sequencer]) -> None:
+    seq = make("numbers", sequence=True)
+    for n in (1, 2):
+        seq.append(n, group="g", score=n, id=f"m{n}")
+    with pytest.raises(IdConflict):
+        seq.append("new", group="g", score=1, id="m2", replace=True)
+    with pytest.raises(BatchRefused):
+        seq.append_many([{"group": "g", "body": "new", "score": 1, "id": "m2"}], replace=True)
+    seq.append("two", group="g", score=2, id="m2", replace=True)
+    assert drain(seq) == [1, "two"]
+    late = make("late", on_late="refuse")
+    late.append("high", group="g", score=10)
+    assert drain(late) == ["high"]
+    late.append("t", group="g", score=20, id="t")
+    with pytest.raises(LateMessage):
+        late.append("t", group="g", score=5, id="t", replace=True)
+    assert drain(late) == ["t"], "the one that was pending stays"
+
+
+def test_more_gaps_than_are_told_apart_lose_no_message(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, on_gap="skip", gap_timeout=0, dedup_window=0)
+    for n in range(2, 82, 2):
+        seq.append(n, group="g", score=n)
+    assert drain(seq) == list(range(2, 82, 2))
+    for n in (1, 3, 41, 79):
+        assert seq.append(n, group="g", score=n).outcome == "stored"
+    assert drain(seq) == [1, 3, 41, 79]
+    assert seq.append(80, group="g", score=80).duplicate
+
+
+def test_a_chunk_over_lanes_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, lanes=4)
+    items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
+    with pytest.raises(BatchRefused) as refused:
+        seq.append_many([*items, {"group": 3, "body": 3, "score": 1, "id": "another"}])
+    assert (refused.value.stored, seq.info().backlog) == (0, 0)
+
+
+def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="x", delay=50)
+    seq.append(2, group="h", id="y")
+
+    def aside(_: Message) -> None:
+        raise SetAside
+
+    seq.consume(aside, max_messages=1)
+    saved = link.command("DUMP", keys.order("g"))
+    for group in ("g", "h"):
+        link.command("SET", keys.order(group), "foreign")
+    before = {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")}
+    for act in (
+        lambda: seq.reschedule("g", "x", delay=1),
+        lambda: seq.cancel("g", "x"),
+        lambda: seq.redrive(everything=True),
+    ):
+        with pytest.raises(DataError):
+            act()
+    assert {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")} == before
+    link.command("DEL", keys.order("h"))
+    link.command("RESTORE", keys.order("g"), 0, saved, "REPLACE")
+    seq.reschedule("g", "x", delay=0)
+    seq.redrive(everything=True)
+    assert sorted(drain(seq)) == [1, 2]
+
+
+def test_a_lost_generation_stops_nobody(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(dedup_cap=1, watermark_cap=1), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    assert drain(seq) == [1]
+    link.command("DEL", keys.seen, keys.marks)
+    link.command("HINCRBY", keys.memory, "seen:began", -(10**9))
+    seq.append(2, group="g")
+    assert drain(seq) == [2]
+
+
+def test_a_full_server_lets_failing_handlers_drain_it(start_server: Callable[..., str], namespace: str) -> None:
+    """Redis refuses a whole MULTI at its maxmemory; dead letters and acknowledgements must get through."""
+    path = start_server()
+    with Sequencer("jobs", f"unix://{path}", namespace=namespace, on_failure="dead_letter", max_attempts=1) as seq:
+        for n in range(40):
+            seq.append(n, group=n % 5, score=n)
+        command(path, "CONFIG", "SET", "maxmemory", "1")
+        seen: list[int] = []
+
+        def handler(message: Message) -> None:
+            if message.body % 4 == 0:
+                raise ValueError("no")
+            seen.append(message.body)
+
+        seq.consume(handler, until_empty=True)
+        assert len(seen) == 30
+        assert seq.info().dead == 10
