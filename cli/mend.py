@@ -23,8 +23,12 @@ def resume(
     """Let a parked or waiting group go on now, its head with fresh attempts."""
     with Sequencer(queue, redis, namespace=namespace) as client:
         is_resumed = client.resume(group)
+        found = client.explain(group)
+    is_paused = found.reason in ("paused", "queue paused")
     if json:
-        print_json({"group": group, "resumed": is_resumed})
+        print_json({"group": group, "resumed": is_resumed, "paused": is_paused})
+    elif is_resumed and is_paused:
+        typer.echo(f"its head has fresh attempts, but {found.text}")
     else:
         typer.echo(f"group {' '.join(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
 
@@ -47,7 +51,8 @@ def skip(
         if json:
             print_json(asdict(skipped))
         else:
-            typer.echo(f"stepped over {skipped.first} to {skipped.last} in group {' '.join(group)}, which goes on")
+            which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
+            typer.echo(f"stepped over {which} in group {' '.join(group)}, which goes on")
         return
     if not json:
         typer.echo(f"removed {skipped.id} from group {' '.join(group)}, which goes on; it was:", err=True)

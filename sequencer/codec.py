@@ -32,8 +32,7 @@ MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 TRACEBACK_BYTES = 8 * 1024
 MAX_DELAY_S = 100 * 366 * 86_400
-MAX_TIME_S = 8e9
-"""The year 2223: below the time in us by which scripts know a paused group."""
+MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
 
 
 def encode_id(message_id: Any) -> str:

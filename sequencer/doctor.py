@@ -15,6 +15,7 @@ from .auditor import Auditor
 from .connection import MIN_VERSION, Endpoint, parse_info
 from .errors import ConfigurationError, SequencerError
 from .keys import LaneKeys, check_name, lane_keys, registry_key
+from .options import MAX_LANES
 from .rights import SCRATCH, try_rights
 from .scripts import Link
 
@@ -70,7 +71,9 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
         return
     known, denied = _try(link, "HGETALL", registry_key(namespace))
     words = known or []
-    lanes = {name.decode(): int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
+    texts = {name.decode("utf-8", "replace"): count for name, count in zip(words[::2], words[1::2], strict=True)}
+    lanes = {name: int(count) for name, count in texts.items() if count.isdigit() and 0 < int(count) <= MAX_LANES}
+    yield from _registry(link, namespace, queue, texts, lanes, repair)
     queues = sorted(lanes) if queue is None else [queue]
     yield from _rights(link, namespace, queues or [SCRATCH])
     if denied:
@@ -82,12 +85,44 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             continue
         keys = [lane_keys(namespace, name, lane) for lane in range(lanes[name])]
         try:
+            yield from _dispatch(link, name, keys, repair)
             yield from _lane_clocks(link, name, keys)
             yield from _invariants(link, name, keys, repair, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:
         yield Finding("queues", "ok", f"none in namespace {namespace!r} yet")
+
+
+def _registry(
+    link: Link, namespace: str, queue: str | None, texts: dict[str, bytes], lanes: dict[str, int], repair: bool
+) -> Iterator[Finding]:
+    """Queues whose number of lanes is missing or unreadable, though they have keys; mended from the keys."""
+    for name, count in _lanes_found(link, namespace).items():
+        if name in lanes or queue not in (None, name):
+            continue
+        said = f"says {texts[name]!r}" if name in texts else "does not know it"
+        if repair:
+            link.command("HSET", registry_key(namespace), name, count)
+            lanes[name] = count
+        text = f"queue {name} has keys in {count} lanes, but {registry_key(namespace)} {said}"
+        yield Finding("queues", "problem", text, repair)
+
+
+def _lanes_found(link: Link, namespace: str) -> dict[str, int]:
+    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
+    pattern, cursor = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode()), b"0"
+    found: dict[str, int] = {}
+    while True:
+        page, denied = _try(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
+        if denied:
+            return {}
+        cursor, keys = page
+        for match in filter(None, map(pattern.match, keys)):
+            name = match[1].decode()
+            found[name] = max(found.get(name, 0), int(match[2]) + 1)
+        if int(cursor) == 0:
+            return found
 
 
 def _try(link: Link, *words: Any) -> tuple[Any, str]:
@@ -175,7 +210,8 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator
     elif save:
         yield Finding("persistence", level, "snapshots only: a crash may lose everything since the last one")
     elif save is None:
-        yield Finding("persistence", level, "no append-only file: a crash may lose everything since the last snapshot")
+        text = "no append-only file; whether there are snapshots can't be read: CONFIG GET is not permitted"
+        yield Finding("persistence", level, f"{text}: a crash may lose everything since the last one, if there is one")
     else:
         yield Finding("persistence", level, "none: a crash may lose everything")
     for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status"):
@@ -209,6 +245,17 @@ def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
         yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_TOLD])
         if not rights.errors:
             yield Finding("rights", "ok", "every command and script of ours may be run")
+
+
+def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> Iterator[Finding]:
+    """A dispatch list of another type stops every script; what it holds may be lost, so it can go."""
+    for keys in lanes:
+        kind = link.command("TYPE", keys.dispatch)
+        if kind not in (b"list", b"none"):
+            if repair:
+                link.command("DEL", keys.dispatch)
+            text = f"queue {queue}: the dispatch list {keys.dispatch} is a {kind.decode()}; it can be deleted"
+            yield Finding("keys", "problem", text, repair)
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

@@ -72,8 +72,8 @@ class NumberTaken(IdConflict):
     def __init__(self, message_id: str, group: tuple[str, ...], number: str) -> None:
         super().__init__(message_id, group)
         self.args = (
-            f"number {number} of group {list(group)} is already pending under another id than {message_id!r}; "
-            "use the next number, or the same id to repeat it",
+            f"number {float(number):.0f} of group {list(group)} is already pending under another id than "
+            f"{message_id!r}; use the next number, or the same id to repeat it",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +22,25 @@ def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
 
 
 def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
-    """The reason, a sentence, and when the group may move by itself."""
+    """The reason, a sentence, and when the group may move by itself.
+
+    A pause comes first, with what the group would wait for without it.
+    """
+    is_held = facts.is_paused or facts.visible_us == PAUSED
+    is_leased = bool(facts.lease) and facts.visible_us is not None and facts.now_us < facts.visible_us < PAUSED
+    if is_leased or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
+        return _explain(group, facts, policy)
+    visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
+    inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
+    name = f"group {' '.join(inner.group)}"
+    what, how = ("is paused", "unpause the group") if is_held else ("waits", "the whole queue is paused: unpause it")
+    text = f"{name} {what}; {how}"
+    if inner.reason != "due":
+        text += f", after which it {inner.text.removeprefix(name).strip()}"
+    return replace(inner, reason="paused" if is_held else "queue paused", text=text, moves_in_s=None)
+
+
+def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
 
     def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
@@ -42,14 +61,10 @@ def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
         return because("leased", f"{text} unless that is prolonged; it moves when {head} is handled{then}", visible)
-    if facts.is_queue_paused:
-        return because("queue paused", "waits because the whole queue is paused; unpause the queue")
-    if facts.is_paused or visible == PAUSED:
-        return because("paused", "is paused; unpause the group")
     if math.isinf(visible) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        tried = f" after {failure.attempt} attempt{'' if failure.attempt == 1 else 's'}" if failure.attempt else ""
+        tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""
         return because("parked", f"is parked on {failure.id or head}{tried} ({said}); resume it, or skip that message")
     closed = _gate(facts, policy, head)
     if closed:
@@ -58,15 +73,20 @@ def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if visible > now and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        text = f"backs off until {_when(visible, now)} after {failure.attempt} failed attempts of {failure.id} ({said})"
+        text = f"backs off until {_when(visible, now)} after {_tries(failure.attempt)} of {failure.id} ({said})"
         return because("backoff", f"{text}; resume it to try at once", visible)
     if visible > now:
-        return because("due", f"is looked at again at {_when(visible, now)}", visible)
+        text = f"is put off until {_when(visible, now)} by a rule that holds no more"
+        return because("due", f"{text}; an append to it, or setting the queue's policy again, wakes it", visible)
     waits = f"is due for {(now - visible) / 1e6:.1f} s"
     if facts.lease:
         owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
         waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
     return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
+
+
+def _tries(count: int) -> str:
+    return f"{count} failed attempt{'' if count == 1 else 's'}"
 
 
 def _when(at_us: float, now_us: int) -> str:

@@ -79,7 +79,7 @@ def _number(score: str) -> str:
     if not score:
         raise InvalidScore("no score given; in a queue with sequence=True it is the producer's own number, 1, 2, 3 ...")
     if not float(score).is_integer() or float(score) < 0:
-        raise InvalidScore(f"score {score} must be a whole number from 0: the queue has sequence=True")
+        raise InvalidScore(f"score {float(score):g} must be a whole number from 0: the queue has sequence=True")
     return str(int(float(score)))
 
 

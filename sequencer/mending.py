@@ -251,7 +251,7 @@ def _doubt(link: Link, is_refused: bool, what: str) -> None:
 
 def _wanted(group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str) -> Wanted:
     if everything == (group is not None or id is not None or error is not None):
-        raise ConfigurationError(f"{action}: give group, id or error, or everything=True, but not both")
+        raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
     return Wanted(
         None if group is None else encode_group(group),
         None if id is None else encode_id(id),

@@ -198,7 +198,7 @@ class QueueInfo:
     waiting: int
     parked: int
     paused: int
-    """Groups found paused by a claim; `paused_groups` says which ones are to be."""
+    """Groups with messages that are paused and not in a consumer's hands."""
     is_paused: bool
     """Whether the whole queue is."""
     dead: int

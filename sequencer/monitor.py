@@ -8,6 +8,7 @@ blocked.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -59,7 +60,10 @@ class View:
             for name, count in zip(stats[::2], stats[1::2], strict=True):
                 totals[name.decode()] = totals.get(name.decode(), 0) + int(count)
             groups, due, parked = groups + size, due + ready, parked + stopped
-            leased += sum(1 for _, visible, _ in self._leases(keys) if now < visible < PAUSED)
+            leases = self._leases(keys)
+            leased += sum(1 for _, visible, _ in leases if now < visible < PAUSED)
+            extra = self._to_be_paused(keys, now, {group for group, _, _ in leases})
+            paused, due, parked = paused + sum(extra.values()), due - extra["due"], parked - extra["parked"]
             sampled, waiting, oldest = self._count(keys, size)
             if sampled:
                 is_estimate = is_estimate or sampled < size
@@ -96,7 +100,8 @@ class View:
         for keys in self._lanes:
             now = self._now_us()
             holders = {group: holder for group, _, holder in self._leases(keys)}
-            ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": (PAUSED, PAUSED), None: ("-inf", "inf")}
+            stopped = set(self._link.command("SMEMBERS", keys.paused))
+            ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": ("-inf", "inf"), None: ("-inf", "inf")}
             low, high = ends.get(state, (f"({now}", f"({PAUSED:.0f}"))
             start = 0
             taken = 0
@@ -105,12 +110,14 @@ class View:
                     "ZRANGEBYSCORE", keys.schedule, low, high, "WITHSCORES", "LIMIT", start, PAGE
                 )
                 page = [(group, float(at)) for group, at in zip(words[::2], words[1::2], strict=True)]
-                infos = self._describe(keys, page, holders, now)
+                if state == "paused":
+                    page = [(group, at) for group, at in page if group in stopped or at == PAUSED]
+                infos = self._describe(keys, page, holders, stopped, now)
                 wanted = [info for info in infos if state in (None, info.state)]
                 found += wanted
                 taken += len(wanted)
                 start += PAGE
-                if len(page) < PAGE:
+                if len(words) < 2 * PAGE:
                     break
         found.sort(key=lambda info: float("inf") if info.due_in_s is None else info.due_in_s)
         return found[:limit]
@@ -135,6 +142,16 @@ class View:
     def _now_us(self) -> int:
         seconds, micros = self._link.command("TIME")
         return int(seconds) * 1_000_000 + int(micros)
+
+    def _to_be_paused(self, keys: LaneKeys, now: int, leased: set[bytes]) -> Counter[str]:
+        """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
+        counts: Counter[str] = Counter()
+        for page in _pages(sorted(self._link.command("SMEMBERS", keys.paused))):
+            for group, at in zip(page, self._link.command("ZMSCORE", keys.schedule, *page), strict=True):
+                visible = PAUSED if at is None else float(at)
+                if visible != PAUSED and not (group in leased and now < visible):
+                    counts[_state(visible, None, now)] += 1
+        return counts
 
     def _leases(self, keys: LaneKeys) -> list[tuple[bytes, float, bytes]]:
         """Every lease: group, visible-at in us, token + owner. Bounded by consumers times groups a claim."""
@@ -172,12 +189,17 @@ class View:
             backlog += sum(replies[::2])
             for head in replies[1::2]:
                 if head:
-                    stamp = int(head[0][:STAMP_DIGITS])
+                    stamp = _digits(head[0])
                     oldest = stamp if oldest is None else min(oldest, stamp)
         return sampled, backlog, oldest
 
     def _describe(
-        self, keys: LaneKeys, page: list[tuple[bytes, float]], holders: dict[bytes, bytes], now: int
+        self,
+        keys: LaneKeys,
+        page: list[tuple[bytes, float]],
+        holders: dict[bytes, bytes],
+        stopped: set[bytes],
+        now: int,
     ) -> list[GroupInfo]:
         if not page:
             return []
@@ -195,14 +217,17 @@ class View:
             holder = holders.get(group)
             head = replies[2 * i + 1]
             record = records[i] or b""
-            token = int(holder[:STAMP_DIGITS]) if holder else None
+            token = _digits(holder) if holder else None
+            state = _state(visible, holder, now)
+            if group in stopped and state != "leased":
+                state = "paused"
             infos.append(
                 GroupInfo(
                     group=decode_group(names[i]),
-                    state=_state(visible, holder, now),
+                    state=state,
                     backlog=replies[2 * i],
-                    lag_s=max(0, now - int(heads[i][:STAMP_DIGITS])) / 1e6 if head else None,
-                    due_in_s=None if visible >= PAUSED else max(0.0, (visible - now) / 1e6),
+                    lag_s=max(0, now - _digits(head[0])) / 1e6 if head else None,
+                    due_in_s=None if visible >= PAUSED or state == "paused" else max(0.0, (visible - now) / 1e6),
                     head_id=heads[i][STAMP_DIGITS:] if head else None,
                     head_score=float(head[1]) if head else None,
                     attempts=decode_head(record).attempts,
@@ -213,6 +238,12 @@ class View:
                 )
             )
         return infos
+
+
+def _digits(member: bytes) -> int:
+    """Its stamp or token; 0 for what none of our clients wrote."""
+    digits = member[:STAMP_DIGITS]
+    return int(digits) if digits.isdigit() else 0
 
 
 def _state(visible: float, holder: bytes | None, now: int) -> GroupState:

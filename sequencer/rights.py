@@ -108,7 +108,7 @@ def try_rights(link: Link, namespace: str, queues: Sequence[str]) -> Rights:
     rights, registry = Rights(link), registry_key(namespace)
     for queue in queues:
         keys = lane_keys(namespace, queue, SCRATCH)
-        pattern = f"~{{{namespace}:{queue}:*"
+        pattern = f"~{{{namespace}:{'*' if queue == SCRATCH else queue + ':*'}"
         for words in plain_commands(keys):
             rights.try_command(pattern, *words)
         for words in (("HGET", registry, queue), ("HDEL", registry, "")):  # no queue is named ""

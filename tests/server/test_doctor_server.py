@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import sequencer.scripts
-from sequencer import Sequencer
+from sequencer import DataError, Sequencer
 from sequencer.connection import Endpoint
-from sequencer.doctor import Finding, diagnose, server_findings
+from sequencer.doctor import Finding, diagnose, is_healthy, server_findings
 from sequencer.keys import lane_keys
 from sequencer.rights import SCRATCH, plain_commands, run_every_script
 from sequencer.scripts import Link
@@ -54,7 +54,7 @@ CONFIG = {"appendfsync": "everysec", "save": "", "min-replicas-to-write": "0"}
         ({"loading": "1"}, {}, 0.0, "loading", "problem", "try again"),
         ({"maxmemory": "9"}, {}, 0.0, "eviction", "ok", "noeviction, maxmemory 9"),
         ({}, {"appendfsync": None}, 0.0, "persistence", "ok", "CONFIG GET is not permitted"),
-        ({"aof_enabled": "0"}, {"save": None}, 0.0, "persistence", "warning", "since the last snapshot"),
+        ({"aof_enabled": "0"}, {"save": None}, 0.0, "persistence", "warning", "snapshots can't be read"),
         ({"aof_last_write_status": "err"}, {}, 0.0, "persistence", "problem", "aof_last_write_status is err"),
         ({"connected_slaves": "2"}, {}, 0.0, "replicas", "warning", "2 connected, min-replicas-to-write 0: a failover"),
         ({"connected_slaves": "2"}, {"min-replicas-to-write": "1"}, 0.0, "replicas", "ok", "2 connected"),
@@ -145,3 +145,34 @@ def test_every_script_and_every_command_in_them_is_tried(link: Link, namespace: 
         link.command(*words)
     run_every_script(link.run_one, keys)
     link.command("DEL", *link.command("KEYS", f"{keys.prefix}*"))
+
+
+def test_a_queue_that_the_registry_lost_is_found_by_its_keys(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq = make(lanes=3)
+    for n in range(9):
+        seq.append(n, group=n)
+    for damage in (("HDEL", f"{namespace}:queues", "jobs"), ("HSET", f"{namespace}:queues", "jobs", "abc")):
+        link.command(*damage)
+        if damage[0] == "HSET":
+            with pytest.raises(DataError, match="has b'abc' lanes"):
+                make().info()
+        for repair in (False, True):
+            found = diagnose(link.endpoint, namespace, repair=repair)
+            (lost,) = [one for one in found if one.check == "queues" and one.level == "problem"]
+            assert "queue jobs has keys in 3 lanes, but" in lost.text
+            assert lost.repaired == repair
+    assert make().info().backlog == 9
+
+
+def test_a_dispatch_list_of_another_type_is_deleted(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    link.command("DEL", keys.dispatch)
+    link.command("SET", keys.dispatch, "foreign")
+    link.command("ZREM", keys.schedule, "g")
+    found = diagnose(link.endpoint, namespace, "jobs", repair=True)
+    assert is_healthy(found)
+    assert any("is a string; it can be deleted" in one.text and one.repaired for one in found)
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1

@@ -119,3 +119,52 @@ def test_a_pause_survives_a_restart_of_the_server(link: Link) -> None:
             seq.unpause("g")
             assert drain(seq) == [1]
     shutil.rmtree(directory)
+
+
+def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    for group, options in (("due", {}), ("delayed", {"delay": 50}), ("parked", {}), ("held", {}), ("free", {})):
+        seq.append(group, group=group, **options)
+
+    def fail(message: Message) -> None:
+        if message.body == "parked":
+            raise ValueError
+
+    seq.pause("due")
+    with Background(seq, fail):
+        wait_until(seq.parked)
+    seq.append("free", group="free", delay=50)
+    seq.append("held", group="held")
+    with seq.claim(groups=1) as lease:
+        assert [message.body for message in lease] == ["held"]
+        for group in ("delayed", "parked", "held"):
+            seq.pause(group)
+        info = seq.info()
+        assert (info.paused, info.due, info.leased, info.waiting, info.parked) == (3, 0, 1, 1, 0)
+        states = {one.group[0]: one.state for one in seq.groups()}
+        paused = dict.fromkeys(("due", "delayed", "parked"), "paused")
+        assert states == {**paused, "held": "leased", "free": "waiting"}
+        assert sorted(one.group[0] for one in seq.groups("paused")) == ["delayed", "due", "parked"]
+        assert [one.group[0] for one in seq.groups("waiting")] == ["free"]
+
+
+def test_explain_says_what_a_paused_group_waits_for_besides(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+
+    def fail(_: Message) -> None:
+        raise ValueError("no stock")
+
+    seq.append(1, group="g", id="x")
+    seq.consume(fail, max_messages=1)
+    seq.pause("g")
+    explained = seq.explain("g")
+    assert explained.reason == "paused"
+    assert (
+        "unpause the group, after which it is parked on x after 1 failed attempt (ValueError: no stock)"
+        in explained.text
+    )
+    seq.pause("nobody")
+    assert "group nobody is paused; unpause the group, after which it has no messages" in seq.explain("nobody").text
+    seq.unpause("g")
+    seq.pause()
+    assert "the whole queue is paused: unpause it, after which it is parked" in seq.explain("g").text

@@ -236,7 +236,7 @@ def test_redriving_is_rate_limited(make: Callable[..., Sequencer], monkeypatch: 
     ],
 )
 def test_wrong_choices_are_refused(seq: Sequencer, call: Callable[[Sequencer], Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"give group, id or error|rate=|limit="):
+    with pytest.raises(ConfigurationError, match=r"give group, id or error to choose|rate=|limit="):
         call(seq)
 
 
