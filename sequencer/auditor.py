@@ -34,7 +34,7 @@ RECORDS_PAGE = 20
 """Records read by one command, only where a group's order and body differ: they may be large."""
 TYPES = {
     "zset": ("schedule", "dead"),
-    "hash": ("leases", "failures", "stats", "policy", "marks", "memory", "letters"),
+    "hash": ("leases", "failures", "stats", "policy", "marks", "numbers", "memory", "letters"),
     "string": ("clock",),
     "list": ("dispatch",),
     "set": ("paused", "seen"),

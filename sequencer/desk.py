@@ -63,7 +63,16 @@ def revise(
     """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score)."""
     return Call(
         "revise",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.clock),
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.dispatch,
+            keys.stats,
+            keys.clock,
+            keys.policy,
+            keys.memory,
+        ),
         (keys.prefix, group, message_id, score, due, now_text(now_us)),
         lambda reply: reply.decode(),
     )

@@ -15,6 +15,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; and `paused`
     {sequencer:orders:0}:paused         set     groups to hold back
     {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
+    {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
@@ -113,6 +114,7 @@ class LaneKeys:
     policy: str
     paused: str
     marks: str
+    numbers: str
     seen: str
     memory: str
     dead: str

@@ -1,8 +1,10 @@
 -- memory: what stays known of handled messages, in two generations of bounded size each: `seen` (set: group, newline,
 -- id) and `marks` (hash: group -> watermark). An entry is known for its window, at most for twice that; past its cap a
--- generation ends early. No key has a TTL. Needs: prefix, memory (hash of times, us), now, call.
-local function check_memory() -- before the first write: Lua does not roll back when a key has another type
-  call('HLEN', memory); call('SCARD', prefix .. 'seen'); call('HLEN', prefix .. 'marks')
+-- generation ends early. No key has a TTL. While a group of a sequence has messages, its watermark is in `numbers`, which
+-- forgets nothing. Needs: prefix, memory (hash of times, us), now, call, fmt.
+local numbers = prefix .. 'numbers'
+local function check_memory() -- before the first write: Lua does not roll back
+  call('HLEN', memory); call('SCARD', prefix .. 'seen'); call('HLEN', prefix .. 'marks'); call('HLEN', numbers)
 end
 local function known(name, window) -- the generations that may hold something still valid
   local times, keys = call('HMGET', memory, name .. ':last', name .. ':old'), {}
@@ -11,10 +13,12 @@ local function known(name, window) -- the generations that may hold something st
   return keys
 end
 local function marks_of(groups, window) -- watermark of each group, or false
-  local keys = known('marks', window)
-  local found = keys[1] and call('HMGET', keys[1], unpack(groups)) or {}
-  local older = keys[2] and call('HMGET', keys[2], unpack(groups)) or {}
-  for i = 1, #groups do found[i] = found[i] or older[i] or false end
+  local keys, found = known('marks', window), {}
+  if call('EXISTS', numbers) == 1 then table.insert(keys, 1, numbers) end
+  for _, key in ipairs(keys) do
+    for i, mark in ipairs(call('HMGET', key, unpack(groups))) do found[i] = found[i] or mark end
+  end
+  for i = 1, #groups do found[i] = found[i] or false end
   return found
 end
 local function turn(name, window, cap, size) -- begins a new generation where the last one is over; before adding
@@ -36,10 +40,25 @@ local function remember_ids(entries, window, cap)
     call('SADD', prefix .. 'seen', unpack(entries, from, math.min(from + 3999, #entries)))
   end
 end
-local function remember_marks(pairs_, window, cap) -- group, watermark, group, watermark ...
+local function add_marks(pairs_, window, cap)
   if #pairs_ == 0 or window <= 0 then return end
   turn('marks', window, cap, 'HLEN')
   for from = 1, #pairs_, 4000 do
     call('HSET', prefix .. 'marks', unpack(pairs_, from, math.min(from + 3999, #pairs_)))
   end
+end
+local function remember_marks(pairs_, window, cap) -- group, watermark, group, watermark ...; after its messages are gone
+  if not pairs_[2] or string.sub(pairs_[2], 1, 1) ~= '#' then return add_marks(pairs_, window, cap) end
+  local ended = {}
+  for i = 1, #pairs_, 2 do
+    if call('EXISTS', prefix .. 'order:' .. pairs_[i]) == 1 then call('HSET', numbers, pairs_[i], pairs_[i + 1])
+    else
+      call('HDEL', numbers, pairs_[i]); ended[#ended + 1] = pairs_[i]; ended[#ended + 1] = pairs_[i + 1]
+    end
+  end
+  add_marks(ended, window, cap)
+end
+local function retire(group, window, cap) -- a group that has no messages any more, whatever took the last
+  local mark = call('HGET', numbers, group)
+  if mark then remember_marks({group, mark}, window, cap) end
 end

@@ -2,13 +2,16 @@
 -- Needs what append.lua binds, and: memory, wake, bury.
 local function settle(stored, late, ready, dedup_us, dedup_cap)
   local list, first, others, hints, entries, count = {}, {}, {}, {}, {}, {appended = #stored}
+  local number_of = {} -- group -> watermark, in a sequence
   for _, i in ipairs(stored) do
     local group = words[i][1]
     if not first[group] then list[#list + 1] = group end
+    number_of[group] = sequence and marked and marked[i]
     first[group] = math.min(first[group] or ready[i], ready[i])
   end
   for _, group in ipairs(list) do
     local at = math.max(first[group], now)
+    if number_of[group] then call('HSETNX', numbers, group, number_of[group]) end
     if call('ZADD', schedule, 'NX', fmt('%.0f', at), group) == 0 then others[#others + 1] = group
     elseif at <= now + SOON then hints[#hints + 1] = group end
   end

@@ -47,6 +47,9 @@ for i, word in ipairs(words) do
   end
 end
 if #gone > 0 then call('ZREM', schedule, unpack(gone)) end
+if call('EXISTS', numbers) == 1 then
+  for _, group in ipairs(gone) do retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
+end
 if #visibles > 0 then
   call('ZADD', schedule, unpack(visibles))
   if hint == '1' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, visibles[2]) end

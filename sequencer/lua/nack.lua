@@ -45,6 +45,7 @@ else
   if delay_ms == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
 end
 if call('EXISTS', order) == 0 then call('ZREM', schedule, group)
+  retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
 else
   call('ZADD', schedule, visible, group)
   if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end

@@ -45,6 +45,7 @@ end
 call('HDEL', failures, group)
 if call('EXISTS', order) == 0 then
   call('ZREM', schedule, group); call('HDEL', leases, group)
+  retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
 elseif tonumber(visible) ~= 9e15 then -- a paused group stays so
   call('ZADD', schedule, fmt('%.0f', now), group)
   if call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end

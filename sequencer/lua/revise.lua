@@ -1,6 +1,6 @@
 -- revise: cancels a pending message, or gives it another time, unless a consumer may have it in hand.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list; KEYS[5] stats hash
--- KEYS[6] clock string
+-- KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id
@@ -10,10 +10,13 @@
 -- RETURN  "done", "missing", or "leased": a consumer may be handling it
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
 local schedule, leases, failures, dispatch, stats, clock_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local policy_key, memory = KEYS[7], KEYS[8]
 local prefix, group, id, score, due, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local stamp = fmt('%.0f', math.max(tonumber(call('GET', clock_key) or 0) + 1, now))
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
+--+ memory
 --+ wake
 --+ take
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
@@ -23,7 +26,7 @@ local flag = sub(record, 21, 21)
 local has_due = flag == 'D' or flag == 'T'
 local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumber(sub(record, 22, 37)) or 0)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
-call('ZCARD', order)
+call('ZCARD', order); check_memory()
 if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
 local _, old_score = take(group, id)
 if score ~= '' then
@@ -36,5 +39,8 @@ if score ~= '' then
   call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. due .. sub(record, has_due and 38 or 22))
 else call('HINCRBY', stats, 'cancelled', 1) end
 if call('EXISTS', order) == 1 then wake(group, now)
-else call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group) end
+else
+  call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
+  retire(group, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
+end
 return 'done'

@@ -240,6 +240,28 @@ def test_more_gaps_than_are_told_apart_lose_no_message(make: Callable[..., Seque
     assert seq.append(80, group="g", score=80).duplicate
 
 
+def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(sequence=True, watermark_cap=2), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="live", score=1)
+    assert drain(seq) == [1]
+    for score, way in ((2, "waits"), (3, "is cancelled")):
+        seq.append(score, group="live", score=score, delay=50 if way == "is cancelled" else 0.3)
+        for n in range(8):
+            seq.append(n, group=[way, n], score=1)
+            with seq.claim() as lease:
+                lease.ack(next(iter(lease)))
+        if way == "waits":
+            assert drain(seq) == [2]
+        else:
+            seq.cancel("live", str(score))
+    assert link.command("HLEN", keys.numbers) == 0
+    assert seq.append("again", group="live", score=2, id="new").duplicate, (
+        "and behind its last message it is remembered"
+    )
+
+
 def test_a_chunk_over_lanes_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
     seq = make(sequence=True, lanes=4)
     items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]

@@ -31,6 +31,8 @@ class ArrivingLane(LaneState):
                 self.orders[group], self.bodies[group] = order, body
         else:
             for group, at in ready:
+                if self.is_sequence and self.mark(group):
+                    self.numbers[group] = self.mark(group)
                 self.wake(group, at)
             for group, message_id, stamp, score, record in late:
                 if record:

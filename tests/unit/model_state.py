@@ -60,6 +60,7 @@ class LaneState:
         self.paused: set[str] = set()
         self.is_paused = False
         self.seen, self.marks = Generations(), Generations()
+        self.numbers: dict[str, str] = {}
         self.letters: dict[str, tuple[float, str]] = {}
 
     def run(self, call: Call[Any]) -> Any:
@@ -86,9 +87,12 @@ class LaneState:
         return self.leases.get(group, "")[:16] == token
 
     def mark(self, group: str) -> str:
-        return self.marks.get(group, self.now_us, int(self.policy["mark_us"])) or ""
+        return self.numbers.get(group) or self.marks.get(group, self.now_us, int(self.policy["mark_us"])) or ""
 
     def pass_mark(self, marks: dict[str, str]) -> None:
+        if self.is_sequence:
+            self.numbers.update({group: mark for group, mark in marks.items() if self.orders.get(group)})
+            marks = {group: mark for group, mark in marks.items() if not self.orders.get(group)}
         self.marks.add(marks, self.now_us, int(self.policy["mark_us"]), int(self.policy["mark_cap"]))
 
     def remember(self, ids: list[str]) -> None:
@@ -138,6 +142,8 @@ class LaneState:
 
     def drop_empty(self) -> None:
         for group in [group for group, order in self.orders.items() if not order]:
+            if group in self.numbers:
+                self.pass_mark({group: self.numbers.pop(group)})
             for table in (self.orders, self.bodies, self.schedule, self.leases, self.failures):
                 table.pop(group, None)  # type: ignore[attr-defined]
         for group in [group for group, body in self.bodies.items() if not body]:
