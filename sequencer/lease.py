@@ -188,10 +188,11 @@ class Lease:
         member = held.leased.members[held.done]
         chosen = decide(self._queue, message.attempt, problem, random.random())
         failure = encode_failure(describe(problem, message, self.owner, time.time()), member)
-        held.is_open = False
         attempts, is_late = tries(message, problem), isinstance(problem, TooLate)
         entry = held.give_up(attempts, chosen.delay_s, failure, chosen.ending, is_late)
-        if not self._run(calls.nack(self._keys, entry)):
+        is_valid = self._run(calls.nack(self._keys, entry))
+        held.is_open = False
+        if not is_valid:
             self._lost(held)
 
     def _run(self, call: calls.Call[Any]) -> Any:

@@ -45,7 +45,7 @@ def test_info_of_one_queue_and_of_all(cli: Cli, queue: Sequencer, namespace: str
     expected = {"queue": "jobs", "namespace": namespace, "lanes": 1, "backlog": 8, "groups": 4}
     expected |= {"due": 1, "leased": 1, "waiting": 1, "parked": 1, "paused": 0, "dead": 0, "is_estimate": False}
     assert {name: said[name] for name in expected} == expected
-    assert {name: count for name, count in said["totals"].items() if count} == {"appended": 8, "failed": 1, "parked": 1}
+    assert {name: count for name, count in said["totals"].items() if count} == {"appended": 8, "failed": 2, "parked": 1}
     assert said["lag_s"] > 0
     assert said["append_rate"] == said["handle_rate"] == 0
     assert [one["queue"] for one in json_of(cli, "info")] == ["jobs"]
@@ -116,7 +116,11 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
     assert parked["group"] == ["parked", "7:%"]
     assert parked["failure"]["type"] == "Park"
     assert parked["failure"]["message"] == "no such item"
-    assert json_of(cli, "resume", "jobs", "parked", "7:%") == {"group": ["parked", "7:%"], "resumed": True}
+    assert json_of(cli, "resume", "jobs", "parked", "7:%") == {
+        "group": ["parked", "7:%"],
+        "resumed": True,
+        "paused": False,
+    }
     assert cli.run("resume", "jobs", "parked", "7:%").stdout == "group parked 7:% was due already; nothing to do\n"
     assert cli.run("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
     assert cli.run("parked", "jobs").stdout == "no parked groups\n"
