@@ -160,20 +160,23 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         url = None if config.app else client.endpoint.url
         policy = RestartPolicy.for_attempts(client.options.max_attempts)
         supervisor = Supervisor(config.on(url), processes, policy=policy)
+        dropped = client.info().totals["dropped"]
         status = supervisor.run()
         left = client.info() if config.until_empty and status == FINE else None
+        dropped = left.totals["dropped"] - dropped if left else 0
     if as_json and (config.app or config.command):
         parked, dead = (left.parked, left.dead) if left else (0, 0)
-        print_json({**asdict(supervisor.totals), "parked": parked, "dead": dead})
+        print_json({**asdict(supervisor.totals), "parked": parked, "dead": dead, "dropped": dropped})
     else:
-        _summarize(supervisor.totals, processes, left)
+        _summarize(supervisor.totals, processes, left, dropped)
     return PARKED if left and left.parked else status
 
 
-def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
+def _summarize(totals: Totals, processes: int, left: QueueInfo | None, dropped: int) -> None:
     said = [f"{totals.failed:,} failures", f"{totals.lost:,} leases lost", f"{totals.died:,} consumers died"]
     if left:
         counts = {"groups parked": left.parked, "groups paused": left.paused, "dead letters": left.dead}
+        counts["messages dropped"] = dropped
         said += [f"{count:,} {name}" for name, count in counts.items() if count]
         said += ["queue paused"] if left.is_paused else []
     typer.echo(

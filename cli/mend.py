@@ -8,6 +8,7 @@ import typer
 
 from ..client import Sequencer
 from ..message import Gap
+from ..place import list_queues
 from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
 from .render import message_json, print_json
 
@@ -71,8 +72,11 @@ def pause(
 
     What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
     """
+    is_new = queue not in list_queues(redis, namespace)
     with Sequencer(queue, redis, namespace=namespace) as client:
         is_changed = client.pause(group or None)
+    if is_new and not json:
+        typer.echo(f"queue {queue} was not there yet; it is now, with nothing in it", err=True)
     _say_paused(queue, group, is_changed, "paused" if is_changed else "paused already", json)
 
 

@@ -46,7 +46,7 @@ class Policy:
     dedup_window: float = 60.0
     """How long an id stays known after its message was handled; at most twice that. 0: only while it is pending."""
     dedup_cap: int = 1_000_000
-    """Ids after which the older half is forgotten early: at most twice as many are kept in a lane, about 100 bytes
+    """Ids after which the older half is forgotten early: at most twice as many, and a batch, are kept in a lane, about 50 bytes
     each.
     """
     on_late: OnLate = "handle"
@@ -55,7 +55,7 @@ class Policy:
     """How long a group's watermark is known after its last message was handled; at most twice that. For a sequence the
     default is 30 days: a group that was forgotten begins again at 1."""
     watermark_cap: int = 100_000
-    """Groups after which the older half is forgotten early: at most twice as many in a lane, about 120 bytes each."""
+    """Groups after which the older half is forgotten early: at most twice as many in a lane, about 50 bytes each."""
     reorder_window: float = 0.0
     """A message is handled no earlier than this after its arrival, so that stragglers take their place before it."""
     sequence: bool = False
