@@ -98,9 +98,8 @@ def append(
 ) -> Call[list[Mark]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    "none" and "error" store nothing then, "others" the rest; "check" only says what would be. "replace": a message
-    takes the place of the one that is pending under its id, which a repeat would do again, after it was handled; and
-    "check_replace" says what that would be.
+    "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
+    which a repeat would do again after that was handled; "check" and "check_replace" only say what would be.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")

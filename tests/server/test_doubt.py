@@ -1,4 +1,4 @@
-"""Lost answers, races and rare states of the policies: each once lost, doubled or wedged a message."""
+"""Races and rare states of the policies: each once lost, doubled or wedged a message."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import sequencer.place
 from sequencer import (
     ConfigurationError,
     DataError,
-    Gap,
     IdConflict,
     LateMessage,
     Message,
-    OutcomeUnknown,
     Sequencer,
     SetAside,
-    desk,
 )
 from sequencer.errors import BatchRefused
 from sequencer.keys import lane_keys
@@ -27,7 +24,6 @@ from sequencer.testing import wait_until
 
 from .background import Background
 from .conftest import command
-from .proxy import LossyProxy
 
 
 def drain(seq: Sequencer) -> list[Any]:
@@ -38,96 +34,6 @@ def drain(seq: Sequencer) -> list[Any]:
 
 def fail(_: Message) -> None:
     raise ValueError("no")
-
-
-def losing(monkeypatch: pytest.MonkeyPatch, proxy: LossyProxy, name: str) -> None:
-    """Lose the answer to the next call of this script, not those before it."""
-    original = getattr(desk, name)
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        proxy.to_lose = 1
-        monkeypatch.setattr(desk, name, original)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(desk, name, make)
-
-
-# -- lost answers -----------------------------------------------------------------------------------------------
-
-
-def test_a_skip_whose_answer_is_lost_removes_one_message(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    for n in (1, 2, 3):
-        seq.append(n, group="g", id=f"m{n}")
-    with Background(seq, fail):
-        wait_until(seq.parked)
-        losing(monkeypatch, proxy, "resume")
-        with pytest.raises(OutcomeUnknown, match="whether message 'm1' was skipped is unknown"):
-            other.skip("g")
-        wait_until(lambda: [info.head_id for info in seq.parked()] == ["m2"])
-    assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
-
-
-def test_a_step_whose_answer_is_lost_steps_over_one_gap(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(sequence=True), make(redis=proxy.url)
-    for n in (2, 4):
-        seq.append(n, group="g", score=n)
-    seen: list[int] = []
-    with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "step")
-        with pytest.raises(OutcomeUnknown, match="numbers 1 to 1 were stepped over"):
-            other.skip("g")
-        wait_until(lambda: seen == [2])
-        assert "number 3, missing before 4" in seq.explain("g").text
-    assert seq.skip("g") == Gap(("g",), 3, 3)
-    assert drain(seq) == [4]
-
-
-def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: LossyProxy, namespace: str) -> None:
-    """The first try may have fired meanwhile; what is not known is said."""
-    seq, other = make(), make(redis=proxy.url)
-    other.append("warm", group="w")
-    seen: list[Any] = []
-    with Background(seq, lambda message: seen.append(message.body)):
-        wait_until(lambda: seen == ["warm"])
-        proxy.to_lose = 1
-        with pytest.raises(OutcomeUnknown, match=r"'timer' was stored .*see get\(\)") as unknown:
-            other.append("x", group="g", id="timer", replace=True)
-        assert unknown.value.id == "timer"
-        wait_until(lambda: seen == ["warm", "x"])
-    assert drain(seq) == []
-
-
-def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(), make(redis=proxy.url)
-    seq.append("t", group="g", id="t", delay=50)
-    other.connect()
-    losing(monkeypatch, proxy, "revise")
-    other.reschedule("g", "t", delay=0.05)
-    assert drain(seq) == ["t"]
-    seq.append("u", group="g", id="u", delay=50)
-    seen: list[Any] = []
-    with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "revise")
-        with pytest.raises(OutcomeUnknown, match="message 'u' was given its new time"):
-            other.reschedule("g", "u", delay=0)
-        wait_until(lambda: seen == ["u"])
-
-
-def test_a_claim_whose_answer_is_lost_drops_no_message(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq, keys = make(max_attempts=1, on_failure="drop"), lane_keys(namespace, "jobs", 0)
-    seq.append("x", group="g")
-    seq.claim(lease=30)  # its answer never came: no handler began
-    link.command("ZADD", keys.schedule, "XX", "1", "g")
-    assert drain(seq) == ["x"]
 
 
 # -- races ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Messages that come after a higher score was handled; stragglers within a window; ids that come again."""
+"""Messages that come after a higher score was handled, and stragglers within a window."""
 
 from __future__ import annotations
 
@@ -180,43 +180,6 @@ def test_nothing_is_handled_before_its_window_is_over(make: Callable[..., Sequen
     seq.consume(handler, until_empty=True)
     assert len(early) == 30
     assert min(early) >= 0.3
-
-
-# -- ids past the end -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("window", [0, 60])
-def test_an_id_stays_known_after_its_message_is_handled(
-    make: Callable[..., Sequencer], link: Link, namespace: str, window: float
-) -> None:
-    seq, keys = make(dedup_window=window), lane_keys(namespace, "jobs", 0)
-    seq.append("first", group="g", id="x", score=1)
-    assert drain(seq) == [("first", False)]
-    again = seq.append("first", group="g", id="x", score=1)
-    assert (again.duplicate, again.stamp is None) == (bool(window), bool(window))
-    assert seq.append("first", group="h", id="x").duplicate is False, "an id belongs to its group"
-    assert len(drain(seq)) == (1 if window else 2)
-    age(link, keys.memory, "seen", 61)
-    assert seq.append("first", group="g", id="x", score=1).duplicate is False, "after the window it is new"
-    drain(seq)
-
-
-def test_what_was_skipped_set_aside_or_dropped_is_known_too(make: Callable[..., Sequencer]) -> None:
-    for on_failure in ("park", "dead_letter", "drop"):
-        seq = make(on_failure, max_attempts=1, on_failure=on_failure)
-        seq.append(1, group="g", id="x")
-
-        def fail(_: Message) -> None:
-            raise ValueError
-
-        seq.consume(fail, until_empty=True)
-        if on_failure == "park":
-            seq.skip("g")
-        assert seq.append(1, group="g", id="x").duplicate
-        assert seq.append_many([{"group": "g", "body": 1, "id": i} for i in ("x", "y")]).duplicates == 1
-        assert drain(seq) == [(1, False)]
-        seq.redrive(everything=True)
-        drain(seq)
 
 
 @pytest.mark.parametrize(
