@@ -44,7 +44,9 @@ class Appender:
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: calls.Item, *, replace: bool = False) -> Receipt:
-        call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "error")
+        call = calls.append(
+            self._place.keys_of(item.group), [item], on_conflict="error_replace" if replace else "error"
+        )
         pipeline.execute_command(*eval_command(call))
         return Receipt(item.id, None, None)
 
@@ -91,13 +93,15 @@ class Appender:
         if mode == "replace":
             # A script can't undo what it replaced: what would be refused is looked for first.
             marks = self._send(items, by_lane, "check_replace") if stops else []
+            _mark_numbers_within(items, marks if self._place.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
             return self._send(items, by_lane, "replace")
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")
-            _mark_conflicts_within(items, marks, self._place.is_sequence())
+            _mark_conflicts_within(items, marks)
+            _mark_numbers_within(items, marks if self._place.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
         return self._send(items, by_lane, "none")
@@ -137,17 +141,22 @@ def _refusal(item: calls.Item, mark: calls.Mark) -> SequencerError | None:
     return None
 
 
-def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark], is_sequence: bool) -> None:
-    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows; so is, in
-    a sequence, a number under two ids.
-    """
-    numbers: dict[tuple[str, str], str] = {}
+def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:
+    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
     known: dict[tuple[str, str], calls.Item] = {}
     for position, item in enumerate(items):
         first = known.setdefault((item.group, item.id), item)
         if first.envelope != item.envelope or (item.score and item.score != first.score):
             marks[position] = marks[position]._replace(outcome="conflict")
-        if is_sequence and numbers.setdefault((item.group, item.score), item.id) != item.id:
+
+
+def _mark_numbers_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:
+    """So is, in a sequence, a number under two ids, or an id with two numbers. Without marks there is nothing to do."""
+    ids: dict[tuple[str, str], str] = {}
+    numbers: dict[tuple[str, str], str] = {}
+    for position, item in enumerate(items if marks else ()):
+        is_taken = ids.setdefault((item.group, item.score), item.id) != item.id
+        if is_taken or numbers.setdefault((item.group, item.id), item.score) != item.score:
             marks[position] = marks[position]._replace(outcome="taken")
 
 

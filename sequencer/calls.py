@@ -70,7 +70,7 @@ class Mark(NamedTuple):
     stamp: int
 
 
-OnConflict = Literal["none", "others", "error", "check", "replace", "check_replace"]
+OnConflict = Literal["none", "others", "error", "check", "replace", "check_replace", "error_replace"]
 Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
 REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
 _MARKS: dict[int, Outcome] = {
@@ -109,7 +109,7 @@ def append(
         (keys.schedule, keys.clock, keys.dispatch, keys.stats, keys.leases, keys.failures, keys.policy, keys.memory),
         (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
         _parse_marks,
-        repeatable=on_conflict != "replace",
+        repeatable=on_conflict not in ("replace", "error_replace"),
     )
 
 

@@ -106,6 +106,8 @@ def redrive(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None
             keys.dead,
             keys.letters,
             keys.clock,
+            keys.policy,
+            keys.memory,
         ),
         (keys.prefix, dumps_words(letters), now_text(now_us)),
         lambda reply: [outcomes[mark] for mark in reply],

@@ -102,9 +102,12 @@ def _registry(
         if name in lanes or queue not in (None, name):
             continue
         said = f"says {texts[name]!r}" if name in texts else "does not know it"
+        now = link.command("HGET", registry_key(namespace), name)
+        if now != texts.get(name):
+            continue  # it was registered meanwhile
         if repair:
-            link.command("HSET", registry_key(namespace), name, count)
-            lanes[name] = count
+            link.command("HSETNX" if now is None else "HSET", registry_key(namespace), name, count)
+            lanes[name] = int(link.command("HGET", registry_key(namespace), name))
         text = f"queue {name} has keys in {count} lanes, but {registry_key(namespace)} {said}"
         yield Finding("queues", "problem", text, repair)
 
@@ -195,15 +198,14 @@ def _eviction(info: Mapping[str, str]) -> Finding:
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
     """The row of the durability table that follows from the settings."""
     fsync, save = config.get("appendfsync"), config.get("save")
-    loses = {
+    loses: dict[str, tuple[Level, str]] = {
         "always": ("ok", "nothing it has answered"),
         "everysec": ("ok", "about the last second"),
         "no": ("warning", "what the operating system had not yet written, about half a minute"),
     }
     level: Level = "warning"
     if info.get("aof_enabled") == "1" and fsync in loses:
-        found, text = loses[fsync]
-        level = "ok" if found == "ok" else "warning"
+        level, text = loses[fsync]
         yield Finding("persistence", level, f"appendonly yes, appendfsync {fsync}: a crash may lose {text}")
     elif info.get("aof_enabled") == "1":
         yield Finding("persistence", "ok", "appendonly yes; appendfsync can't be read: CONFIG GET is not permitted")

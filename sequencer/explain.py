@@ -77,7 +77,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         return because("backoff", f"{text}; resume it to try at once", visible)
     if visible > now:
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
-        return because("due", f"{text}; an append to it, or setting the queue's policy again, wakes it", visible)
+        return because("due", f"{text}; resume it to wake it", visible)
     waits = f"is due for {(now - visible) / 1e6:.1f} s"
     if facts.lease:
         owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")

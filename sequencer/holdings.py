@@ -55,8 +55,10 @@ class Held:
         first, leased = self.acked, self.leased
         if first == done:
             return Ack(leased.key, leased.token, [], release)
-        mark = advance(self.mark, leased.scores[first:done])
-        late = sum(message.late for message in leased.messages[first:done]) if leased.messages[first].late else 0
+        messages, scores = leased.messages[first:done], leased.scores[first:done]
+        redriven = [message.redriven for message in messages] if self.mark.startswith("#") else ()
+        mark = advance(self.mark, scores, redriven)
+        late = sum(message.late for message in messages) if messages[0].late else 0
         runs = [self._run(position) for position in range(first, done)] if self.times else ()
         return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs)
 
@@ -78,7 +80,8 @@ class Held:
     def give_up(self, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, is_late: bool) -> Nack:
         """The entry for a failure of the next message; in a sequence, a message given up counts as passed."""
         leased, is_passed = self.leased, delay_s is None and ending != "park" and self.mark.startswith("#")
-        mark = advance(self.mark, [leased.scores[self.done]]) if is_passed else ""
+        is_redriven = [leased.messages[self.done].redriven]
+        mark = advance(self.mark, [leased.scores[self.done]], is_redriven) if is_passed else ""
         member = leased.members[self.done]
         return Nack(leased.key, leased.token, member, attempts, delay_s, failure, ending, mark, is_late)
 

@@ -17,7 +17,7 @@ from .errors import (
     NotParked,
     OutcomeUnknown,
 )
-from .explain import missing_number
+from .explain import explain, missing_number
 from .items import Group, Score
 from .keys import decode_group, encode_group
 from .letters import Letters, Wanted, check_rate
@@ -46,6 +46,8 @@ class Mending:
         number, or is paused.
         """
         key = encode_group(group)
+        if self._was_put_off(key):
+            return True
         if self._missing(key):
             raise NotParked(
                 f"group {list(decode_group(key))} waits for a missing number (see explain); append it, or skip it"
@@ -64,6 +66,17 @@ class Mending:
             return gap
         done, member = self._resume(key, skip=True)
         return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, self.options.queue)
+
+    def _was_put_off(self, group: str) -> bool:
+        """Whether the group slept by a rule that holds no more; it is woken."""
+        keys = self._place.keys_of(group, register=False)
+        with self._place.link() as link:
+            facts = link.run_one(desk.look(keys, group))
+            found = explain(group, facts, self._place.fresh_policy(link))
+            sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
+            if sleeps:
+                link.run_one(desk.resume(keys, group, b"", "", look=True))
+        return sleeps
 
     def _missing(self, group: str) -> bool:
         if not self._place.policy(register=False).sequence:
@@ -166,10 +179,13 @@ class Mending:
     def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
         keys = self._place.keys_of(group, register=False)
         with self._place.link() as link:
-            status = link.run_one(desk.revise(keys, group, message_id, score, due))
-            if status == "missing" and link.is_repeat and not score:
+            was_there = bool(link.run_one(desk.look(keys, group, message_id)).member)
+            status = link.run_one(desk.revise(keys, group, message_id, score, due)) if was_there else "missing"
+            if status == "missing" and was_there and link.is_repeat and not score:
                 return  # the first try, whose answer was lost, had removed it
-            _doubt(link, status != "done" and bool(score), f"message {message_id!r} was given its new time")
+            _doubt(
+                link, was_there and status != "done" and bool(score), f"message {message_id!r} was given its new time"
+            )
         name = f"message {message_id!r} of group {list(decode_group(group))}"
         if status == "missing":
             raise MessageNotFound(f"{name} is not pending in queue {self.options.queue!r}")

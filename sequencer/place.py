@@ -6,11 +6,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from .connection import Endpoint, check_server, parse_info, server_url_from_environment
 from .desk import resume
-from .errors import ConfigurationError, DataError, ServerNotUsable
+from .errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from .keys import PAUSED, LaneKeys, lane_keys, lane_of, registry_key
 from .options import MAX_LANES, QueueOptions
 from .policy import Policy, merge_policy, read_policy
@@ -18,6 +19,8 @@ from .scripts import Link, Links
 
 log = logging.getLogger("sequencer")
 
+TRIES = 20
+"""How often a change of the policy is tried again when another client's came between."""
 PAGE = 200
 """Names read, and groups looked at again, in one round trip."""
 
@@ -63,10 +66,11 @@ class Place:
             with self.link() as link, self._lock:
                 lanes, is_known = self._find_lanes(link, register)
                 keys = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
+                self._is_known = is_known
                 self._policy = self._find_policy(link, keys, register)
                 # In this order: another thread that sees the flag uses lanes and policy without the lock.
                 self._lanes = keys
-                self._is_known, self._is_registered = is_known, register
+                self._is_registered = register
         return self._lanes
 
     def policy(self, *, register: bool = True) -> Policy:
@@ -143,34 +147,46 @@ class Place:
     def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> Policy:
         """What the server keeps, changed by what this client asks for.
 
-        What was asked for is set, in every lane; a default only where nothing is, so that two clients at the first use
-        of a queue do not undo each other's policy.
+        Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
+        other's policy, nor leave two that exclude each other.
         """
         name, asked = self._options.queue, self._options.asked if register else {}
-        before = _policies(link, lanes)
-        policy = merge_policy(name, before[0], asked)
-        if not register:
+        for _ in range(TRIES):
+            if register:
+                link.command("WATCH", *[keys.policy for keys in lanes])
+            before = _policies(link, lanes)
+            self._is_known = self._is_known and bool(before[0])
+            try:
+                policy = merge_policy(name, before[0], asked)
+            except ConfigurationError:
+                _unwatch(link, register)
+                raise
+            wanted, writes = policy.stored(), []
+            for keys, old in zip(lanes, before, strict=True):
+                changed = {key: value for key, value in wanted.items() if old.get(key) != value}
+                writes += [("HSET", keys.policy, *chain.from_iterable(changed.items()))] if changed else []
+            if not (register and writes):
+                _unwatch(link, register)
+                return policy
+            if link.commands([("MULTI",), *writes, ("EXEC",)])[-1] is None:
+                continue  # another client set something meanwhile
+            self._tell(read_policy(before[0]), policy, asked)
+            for keys, old in zip(lanes, before, strict=True):
+                if any(old.get(key, wanted[key]) != wanted[key] for key in ("gap_us", "on_gap", "window_us")):
+                    _look_again(link, keys)
             return policy
-        set_outright = merge_policy(name, before[0], asked).stored_of(set(asked) - {"sequence"})
-        link.commands(
-            [
-                *[("HSETNX", keys.policy, *pair) for keys in lanes for pair in policy.stored().items()],
-                *[("HSET", keys.policy, *pair) for keys in lanes for pair in set_outright.items()],
-            ]
-        )
-        for keys, old in zip(lanes, before, strict=True):
-            changed = {key for key, value in set_outright.items() if old.get(key, value) != value}
-            if keys is lanes[0]:
-                self._tell(read_policy(old), policy, asked, changed)
-            if changed & {"gap_us", "on_gap", "window_us"}:
-                _look_again(link, keys)
-        return merge_policy(name, _policies(link, lanes[:1])[0], asked)
+        raise ServerUnavailable(f"the policy of queue {name!r} is being changed by others all the time; try again")
 
-    def _tell(self, old: dict[str, Any], policy: Policy, asked: dict[str, Any], changed: set[str]) -> None:
-        for name in asked if changed else ():
+    def _tell(self, old: dict[str, Any], policy: Policy, asked: dict[str, Any]) -> None:
+        for name in asked:
             if name in old and old[name] != getattr(policy, name):
                 queue = self._options.queue
                 log.warning("queue %s: %s changes from %r to %r", queue, name, old[name], getattr(policy, name))
+
+
+def _unwatch(link: Link, is_watching: bool) -> None:
+    if is_watching:
+        link.command("UNWATCH")
 
 
 def _policies(link: Link, lanes: list[LaneKeys]) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ at every call, so that a change takes effect at the next one. `sequence` decides
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -103,11 +103,6 @@ class Policy:
             "gap_us": _us(self.gap_timeout),
             "on_gap": self.on_gap,
         }
-
-    def stored_of(self, names: Collection[str]) -> dict[str, str]:
-        """`stored`, but these options only."""
-        stored = self.stored()
-        return {FIELDS[name]: stored[FIELDS[name]] for name in names}
 
 
 FIELDS = {
@@ -205,12 +200,17 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(kept)
 
 
-def advance(mark: str, scores: Sequence[str]) -> str:
-    """The watermark after messages with these scores, in order, were passed. A mark with "#" is that of a sequence."""
+def advance(mark: str, scores: Sequence[str], redriven: Sequence[bool] = ()) -> str:
+    """The watermark after messages with these scores, in order, were passed. A mark with "#" is that of a sequence.
+
+    A redriven number has passed before, or its group was forgotten: it fills a skipped range, but never goes ahead.
+    """
     if not mark.startswith("#"):
         last = scores[-1]
         return mark if mark and float(mark) > float(last) else last
     state = Sequenced.parse(mark)
-    for score in scores:
-        state = state.passed(int(float(score)))
+    for position, score in enumerate(scores):
+        number = int(float(score))
+        if not (redriven and redriven[position] and number > state.number):
+            state = state.passed(number)
     return state.text()

@@ -23,7 +23,16 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
     order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, f"{keys.seen}:old"
     return [
-        *(("TIME",), ("INFO",), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0), ("MULTI",), ("EXEC",)),
+        *(
+            ("TIME",),
+            ("INFO",),
+            ("CLIENT", "ID"),
+            ("CLIENT", "UNBLOCK", 0),
+            ("WATCH", keys.policy),
+            ("UNWATCH",),
+            ("MULTI",),
+            ("EXEC",),
+        ),
         *(("SET", keys.clock, 1), ("GET", keys.clock), ("EXISTS", keys.clock), ("TYPE", keys.clock)),
         *(("RPUSH", keys.dispatch, group, group), ("LLEN", keys.dispatch), ("LTRIM", keys.dispatch, 0, 9)),
         *(("BLPOP", keys.dispatch, "0.1"), ("HSET", body, "a", 1), ("HSETNX", body, "b", 1), ("HGET", body, "a")),

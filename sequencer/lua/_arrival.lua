@@ -7,6 +7,7 @@ local function look() -- what is known of these messages; reads only. An error t
       return 'SEQUENCE the score of id ' .. word[2] .. ' is no whole number from 0'
     end
     entries[i], groups[i] = word[1] .. '\n' .. word[2], word[1]
+    if is_replace then call('ZCARD', prefix .. 'order:' .. word[1]); call('HLEN', prefix .. 'body:' .. word[1]) end
   end
   if not is_replace then
     for _, key in ipairs(known('seen', dedup)) do
@@ -33,8 +34,8 @@ local function fate_of(i, word, score, body) -- "+" to store it, else its mark
   local mark = marked and marked[i]
   if not (seen[i] or mark or sequence) then return '+' end
   local record = pcall('HGET', body, word[2])
-  if type(record) == 'string' and not is_replace then return '+' end -- pending: to be compared
-  if type(record) == 'string' and sequence then -- to be replaced: its number stays what it is
+  if type(record) == 'string' and not (is_replace and sequence) then return '+' end -- pending: to be compared, or replaced
+  if type(record) == 'string' then -- to be replaced: its number stays what it is
     local pending = pcall('ZSCORE', prefix .. 'order:' .. word[1], sub(record, 1, 16) .. word[2])
     return tonumber(pending) == tonumber(score) and '+' or '!'
   end

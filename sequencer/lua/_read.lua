@@ -17,7 +17,7 @@ local function read(entry, range, body, expired, mark, records) -- appends to bo
       if value ~= '' and (is_gated or value:byte(21) ~= 48) then
         local opens_at = opens(range[at], range[at + 1], value, mark)
         if opens_at > 0 then return n == 4 and opens_at or 0 end
-        mark = math.max(mark, tonumber(range[at + 1]))
+        if value:byte(21) ~= 82 then mark = math.max(mark, tonumber(range[at + 1])) end -- a redriven one (R) has passed
       end
       if expired and sub(expired, 17, 17) == '1' and value ~= '' then value = bumped(body, id, value) end
       bytes = bytes - #value

@@ -20,7 +20,7 @@ if runs ~= '' then call('XLEN', audit) end
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
-check_memory()
+check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
 local groups, refused = {}, {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))

@@ -5,7 +5,7 @@
 -- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
 --                     "check": store nothing in any case, only say what would be; "replace": take the place of the id's
 --                     pending message, with a stamp of its own, and store the rest; "check_replace": say what that
---                     would be
+--                     would be; "error_replace": the same as "error" (in MULTI)
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
 --                     once per group
@@ -24,6 +24,7 @@ call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats); call('HLEN
 local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
 local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
 local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
+local is_error = sub(on_conflict, 1, 5) == 'error'
 local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
 --+ memory
 --+ wake
@@ -46,7 +47,7 @@ for i, word in ipairs(words) do
   local head, score, at = arrival(word, stamp)
   local fate = fate_of(i, word, score, body)
   if fate == '+' then
-    if on_conflict == 'replace' and take(group, id) then at = now end -- what lies behind the old one may be due
+    if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
     local new
     if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
     else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
@@ -69,8 +70,8 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   local _, count = refused:gsub('<', '')
   if count > 0 and not is_check then call('HINCRBY', stats, 'late', count); call('HINCRBY', stats, 'refused', count) end
   if failure then return failure end
-  if on_conflict == 'error' and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
-  if on_conflict == 'error' then return redis.error_reply(refused:find('#', 1, true)
+  if is_error and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
+  if is_error then return redis.error_reply(refused:find('#', 1, true)
     and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
 elseif not is_check then settle(stored, late, ready, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
 return table.concat(marks)

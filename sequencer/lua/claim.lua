@@ -22,7 +22,8 @@ local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('HLEN', stats); call('HLEN', failures); local hints, clock = call('LLEN', dispatch), tonumber(call('GET', clock_key) or 0)
-local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap', 'on_late', 'mark_us')
+local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap', 'on_late', 'mark_us',
+  'mark_cap')
 local is_paused, some_paused = policy[1] == '1', call('SCARD', paused) > 0
 local due = is_paused and {} or call('ZRANGEBYSCORE', schedule, '-inf', fmt('%.0f', now), 'LIMIT', 0, max_groups + 1)
 if #due == 0 then
@@ -50,6 +51,7 @@ for i, group in ipairs(due) do
       call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))
     elseif #range == 0 then -- deleted by hand
       call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
+      retire(group, tonumber(policy[7] or 0), tonumber(policy[8] or 0))
     else opens_at = read(entry, range, prefix .. 'body:' .. group, expired, number_of(marks[i]), records) end
     if opens_at > 0 then
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)

@@ -23,6 +23,7 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 --+ memory
 --+ remove
 --+ bury
+call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
 check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
 local record, score, name, visible = pcall('HGET', body, id), pcall('ZSCORE', order, member), 'failed', fmt('%.0f', now)

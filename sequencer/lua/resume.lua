@@ -26,7 +26,7 @@ if failure == '' and visible ~= 'inf' and (skip ~= 'look' or visible == '9000000
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
-check_memory()
+check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('ZCARD', schedule)
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
 local score, record = '', ''
 if member ~= '' then

@@ -14,7 +14,7 @@ call('HDEL', leases, '') -- changes nothing; a first write that is allowed at ma
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 --+ memory
-check_memory()
+check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('ZCARD', schedule)
 if call('HEXISTS', leases, group) == 1 then return 'leased' end
 local known_mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
 if call('ZRANGE', prefix .. 'order:' .. group, 0, 0)[1] ~= member or known_mark ~= old_mark then return 'changed' end

@@ -11,8 +11,8 @@ import sequencer.place
 from sequencer import (
     ConfigurationError,
     DataError,
+    Gap,
     IdConflict,
-    LateMessage,
     Message,
     Sequencer,
     SetAside,
@@ -30,6 +30,11 @@ def drain(seq: Sequencer) -> list[Any]:
     seen: list[Any] = []
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     return seen
+
+
+def drain_once(seq: Sequencer) -> list[Any]:
+    with seq.claim() as lease:
+        return [message.body for message in lease if lease.ack(message) is None]
 
 
 def fail(_: Message) -> None:
@@ -95,6 +100,37 @@ def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., 
         assert seq.info().totals["parked"] <= 600
 
 
+def test_two_policies_that_exclude_each_other_are_never_both_stored(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, others = sequencer.place._policies, [make(sequence=True)]
+
+    def slow(*args: Any) -> Any:
+        found = read(*args)
+        if others:
+            others.pop().connect()
+        return found
+
+    monkeypatch.setattr(sequencer.place, "_policies", slow)
+    with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
+        make(reorder_window=5).connect()
+    assert (make().policy.sequence, make().policy.reorder_window) == (True, 0)
+
+
+def test_a_look_at_the_very_first_moment_is_not_remembered(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    looker = make()
+    link.command("HSET", f"{namespace}:queues", "jobs", 1)  # registered; its policy is still on its way
+    assert looker.info().backlog == 0
+    seq = make(sequence=True)
+    seq.append(1, group="g", score=1)
+    seq.append(3, group="g", score=3)
+    assert drain_once(seq) == [1]
+    assert looker.skip("g") == Gap(("g",), 2, 2)
+    assert drain(seq) == [3]
+
+
 # -- rare states ------------------------------------------------------------------------------------------------
 
 
@@ -126,13 +162,6 @@ def test_replace_keeps_the_rules_of_score(make: Callable[..., Sequencer]) -> Non
         seq.append_many([{"group": "g", "body": "new", "score": 1, "id": "m2"}], replace=True)
     seq.append("two", group="g", score=2, id="m2", replace=True)
     assert drain(seq) == [1, "two"]
-    late = make("late", on_late="refuse")
-    late.append("high", group="g", score=10)
-    assert drain(late) == ["high"]
-    late.append("t", group="g", score=20, id="t")
-    with pytest.raises(LateMessage):
-        late.append("t", group="g", score=5, id="t", replace=True)
-    assert drain(late) == ["t"], "the one that was pending stays"
 
 
 def test_more_gaps_than_are_told_apart_lose_no_message(make: Callable[..., Sequencer]) -> None:

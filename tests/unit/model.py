@@ -50,7 +50,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 put_off = self.opens_at(member, score, record, known)
                 if put_off:
                     break
-                if self.is_sequence and score > Sequenced.parse(known).number:
+                if self.is_sequence and record[20] != "R" and score > Sequenced.parse(known).number:
                     known = f"#{int(score)}"
                 if holder and holder[16] == "1":
                     record = f"{record[:16]}{int(record[16:20]) + 1:04d}{record[20:]}"

@@ -57,8 +57,9 @@ class ArrivingLane(LaneState):
         known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
         if known is not None and on_conflict != "replace":
             return self.compare(word, known, envelope, given)
-        if known is not None and self.is_sequence:
-            fate = "+" if self.orders[group][known[:16] + message_id] == float(score) else "!"
+        if known is not None:
+            is_own = not self.is_sequence or self.orders[group][known[:16] + message_id] == float(score)
+            fate = "+" if is_own else "!"
         else:
             fate = self.fate(group, message_id, score, on_conflict)
         if fate == "=":

@@ -57,6 +57,8 @@ class MendedLane(LaneState):
                 marks += "="
             else:
                 score, record = self.letters.pop(letter)
+                if self.is_sequence and self.mark(group):
+                    self.numbers[group] = self.mark(group)
                 envelope = record[37 if record[20] in "DT" else 21 :]
                 self.bodies.setdefault(group, {})[message_id] = f"{stamp}0000R{envelope}"
                 self.orders.setdefault(group, {})[stamp + message_id] = score
