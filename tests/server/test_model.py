@@ -15,7 +15,7 @@ from sequencer.auditor import audit
 from sequencer.calls import Ack, Call, Claimed, Item, Nack, ack, append, claim, nack, renew
 from sequencer.codec import decode_failure
 from sequencer.connection import Endpoint
-from sequencer.desk import pause, redrive, resume, revise
+from sequencer.desk import Resumed, pause, redrive, resume, revise
 from sequencer.errors import SequencerError
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.options import ClaimLimits
@@ -108,7 +108,7 @@ class Both:
 
 
 def plain(value: Any) -> Any:
-    """A reply without what may differ: groups of a claim as tuples."""
+    """A reply without what may differ: groups of a claim as tuples, scores as numbers."""
     if isinstance(value, Claimed):
         wait = None if value.next_due_s is None else round(value.next_due_s, 5)
         groups = [
@@ -116,6 +116,8 @@ def plain(value: Any) -> Any:
             for g in value.groups
         ]
         return (groups, wait, value.is_empty)
+    if isinstance(value, Resumed):
+        return (value.status, float(value.score) if value.score else None, value.record)
     return value
 
 
