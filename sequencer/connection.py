@@ -63,7 +63,8 @@ class Endpoint:
     """A server to connect to, made from a URL or from a redis-py client. Nothing connects until `connect`."""
 
     def __init__(self, make: Callable[[], Connection], name: str, url: str | None) -> None:
-        self._make = make
+        self.make = make
+        """Makes a connection that is not connected yet."""
         self.name = name
         """How to call it in errors and logs; never holds a password."""
         self.url = url
@@ -90,6 +91,8 @@ class Endpoint:
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
         """The server of a redis-py client (Sentinel-managed ones too); its own settings and pool stay untouched."""
+        if isinstance(client, Endpoint):
+            return client
         pool = getattr(client, "connection_pool", None)
         if isinstance(client, redis.RedisCluster):
             raise ConfigurationError("a RedisCluster client is not supported yet; pass a client of one server")
@@ -103,7 +106,7 @@ class Endpoint:
 
     def connect(self) -> Connection:
         """A fresh connection. Raises ServerUnavailable or ServerNotUsable, naming the server and what to do."""
-        connection = self._make()
+        connection = self.make()
         try:
             connection.connect()
         except (redis.RedisError, OSError) as error:

@@ -1,18 +1,15 @@
-"""For tests: a checker of what consumers did, and a wait that is not a sleep.
+"""A checker of handler runs alone, for benchmarks: each group in order, one at a time, with nothing lost.
 
-The checker takes the history that handlers wrote and says whether each group was handled in order, one at a time, with
-nothing lost. It knows nothing of Redis, so it can judge any system; its own tests feed it broken histories.
+It knows nothing of Redis, so it can judge any system. What faults there were, and what they allow, is the business of
+`judgement.py`.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
-
-T = TypeVar("T")
+from typing import NamedTuple
 
 MAX_CASES = 5
 
@@ -100,19 +97,3 @@ def check_history(expected: Iterable[tuple[str, str]], handled: Iterable[Handled
         duplicates=counts["duplicate"],
         cases=cases,
     )
-
-
-def wait_until(predicate: Callable[[], T], timeout_s: float = 10.0, what: str = "") -> T:
-    """Wait until the predicate gives something true, and return that. Raises AssertionError after `timeout_s`."""
-    until = time.monotonic() + timeout_s
-    pause = 0.001
-    while True:
-        value = predicate()
-        if value:
-            return value
-        if time.monotonic() > until:
-            raise AssertionError(
-                f"not within {timeout_s:g} s: {what or getattr(predicate, '__name__', predicate)}; last: {value!r}"
-            )
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)

@@ -1,0 +1,59 @@
+"""What a proof found, how it is shown, and the command that repeats it.
+
+A result hides nothing: how many runs with which seeds, the faults by kind that took effect, what was lost, out of order
+or handled again against the number that those faults allow, and how long it took to recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Scale = Literal["smoke", "ci", "nightly"]
+"""How much: seconds in a test, a part of four minutes in CI, everything."""
+
+
+def bound(trials: int) -> float:
+    """The rule of three: after 0 of n, a rate above 3/n is unlikely (95 % confidence). Infinite for no trials."""
+    return 3 / trials if trials else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one proof found. It passed when it was not skipped and `problems` is empty."""
+
+    name: str
+    """As in the command: model, simulate, crash, chaos, server, input, security."""
+    command: str
+    """What repeats the whole of it."""
+    runs: int = 0
+    """Runs, seeds, kill points passed, or inputs: what `unit` says."""
+    unit: str = "runs"
+    seeds: str = ""
+    """First and last seed, like "0..199"."""
+    messages: int = 0
+    losses: int = 0
+    order_violations: int = 0
+    """Messages out of order, handlers of one group at once, tokens going back."""
+    duplicates: int = 0
+    duplicates_allowed: int = 0
+    """How many the faults that took effect allow."""
+    recovery_s: tuple[float, ...] = ()
+    """From the end of the faults until nothing was left to do, one a run."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> how often it took effect, not how often it was tried."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else was measured, in words that stand for themselves: "lost with appendfsync everysec" -> 12."""
+    problems: Sequence[str] = ()
+    """What is wrong, each with the command that repeats that case."""
+    skipped: str = ""
+    """Why nothing was done, and what to install."""
+    seconds: float = 0.0
+
+    @property
+    def is_passed(self) -> bool:
+        return not self.problems and not self.skipped
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "is_passed": self.is_passed, "bound": bound(self.messages or self.runs)}
