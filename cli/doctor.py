@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from ..client import Sequencer
-from ..doctor import Finding, diagnose, is_healthy
+from ..doctor import diagnose, is_healthy
 from ..rights import SCRATCH
+from ..server_check import Finding
 from .app import FINE, FOUND, JsonOption, NamespaceOption, RedisOption, app
 from .render import cells, console, print_json, table
 

@@ -154,10 +154,12 @@ def _opened(file: str) -> Iterator[Iterator[bytes]]:
         )
         return
     try:
-        with open(file, "rb") as stream:
-            yield _with_progress(stream, Path(file).stat().st_size) if sys.stderr.isatty() else iter(stream)
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from error
+        stream, size = open(file, "rb"), Path(file).stat().st_size  # noqa: SIM115
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        said = error.strerror if isinstance(error, OSError) else error
+        raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
+    with stream:
+        yield _with_progress(stream, size) if sys.stderr.isatty() else iter(stream)
 
 
 def _with_progress(stream: BinaryIO, size: int | None) -> Iterator[bytes]:

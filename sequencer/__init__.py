@@ -1,7 +1,6 @@
 """Ordered, per-group message processing on Redis or Valkey: the public names."""
 
 from .client import Sequencer
-from .doctor import Finding
 from .errors import (
     BatchRefused,
     ConfigurationError,
@@ -21,6 +20,7 @@ from .errors import (
     MessageBusy,
     MessageNotFound,
     NotParked,
+    NotReplicated,
     NumberTaken,
     OutcomeUnknown,
     Park,
@@ -52,6 +52,7 @@ from .message import (
 from .policy import Policy
 from .proof import Proof
 from .server import EmbeddedServer
+from .server_check import Finding
 from .version import VERSION as __version__
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "MessageInfo",
     "MessageNotFound",
     "NotParked",
+    "NotReplicated",
     "NumberTaken",
     "OutcomeUnknown",
     "Park",

@@ -14,16 +14,19 @@ from .errors import (
     IdConflict,
     InvalidMessage,
     LateMessage,
+    NotReplicated,
     NumberTaken,
     OutcomeUnknown,
     SequencerError,
     ServerUnavailable,
+    shown,
 )
 from .items import ItemMaker
 from .keys import LaneKeys, decode_group
 from .message import BatchReceipt, Receipt, Refused
+from .options import QueueOptions
 from .place import Place
-from .scripts import eval_command
+from .scripts import Link, eval_command
 
 CHUNK = 500
 """Messages a round trip in `append_many`: about 3 ms of the server's time."""
@@ -32,15 +35,18 @@ CHUNK = 500
 class Appender:
     """The appending half of a Sequencer; what it raises is said there."""
 
-    def __init__(self, place: Place, items: ItemMaker) -> None:
+    def __init__(self, place: Place, items: ItemMaker, options: QueueOptions) -> None:
         self._place, self._items = place, items
+        replicas = options.wait_replicas
+        self._wait = (replicas, round(options.wait_timeout_s * 1000)) if replicas else None
 
     def append(self, item: calls.Item, *, replace: bool = False) -> Receipt:
         call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "none")
         with self._place.link() as link:
-            mark = _known(item.id, lambda: link.run_one(call), replaces=replace)[0]
-        if error := _refusal(item, mark):
-            raise error
+            mark = _known(item.id, lambda: link.run((call,), wait=self._wait)[0], replaces=replace)[0]
+            if error := _refusal(item, mark):
+                raise error
+            self._check_replicas(link, item.id)
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: calls.Item, *, replace: bool = False) -> Receipt:
@@ -52,9 +58,9 @@ class Appender:
 
     def append_many(self, items: Iterable[Any], on_refused: str, chunk: int, *, replace: bool = False) -> BatchReceipt:
         if on_refused not in ("stop", "skip"):
-            raise ConfigurationError(f"on_refused={on_refused!r} must be 'stop' or 'skip'")
+            raise ConfigurationError(f"on_refused={shown(on_refused)} must be 'stop' or 'skip'")
         if isinstance(chunk, bool) or not isinstance(chunk, int) or not 1 <= chunk <= calls.MAX_APPEND:
-            raise ConfigurationError(f"chunk={chunk!r} must be a whole number from 1 to {calls.MAX_APPEND}")
+            raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
         counts: Counter[str] = Counter()
         refused: list[Refused] = []
         numbered = enumerate(items)
@@ -115,14 +121,27 @@ class Appender:
         todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
         with self._place.link() as link:
             results = _known(
-                f"{items[0].id} to {items[-1].id}", lambda: link.run(todo, is_atomic=True), replaces=mode == "replace"
+                f"{items[0].id} to {items[-1].id}",
+                lambda: link.run(todo, is_atomic=True, wait=None if mode.startswith("check") else self._wait),
+                replaces=mode == "replace",
             )
+            if not mode.startswith("check"):
+                self._check_replicas(link, f"{items[0].id} to {items[-1].id}")
         marks: dict[int, calls.Mark] = {}
         for places, result in zip(by_lane.values(), results, strict=True):
             is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
             for position, mark in zip(places, result, strict=True):
                 marks[position] = _undone(mark) if is_undone else mark
         return [marks[position] for position in range(len(items))]
+
+    def _check_replicas(self, link: Link, what: str) -> None:
+        if self._wait and link.confirmed < self._wait[0]:
+            wanted, within = self._wait
+            raise NotReplicated(
+                f"message {what!r} is stored, but {link.confirmed} of {wanted} replicas confirmed it in {within} ms; "
+                "append it again with the same id: that adds nothing, and waits again",
+                what,
+            )
 
 
 def _undone(mark: calls.Mark) -> calls.Mark:

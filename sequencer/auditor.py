@@ -53,6 +53,7 @@ SENTENCES = {
     "token": ("leases", "{group} has a lease whose token is unreadable or far ahead of the clock: {detail!r}"),
     "leased and parked": ("leases", "{group} is leased and parked at once: {detail!r}"),
     "ahead": ("clock", "{group} has a stamp or token {detail} ahead of the clock"),
+    "clock": ("clock", "the lane's clock {name!r} can't be read: {detail!r}"),
     "unscheduled": ("schedule", "{group} has messages but is not in the schedule, so that no consumer sees it"),
     "parked": ("schedule", "{group} is parked without a failure or a missing number"),
     "paused": ("schedule", "{group} is held as paused, but is not among the paused groups"),
@@ -70,6 +71,7 @@ MENDED = {
     "token": "lease removed",
     "leased and parked": "lease removed",
     "ahead": "clock set forward",
+    "clock": "set to the server's time",
     "unscheduled": "due now",
     "parked": "due now",
     "paused": "due now",
@@ -127,6 +129,8 @@ class Auditor:
                 yield Problem("keys", text)
 
     def _lane(self, keys: LaneKeys) -> Iterator[Problem]:
+        clock: Checked = self._link.run_one(mend(keys, "", repair=self._repair))
+        yield from (self._problem("", one) for one in clock.found)
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
         for key in (keys.leases, keys.failures):

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from .codec import STAMP_DIGITS, decode_record, dumps_words, loads_words, raw_message
+from .codec import STAMP_DIGITS, decode_record, raw_message
 from .errors import InvalidMessage
 from .keys import LaneKeys, decode_group
 from .message import Message
 from .options import AUDIT_LENGTH, ClaimLimits
 from .policy import Sequenced
+from .words import dumps_words, loads_words
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from .appender import CHUNK, Appender
 from .connection import Endpoint
 from .consumer import Consumer, owner_name, stop_on_signals
 from .drain import Handler
-from .errors import ConfigurationError, HandlerNotFound
+from .errors import ConfigurationError, HandlerNotFound, shown
 from .items import Group, ItemMaker, Score
 from .lease import Lease
 from .looking import Looking
@@ -39,6 +39,10 @@ class Sequencer(Looking, Mending):
 
     From `dedup_window` on, options are the queue's policy and kept in the server: whoever names one sets it for all
     producers and consumers when it connects, and who names none takes what is there (see Policy).
+
+    `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
+    NotReplicated when they did not say so within `wait_timeout` seconds. It narrows what a failover may lose, and does
+    not rule it out. An append on a pipeline waits for nothing: its caller may.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Sequencer(Looking, Mending):
         sequence: bool | None = None,
         gap_timeout: float | None = None,
         on_gap: OnGap | None = None,
+        wait_replicas: int = 0,
+        wait_timeout: float = 1.0,
     ) -> None:
         self.options = QueueOptions(
             queue=queue,
@@ -91,10 +97,12 @@ class Sequencer(Looking, Mending):
             sequence=sequence,
             gap_timeout=gap_timeout,
             on_gap=on_gap,
+            wait_replicas=wait_replicas,
+            wait_timeout_s=wait_timeout,
         )
         self._place = Place(self.options, redis)
         self._items = ItemMaker(self.options, self._place.is_sequence)
-        self._appender = Appender(self._place, self._items)
+        self._appender = Appender(self._place, self._items, self.options)
         self._handler: Handler | None = None
         self._rates = monitor.Rates()
 
@@ -236,7 +244,10 @@ class Sequencer(Looking, Mending):
             audit=audit,
             audit_length=audit_length,
         )
-        consumer = Consumer(self._place.endpoint, self._place.lanes(), self.options, options, function)
+        lanes = self._place.lanes(role="consume")
+        consumer = Consumer(
+            self._place.endpoint, lanes, self.options, options, function, on_reconnect=self._place.look_again
+        )
         if on_start:
             on_start(consumer)
         with stop_on_signals(consumer, signal_log.warning):
@@ -249,15 +260,16 @@ class Sequencer(Looking, Mending):
         `lease.renew()`. Raises ConfigurationError, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
-        return Lease.claim(self._place.connect(), self._place.lanes(), self.options, options, owner_name())
+        lanes = self._place.lanes(role="consume")
+        return Lease.claim(self._place.connect(), lanes, self.options, options, owner_name())
 
 
 def _checked_handler(function: Any) -> Handler:
     if not callable(function):
-        raise HandlerNotFound(f"handler {function!r} is not callable")
+        raise HandlerNotFound(f"handler {shown(function)} is not callable")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise ConfigurationError(
-            f"handler {function!r} is a coroutine function; this client calls plain functions only"
+            f"handler {shown(function)} is a coroutine function; this client calls plain functions only"
         )
     handler: Handler = function
     return handler

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any, NamedTuple
 
 import orjson
 
-from .errors import InvalidBody, InvalidId, InvalidScore, InvalidTime
+from .errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, shown
 from .keys import decode_group
-from .message import DeadLetter, Failure, Message
+from .message import DeadLetter, Message
+from .words import decode_failure
 
 STAMP_DIGITS = 16
 FLAG_AT = STAMP_DIGITS + 4
@@ -30,7 +33,6 @@ LEASE_HEAD = STAMP_DIGITS + 1
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
-TRACEBACK_BYTES = 8 * 1024
 MAX_DELAY_S = 100 * 366 * 86_400
 MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
 
@@ -38,8 +40,11 @@ MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a 
 def encode_id(message_id: Any) -> str:
     """The id as text. Raises InvalidId."""
     if isinstance(message_id, bool) or not isinstance(message_id, str | int):
-        raise InvalidId(f"id {message_id!r} is {type(message_id).__name__}, must be str or int")
-    text = str(message_id)
+        raise InvalidId(f"id {shown(message_id)} is {type(message_id).__name__}, must be str or int")
+    value = message_id.value if isinstance(message_id, Enum) else message_id
+    if isinstance(value, int) and value.bit_length() >= 8 * MAX_ID_BYTES:
+        raise InvalidId(f"id {shown(value)} is too long, at most {MAX_ID_BYTES} bytes")
+    text = str(value)
     if not text:
         raise InvalidId("id is empty; leave it out to have one made")
     try:
@@ -55,15 +60,15 @@ def encode_score(score: Any) -> str:
     """The score as the shortest text that reads back as the same double. Raises InvalidScore."""
     if isinstance(score, datetime):
         if score.utcoffset() is None:
-            raise InvalidScore(f"score {score!r} has no time zone; use an aware datetime")
+            raise InvalidScore(f"score {shown(score)} has no time zone; use an aware datetime")
         score = score.timestamp()
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise InvalidScore(f"score {score!r} is {type(score).__name__}, must be a number or an aware datetime")
+        raise InvalidScore(f"score {shown(score)} is {type(score).__name__}, must be a number or an aware datetime")
     if isinstance(score, float) and not math.isfinite(score):
-        raise InvalidScore(f"score {score!r} must be finite")
+        raise InvalidScore(f"score {shown(score)} must be finite")
     if not -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
         raise InvalidScore(
-            f"score {score!r} is beyond 2**53, where neighbouring integers become equal; "
+            f"score {shown(score)} is beyond 2**53, where neighbouring integers become equal; "
             "use seconds, milliseconds or microseconds instead of nanoseconds"
         )
     return repr(float(score) + 0.0)
@@ -76,6 +81,10 @@ def _has_non_finite(value: Any) -> bool:
         return any(_has_non_finite(item) for item in value.values())
     if isinstance(value, list | tuple):
         return any(_has_non_finite(item) for item in value)
+    if isinstance(value, Enum):
+        return _has_non_finite(value.value)
+    if is_dataclass(value):
+        return any(_has_non_finite(getattr(value, field.name)) for field in fields(value))
     return False
 
 
@@ -87,7 +96,7 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
     if headers is not None and not (
         isinstance(headers, Mapping) and all(type(k) is str and type(v) is str for k, v in headers.items())
     ):
-        raise InvalidBody(f"headers must map str to str, got {headers!r:.80}")
+        raise InvalidBody("headers must map str to str; make other keys and values text")
     try:
         envelope = orjson.dumps([body, dict(headers)] if headers else [body])
     except (TypeError, ValueError, RecursionError) as error:
@@ -145,6 +154,8 @@ def decode_record(
     if type(parts) is not list or len(parts) != 1:
         parts = decode_envelope(envelope)
     stamp, number = int(member[:STAMP_DIGITS]), float(score)
+    if not math.isfinite(number):
+        raise ValueError(f"its score is {score}, no finite number")
     return Message(
         member[STAMP_DIGITS:],
         group,
@@ -199,14 +210,15 @@ def encode_time(at: Any) -> int:
         try:
             at = datetime.fromisoformat(at)
         except ValueError:
-            raise InvalidTime(f"at={given!r} is not ISO 8601, like 2030-01-31T09:00:00+01:00") from None
+            raise InvalidTime(f"at={shown(given)} is not ISO 8601, like 2030-01-31T09:00:00+01:00") from None
     if isinstance(at, datetime):
         if at.utcoffset() is None:
-            raise InvalidTime(f"at={str(given)!r} has no time zone; say it, like 2030-01-31T09:00:00+01:00")
+            raise InvalidTime(f"at={shown(str(given))} has no time zone; say it, like 2030-01-31T09:00:00+01:00")
         at = at.timestamp()
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= MAX_TIME_S:
         raise InvalidTime(
-            f"at={given!r} must be seconds since 1970, at most {MAX_TIME_S:.0f}, an aware datetime, or ISO 8601 text"
+            f"at={shown(given)} must be seconds since 1970, at most {MAX_TIME_S:.0f}, an aware datetime, "
+            "or ISO 8601 text"
         )
     return round(at * 1e6)
 
@@ -216,7 +228,7 @@ def encode_due(delay: Any, at: Any) -> str:
     InvalidTime.
     """
     if delay is not None and at is not None:
-        raise InvalidTime(f"delay={delay!r} and at={at!r} are both given; give one of them")
+        raise InvalidTime(f"delay={shown(delay)} and at={shown(at)} are both given; give one of them")
     if at is not None:
         return str(encode_time(at))
     if delay is None:
@@ -224,7 +236,9 @@ def encode_due(delay: Any, at: Any) -> str:
     if isinstance(delay, timedelta):
         delay = delay.total_seconds()
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= MAX_DELAY_S:
-        raise InvalidTime(f"delay={delay!r} must be a number of seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta")
+        raise InvalidTime(
+            f"delay={shown(delay)} must be a number of seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta"
+        )
     return f"+{round(delay * 1e6)}"
 
 
@@ -236,65 +250,3 @@ def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadL
     member = letter[:STAMP_DIGITS] + message_id
     message = readable_message(member, score.decode() or "nan", record, decode_group(group), 0, queue)
     return DeadLetter(message, message.attempt - 1, decode_failure(failure)[0], died_us / 1e6, letter)
-
-
-def encode_failure(failure: Failure, member: str) -> bytes:
-    """The failure of a group's head, with the member it belongs to; error texts are cut to 8 KiB each."""
-    return orjson.dumps(
-        {
-            "member": member,
-            "id": failure.id,
-            "type": failure.type,
-            "message": _clean(failure.message),
-            "traceback": _clean(failure.traceback),
-            "attempt": failure.attempt,
-            "at": failure.at,
-            "owner": failure.owner,
-        }
-    )
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace")[-TRACEBACK_BYTES:].decode("utf-8", "ignore")
-
-
-def decode_failure(record: bytes) -> tuple[Failure, str]:
-    """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them."""
-    try:
-        data = orjson.loads(record)
-        failure = Failure(
-            id=str(data.get("id", "")),
-            type=str(data.get("type", "")),
-            message=str(data.get("message", "")),
-            traceback=str(data.get("traceback", "")),
-            attempt=int(data.get("attempt", 0)),
-            at=float(data.get("at", 0)),
-            owner=str(data.get("owner", "")),
-        )
-        return failure, str(data.get("member", ""))
-    except (ValueError, TypeError, AttributeError):
-        text = record[:200].decode("utf-8", "backslashreplace")
-        return Failure("", "Broken", f"unreadable failure record: {text}", "", 0, 0.0, ""), ""
-
-
-def dumps_words(words: Any) -> bytes:
-    """Nested lists of text as JSON, for a script's `cjson.decode`: one argument, read at C speed on both sides.
-
-    A member with bytes that are not UTF-8 (no client of ours writes one) passes through unharmed.
-    """
-    try:
-        return orjson.dumps(words)
-    except TypeError:
-        import json
-
-        return json.dumps(words, ensure_ascii=False).encode("utf-8", "surrogateescape")
-
-
-def loads_words(data: bytes) -> Any:
-    """What a script wrote with `cjson.encode`; bytes that are not UTF-8 come as surrogates and go back as they were."""
-    try:
-        return orjson.loads(data)
-    except ValueError:
-        import json
-
-        return json.loads(data.decode("utf-8", "surrogateescape"))

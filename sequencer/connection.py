@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -40,6 +41,8 @@ SETTINGS: dict[str, Any] = {
     "retry": Retry(NoBackoff(), 0),
     "health_check_interval": 0,
 }
+TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
+"""Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 
 
@@ -53,10 +56,11 @@ def redact(url: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return f"{url.partition('://')[0]}://***" if "://" in url else "***"
-    if parts.scheme not in _SCHEMES or "@" in parts.path:
+    if parts.scheme not in _SCHEMES or "@" in parts.path + parts.query + parts.fragment:
         return f"{parts.scheme}://***" if parts.scheme in _SCHEMES else "***"
     user = "***@" if "@" in parts.netloc else ""
-    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    text = f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    return "".join([char if char.isprintable() else quote(char, errors="replace") for char in text])
 
 
 class Endpoint:
@@ -78,15 +82,13 @@ class Endpoint:
             raise ConfigurationError(
                 f"server URL {redact(url)!r} must begin with redis://, rediss://, unix:// or valkey://"
             )
-        try:
+        with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
-            make = _maker(redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}"))
+            make = _maker(redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}"), TIMEOUTS)
             make()  # does not connect, but knows which options there are
-        except (ValueError, TypeError, AttributeError, redis.RedisError):
-            raise ConfigurationError(
-                f"server URL {redact(url)!r} can't be read; check port, path and options"
-            ) from None
-        return cls(make, redact(url), url)
+            return cls(make, redact(url), url)
+        # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
+        raise ConfigurationError(f"server URL {redact(url)!r} can't be read; check port, path and options")
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
@@ -109,14 +111,14 @@ class Endpoint:
         connection = self.make()
         try:
             connection.connect()
-        except (redis.RedisError, OSError) as error:
+        except (redis.RedisError, OSError, UnicodeError) as error:
             raise translate(error, self.name) from error
         return connection
 
 
-def _maker(pool: Any) -> Callable[[], Connection]:
+def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
-    options.update(SETTINGS)
+    options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
         options.pop(name, None)
     return lambda: pool.connection_class(**options)
@@ -125,6 +127,12 @@ def _maker(pool: Any) -> Callable[[], Connection]:
 # One table from the server's words to our errors. Order matters: the first that fits.
 _LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
 _REFUSED = "it refused user or password; check the URL"
+_NO_KEYS = "the user lacks the right to a key; grant ~{NAMESPACE:QUEUE:* and ~NAMESPACE:queues with ACL SETUSER"
+_UNTRUSTED = "its certificate was refused; check the host's name, the dates, and ssl_ca_certs in the URL"
+_HINTS = {
+    "rediss:": " (redis:// without TLS; ssl_certfile and ssl_keyfile if it wants a client certificate)",
+    "redis:": " (rediss:// for TLS)",
+}
 _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("OOM", QueueFull, "the server is at its maxmemory; retry when consumers have drained it"),
     ("command not allowed when used memory", QueueFull, "the server is at its maxmemory; retry later"),
@@ -134,9 +142,13 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("invalid password", ServerNotUsable, _REFUSED),
     ("invalid username-password", ServerNotUsable, _REFUSED),
     ("AUTH <password> called", ServerNotUsable, "it has no password, but the URL gives one; leave it out"),
+    ("ermissions to access", ServerNotUsable, _NO_KEYS),
     ("NOPERM", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
     ("no permissions to", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("can't run this command", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
     ("has no permissions", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("CERTIFICATE_VERIFY_FAILED", ServerNotUsable, _UNTRUSTED),
+    ("certificate required", ServerNotUsable, "it wants a client certificate; give ssl_certfile and ssl_keyfile"),
     ("READONLY", ServerUnavailable, "it is a replica; connect to the primary"),
     ("write against a read only", ServerUnavailable, "it is a replica; connect to the primary"),
     ("LOADING", ServerUnavailable, "it is loading its data; try again"),
@@ -144,26 +156,54 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("MISCONF", ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
     ("NOREPLICAS", ServerUnavailable, "it has too few replicas and refuses writes; try again"),
     ("BUSY", ServerUnavailable, "it is busy with a long script; try again"),
+    ("MASTERDOWN", ServerUnavailable, "it is a replica that has lost its primary; connect to the primary"),
     ("MOVED", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
+    ("CLOCK of the lane", DataError, "others wrote the clock of a lane; `doctor --repair` sets it right"),
     ("unknown command", ServerNotUsable, _LACKS),
     ("unknown subcommand", ServerNotUsable, _LACKS),
 )
+
+
+_CLASSES = {
+    "MASTERDOWN": redis.exceptions.MasterDownError,
+    "MOVED": redis.exceptions.MovedError,
+    "CROSSSLOT": redis.exceptions.ClusterCrossSlotError,
+    "CLUSTERDOWN": redis.exceptions.ClusterDownError,
+}
+"""Replies whose first word redis-py takes off."""
 
 
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
     for words, kind, advice in _REPLIES:
-        if words in text:
+        if words in text or isinstance(error, _CLASSES.get(words, ())):
             return kind(f"server {name}: {advice} ({text[:200]})")
     if isinstance(error, redis.exceptions.AuthenticationError):
         return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")
-    if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
-        return ServerUnavailable(f"server {name} can't be reached: {text[:200]}; is it running, and the URL right?")
+    if isinstance(error, redis.InvalidResponse):
+        return ServerUnavailable(f"server {name} gave an answer that is none of its protocol: {text[:200]}")
+    if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError | UnicodeError):
+        hint = next((hint for scheme, hint in _HINTS.items() if name.startswith(scheme) and "refused" not in text), "")
+        return ServerUnavailable(
+            f"server {name} can't be reached: {text[:200]}; is it running, and the URL right?{hint}"
+        )
     return DataError(f"server {name} answered with an error: {text[:300]}")
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What can't be read of the server's data, since others wrote it, is a DataError. Ours pass, and so do signals."""
+    try:
+        yield
+    except SequencerError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise DataError(f"server {name} holds what no client of ours wrote ({said}); see what doctor says") from error
 
 
 def check_server(info: dict[str, str], name: str) -> None:

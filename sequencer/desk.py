@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from .calls import Call, now_text
-from .codec import dumps_words
 from .keys import LaneKeys
+from .words import dumps_words
 
 Redriving = Literal["redriven", "missing", "pending"]
 

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .backoff import RECONNECT
 from .calls import Claimed
-from .codec import encode_failure
 from .errors import Park, Retry, ServerUnavailable, SetAside, StopConsuming
 from .holdings import FLUSH_S, Clock, Ending, Held, Holdings
 from .message import ConsumeSummary, Failure, Message
 from .options import ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, is_named
+from .words import encode_failure
 
 GROW_BELOW_S = 0.008
 """A batch finished within this is well inside 20 ms: the next one may be twice as large."""
@@ -261,11 +261,11 @@ def _handle_group(
         if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
             with lock:
                 holdings.settle()
-            try:
+            with suppress(ServerUnavailable):
                 yield Flush()
-            except ServerUnavailable:
-                if clock() >= holdings.deadline:
-                    return None
+            now = clock()  # it may have waited for an answer for longer than the lease
+            if now >= holdings.deadline:
+                return None
         if control.is_stopping or not held.is_open:
             return None
         if gives_up_late and message.late and not message.redriven:

@@ -9,6 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 
+def shown(value: Any) -> str:
+    """A value as a text of ours shows it: at most 200 characters, and whatever its own `repr` does."""
+    try:
+        text = repr(value)
+    except Exception:  # a number of more than 4,300 digits, or a broken class
+        text = f"an int of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
 class SequencerError(Exception):
     """Something went wrong in sequencer."""
 
@@ -120,6 +129,13 @@ class OutcomeUnknown(SequencerError):
         super().__init__(text)
 
 
+class NotReplicated(OutcomeUnknown):
+    """The message is stored, but fewer replicas than `wait_replicas` confirmed it in time: a failover may lose it.
+
+    Append again with the same id and content: that adds nothing, and waits again.
+    """
+
+
 class QueueFull(SequencerError):
     """The server is at its `maxmemory` and refused an append; consumers go on draining. Retry later."""
 
@@ -187,7 +203,7 @@ class Retry(Exception):
 
     def __init__(self, after: float | None = None, reason: str = "") -> None:
         if after is not None and not 0 <= after < float("inf"):
-            raise ConfigurationError(f"Retry(after={after!r}) must be a number of seconds, 0 or more")
+            raise ConfigurationError(f"Retry(after={shown(after)}) must be a number of seconds, 0 or more")
         self.after = after
         super().__init__(reason or "the handler asked for a retry")
 

@@ -7,17 +7,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from .codec import LEASE_HEAD, STAMP_DIGITS, decode_failure, decode_head
+from .codec import LEASE_HEAD, STAMP_DIGITS, decode_head
 from .desk import Facts
 from .keys import PAUSED, decode_group
 from .message import Explanation
 from .policy import Policy, Sequenced
+from .words import decode_failure
 
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     """The numbers that a sequence waits for before its head: first and last."""
     if not (policy.sequence and facts.head) or decode_head(facts.head_record).flag == "R":
         return None
+    if not math.isfinite(float(facts.head_score)):
+        return None  # no client of ours wrote it: it is handed out, and found undecodable
     return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import orjson
 
 from .client import Sequencer
-from .codec import TRACEBACK_BYTES
 from .drain import Handler
 from .errors import HandlerNotFound, StopConsuming
 from .message import Message
+from .words import TRACEBACK_BYTES
 
 log = logging.getLogger("sequencer")
 

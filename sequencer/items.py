@@ -65,7 +65,7 @@ class ItemMaker:
             return self.make(value, None, None, None, None)
         if not isinstance(value, Mapping) or "body" not in value:
             raise InvalidMessage(
-                f"item {value!r:.80} must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
+                f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
             )
         if unknown := set(value) - FIELDS:
             names = sorted(map(str, unknown))

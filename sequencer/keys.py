@@ -34,7 +34,7 @@ from urllib.parse import unquote
 from uuid import UUID
 from zlib import crc32
 
-from .errors import ConfigurationError, InvalidGroup
+from .errors import ConfigurationError, InvalidGroup, shown
 
 MAX_GROUP_BYTES = 512
 MAX_NAME_CHARS = 128
@@ -48,7 +48,7 @@ def check_name(what: str, name: object) -> str:
     """A queue's or namespace's name; anything that could end the hash tag or confuse a shell is refused."""
     if not isinstance(name, str) or not _NAME.match(name) or len(name) > MAX_NAME_CHARS:
         raise ConfigurationError(
-            f"{what} {name!r} must be 1 to {MAX_NAME_CHARS} characters, only letters, digits, '_', '.' and '-'"
+            f"{what} {shown(name)} must be 1 to {MAX_NAME_CHARS} characters, only letters, digits, '_', '.' and '-'"
         )
     return name
 
@@ -61,14 +61,16 @@ def _part(part: Any, group: Any) -> str:
     kind = type(part)
     if kind is str:
         text = part
-    elif kind is int:
+    elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
         text = str(part)
+    elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
+        raise InvalidGroup(f"group: part {shown(part)} is too long for a key, at most {MAX_GROUP_BYTES} bytes")
     elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
-        raise InvalidGroup(f"group {group!r}: part {part!r} is {kind.__name__}, must be str, int or UUID")
+        raise InvalidGroup(f"group {shown(group)}: part {shown(part)} is {kind.__name__}, must be str, int or UUID")
     else:
         text = str(part.value if hasattr(part, "value") else part)
     if not text:
-        raise InvalidGroup(f"group {group!r} has an empty part; give every part a value")
+        raise InvalidGroup(f"group {shown(group)} has an empty part; give every part a value")
     return _UNSAFE.sub(_escape, text)
 
 
@@ -81,14 +83,14 @@ def encode_group(group: Any) -> str:
     if isinstance(group, str | int | UUID):
         group = (group,)
     if not isinstance(group, list | tuple):
-        raise InvalidGroup(f"group must be a list of str, int or UUID parts, got {group!r}")
+        raise InvalidGroup(f"group must be a list of str, int or UUID parts, got {shown(group)}")
     if not group:
         raise InvalidGroup("group is empty; give at least one part, for example group=[user_id, order_id]")
     text = ":".join([_part(part, group) for part in group])
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidGroup(f"group {group!r} holds a lone surrogate, which is not text") from None
+        raise InvalidGroup(f"group {shown(group)} holds a lone surrogate, which is not text") from None
     if size > MAX_GROUP_BYTES:
         raise InvalidGroup(f"group {text[:40]!r}... is {size} bytes long in its key, at most {MAX_GROUP_BYTES}")
     return text

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any
 
 from . import calls
-from .codec import encode_failure
 from .drain import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
@@ -20,6 +19,7 @@ from .keys import LaneKeys
 from .message import Message
 from .options import ConsumerOptions, QueueOptions
 from .scripts import Links
+from .words import encode_failure
 
 log = logging.getLogger("sequencer")
 

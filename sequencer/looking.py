@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from . import desk, monitor
 from .calls import late_below
-from .codec import STAMP_DIGITS, decode_failure, decode_head, encode_id, readable_message
-from .doctor import Finding, diagnose
-from .errors import ConfigurationError
+from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
+from .doctor import diagnose
+from .errors import ConfigurationError, shown
 from .explain import explain
 from .items import Group
 from .keys import PAUSED, decode_group, encode_group
@@ -28,6 +28,8 @@ from .options import QueueOptions
 from .place import Place
 from .policy import Policy
 from .proof import Proof, prove_lanes
+from .server_check import Finding
+from .words import decode_failure
 
 
 class Looking:
@@ -113,7 +115,7 @@ class Looking:
         message".
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
+            raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
         with self._place.link() as link:
             return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from . import desk
-from .codec import STAMP_DIGITS, decode_failure, encode_due, encode_id, encode_score, readable_message
+from .codec import STAMP_DIGITS, encode_due, encode_id, encode_score, readable_message
 from .errors import (
     ConfigurationError,
     GroupBusy,
@@ -26,6 +26,7 @@ from .options import QueueOptions
 from .place import Place
 from .policy import Sequenced, advance
 from .scripts import Link
+from .words import decode_failure
 
 TRIES = 5
 """How often to look again when something changed between look and act."""
@@ -70,7 +71,7 @@ class Mending:
     def _was_put_off(self, group: str) -> bool:
         """Whether the group slept by a rule that holds no more; it is woken."""
         keys = self._place.keys_of(group, register=False)
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             facts = link.run_one(desk.look(keys, group))
             found = explain(group, facts, self._place.fresh_policy(link))
             sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
@@ -81,7 +82,7 @@ class Mending:
     def _missing(self, group: str) -> bool:
         if not self._place.policy(register=False).sequence:
             return False
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             facts = link.run_one(desk.look(self._place.keys_of(group, register=False), group))
         return not facts.failure and missing_number(facts, self._place.policy(register=False)) is not None
 
@@ -90,7 +91,7 @@ class Mending:
         if not policy.sequence:
             return None
         seen: tuple[int, int] | None = None
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             for _ in range(TRIES):
                 facts = link.run_one(desk.look(keys, group))
                 missing = missing_number(facts, policy)
@@ -111,7 +112,7 @@ class Mending:
     def _resume(self, group: str, *, skip: bool) -> tuple[desk.Resumed, str]:
         keys, name = self._place.keys_of(group, register=False), list(decode_group(group))
         seen: str | None = None
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             for _ in range(TRIES):
                 facts = link.run_one(desk.look(keys, group))
                 member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
@@ -178,7 +179,7 @@ class Mending:
 
     def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
         keys = self._place.keys_of(group, register=False)
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             was_there = bool(link.run_one(desk.look(keys, group, message_id)).member)
             status = link.run_one(desk.revise(keys, group, message_id, score, due)) if was_there else "missing"
             if status == "missing" and was_there and link.is_repeat and not score:
@@ -209,8 +210,8 @@ class Mending:
     def _pause(self, group: Group | None, is_paused: bool) -> bool:
         key = "" if group is None else encode_group(group)
         lanes = self._place.lanes(register=is_paused)  # to let go on what was never used changes nothing
-        lanes = lanes if group is None else [self._place.keys_of(key, register=is_paused)]
-        with self._place.link() as link:
+        lanes = lanes if group is None else [self._place.keys_of(key, register=False)]
+        with self._place.link("mend") as link:
             return any(link.run([desk.pause(keys, key, is_paused) for keys in lanes]))
 
     # -- dead letters -----------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ class Mending:
         """
         wanted = _wanted(group, id, error, everything, "redrive")
         check_rate(rate)
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             done = Letters(link, self._place.lanes(register=False), self.options.queue).redrive(wanted, rate)
         if id is not None and not done.redriven and not done.pending:
             raise MessageNotFound(
@@ -250,7 +251,7 @@ class Mending:
     ) -> int:
         """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
         wanted = _wanted(group, id, error, everything, "purge")
-        with self._place.link() as link:
+        with self._place.link("mend") as link:
             count = Letters(link, self._place.lanes(register=False), self.options.queue).purge(wanted)
         if id is not None and not count:
             raise MessageNotFound(

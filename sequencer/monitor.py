@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from .calls import late_below
-from .codec import LEASE_HEAD, STAMP_DIGITS, decode_failure, decode_head, readable_message
+from .codec import LEASE_HEAD, STAMP_DIGITS, decode_head, readable_message
 from .desk import look
-from .errors import ConfigurationError
+from .errors import ConfigurationError, shown
 from .keys import PAUSED, LaneKeys, decode_group, lane_of
 from .message import GroupInfo, GroupState, Message, QueueInfo
 from .options import QueueOptions
 from .scripts import Link
+from .words import decode_failure
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -93,9 +94,9 @@ class View:
     def groups(self, state: GroupState | None, limit: int) -> list[GroupInfo]:
         """Up to `limit` groups, the longest due first, parked ones last."""
         if state is not None and state not in STATES:
-            raise ConfigurationError(f"state={state!r} must be one of {', '.join(STATES)}")
+            raise ConfigurationError(f"state={shown(state)} must be one of {', '.join(STATES)}")
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
+            raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
         found: list[GroupInfo] = []
         for keys in self._lanes:
             now = self._now_us()
@@ -125,7 +126,7 @@ class View:
     def peek(self, group: str, limit: int) -> list[Message]:
         """The first messages of an encoded group, in order; those that can't be decoded show their bytes."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
+            raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
         keys = self._lanes[lane_of(group, len(self._lanes))]
         below = late_below(self._link.run_one(look(keys, group)).mark)
         words = self._link.command("ZRANGE", keys.order(group), 0, limit - 1, "WITHSCORES")

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .backoff import Backoff
-from .errors import ConfigurationError
+from .errors import ConfigurationError, shown
 from .keys import check_name
 from .policy import NAMES, OnGap, OnLate, Policy, check_choice, check_integer, check_number
 
 MAX_LANES = 1024
 AUDIT_LENGTH = 100_000
 """Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
+MAX_WAIT_S = 4.0
+"""Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 OnFailure = Literal["park", "dead_letter", "drop"]
 
 
@@ -53,26 +55,31 @@ class QueueOptions:
     sequence: bool | None = None
     gap_timeout: float | None = None
     on_gap: OnGap | None = None
+    wait_replicas: int = 0
+    """How many replicas must confirm an append before it counts as done; 0 asks none."""
+    wait_timeout_s: float = 1.0
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
         check_name("namespace", self.namespace)
-        if isinstance(self.group_by, str) or (
-            self.group_by is not None and not (self.group_by and all(isinstance(f, str) and f for f in self.group_by))
-        ):
+        are_names = isinstance(self.group_by, tuple) and all(isinstance(f, str) and f for f in self.group_by)
+        if self.group_by is not None and not (are_names and self.group_by):
             raise ConfigurationError(
-                f"group_by={self.group_by!r} must be a sequence of field names, for example ('user_id', 'order_id')"
+                f"group_by={shown(self.group_by)} must be a sequence of field names, "
+                "for example ('user_id', 'order_id')"
             )
         for name in ("id_by", "score_by"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
-                raise ConfigurationError(f"{name}={value!r} must be the name of a body field")
+                raise ConfigurationError(f"{name}={shown(value)} must be the name of a body field")
         if self.lanes is not None:
             check_integer("lanes", self.lanes, 1, MAX_LANES)
         check_integer("max_attempts", self.max_attempts, 1, 9999)
         check_number("backoff_s", self.backoff_s, 0, 86_400, " of seconds")
         check_number("backoff_cap_s", self.backoff_cap_s, self.backoff_s, 7 * 86_400, " of seconds")
         check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
+        check_integer("wait_replicas", self.wait_replicas, 0, 100)
+        check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
         check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
         for name in set(self.park_on) & set(self.dead_letter_on):
             raise ConfigurationError(f"{name} stands in park_on and in dead_letter_on; leave it in one of them")
@@ -91,13 +98,13 @@ class QueueOptions:
 
 def field_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
     """`group_by` as a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
-    return names if names is None or isinstance(names, str | tuple) else tuple(names)  # type: ignore[return-value]
+    return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names  # type: ignore[return-value]
 
 
 def error_names(option: str, errors: Any) -> tuple[str, ...]:
     """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
     if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
-        raise ConfigurationError(f"{option}={errors!r} must be a sequence of exception classes or their names")
+        raise ConfigurationError(f"{option}={shown(errors)} must be a sequence of exception classes or their names")
     return tuple(_error_name(option, error) for error in errors)
 
 
@@ -106,7 +113,9 @@ def _error_name(option: str, error: Any) -> str:
         return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
     if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
         return error
-    raise ConfigurationError(f"{option}: {error!r} must be an exception class, or its name like 'shop.errors.NoStock'")
+    raise ConfigurationError(
+        f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
+    )
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-from .connection import Endpoint, check_server, parse_info, server_url_from_environment
+from .connection import Endpoint, check_server, parse_info, reading, server_url_from_environment
 from .desk import resume
 from .errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from .keys import PAUSED, LaneKeys, lane_keys, lane_of, registry_key
 from .options import MAX_LANES, QueueOptions
 from .policy import Policy, merge_policy, read_policy
+from .rights import ASKED, Role, lacking, missing_rights
 from .scripts import Link, Links
 
 log = logging.getLogger("sequencer")
@@ -41,6 +42,7 @@ class Place:
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()
         self._is_known = self._is_registered = False
+        self._roles: frozenset[Role] = frozenset()
         self._lock = threading.Lock()
 
     @property
@@ -60,40 +62,67 @@ class Place:
             self._endpoint = Endpoint.from_url(server.url)
         return self._endpoint
 
-    def lanes(self, *, register: bool = True) -> list[LaneKeys]:
-        """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not."""
+    def lanes(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
+        """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not.
+
+        Before that, it is asked whether the user has the rights for this `role`, or for any. Raises ServerNotUsable.
+        """
+        if (role not in self._roles) if role else (register and not self._roles):
+            self._check_roles(role)
         if not (self._is_registered or (self._is_known and not register)):
             with self.link() as link, self._lock:
                 lanes, is_known = self._find_lanes(link, register)
                 keys = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
-                self._is_known = is_known
-                self._policy = self._find_policy(link, keys, register)
-                # In this order: another thread that sees the flag uses lanes and policy without the lock.
+                self._policy, is_stored = self._find_policy(link, keys, register)
+                # In this order: another thread that sees a flag uses lanes and policy without the lock.
                 self._lanes = keys
+                self._is_known = is_known and is_stored
                 self._is_registered = register
         return self._lanes
 
-    def policy(self, *, register: bool = True) -> Policy:
+    def _check_roles(self, wanted: Role | None) -> None:
+        options = self._options
+        with self.link() as link:
+            try:
+                count, denied = self._find_lanes(link, register=False)[0], None
+            except ServerNotUsable as error:
+                count, denied = 1, error  # what is missing is named below
+            lanes = [lane_keys(options.namespace, options.queue, lane) for lane in range(count)]
+            waits = options.wait_replicas > 0
+            missing = missing_rights(link, ASKED, options.namespace, options.queue, lanes, waits=waits)
+        self._roles = frozenset(role for role, names in missing.items() if not names)
+        for role in [wanted] if wanted else sorted(missing, key=lambda role: len(missing[role]))[:1]:
+            if missing[role]:
+                raise lacking(self.name, role, missing[role]) from denied
+        if denied:
+            raise denied
+
+    def policy(self, *, register: bool = True, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
-        self.lanes(register=register)
+        self.lanes(register=register, role=role)
         return self._policy
 
     def is_sequence(self) -> bool:
-        """Whether scores are consecutive numbers in this queue."""
-        return (self._policy if self._is_registered else self.policy()).sequence
+        """Whether scores are consecutive numbers in this queue; asked by those who append."""
+        is_ready = self._is_registered and "append" in self._roles
+        return (self._policy if is_ready else self.policy(role="append")).sequence
 
     def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
-        """The keys of an encoded group's lane."""
-        lanes = self._lanes if self._is_registered else self.lanes(register=register)
+        """The keys of an encoded group's lane; with `register` for one who appends."""
+        is_ready = self._is_registered and (not register or "append" in self._roles)
+        lanes = self._lanes if is_ready else self.lanes(register=register, role="append" if register else None)
         return lanes[lane_of(group, len(lanes))]
 
     @contextmanager
-    def link(self) -> Iterator[Link]:
-        """A link for the length of the block. Raises ServerError when it is the first and the server can't be used."""
+    def link(self, role: Role | None = None) -> Iterator[Link]:
+        """A link for the length of the block. Raises ServerError when the server can't be used, or not in this role."""
+        if role and role not in self._roles:
+            self._check_roles(role)
         links = self.connect()
         link = links.take()
         try:
-            yield link
+            with reading(self.name):
+                yield link
         finally:
             links.put(link)
 
@@ -104,10 +133,11 @@ class Place:
             return links
         with self._lock:
             if self._links is None:
-                links = Links(self.endpoint)
+                links = Links(self.endpoint, self.look_again)
                 link = links.take()
                 try:
-                    _check(link)
+                    with reading(self.name):
+                        _check(link)
                 except BaseException:
                     link.close()
                     raise
@@ -139,13 +169,40 @@ class Place:
             )
         return lanes, known is not None
 
+    def look_again(self, link: Link) -> None:
+        """After a lost connection: a server that lost its data gets the queue's lanes and policy again.
+
+        Else a client that comes new would take one lane, and never see what this one appends to the others. Raises
+        DataError when others registered the queue meanwhile with another number of lanes.
+        """
+        keys = self._lanes
+        if not self._is_registered:
+            return
+        registry, queue = registry_key(self._options.namespace), self._options.queue
+        known, *stored = link.commands([("HGET", registry, queue), *[("EXISTS", lane.policy) for lane in keys]])
+        if known == str(len(keys)).encode() and all(stored):
+            return
+        log.warning("queue %s: the server does not know it any more; registered again, with %d lanes", queue, len(keys))
+        fields = self._policy.stored().items()
+        link.commands(
+            [
+                ("HSETNX", registry, queue, len(keys)),
+                *[("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields],
+            ]
+        )
+        if (known := link.command("HGET", registry, queue)) != str(len(keys)).encode():
+            raise DataError(
+                f"queue {queue!r} had {len(keys)} lanes, and now {registry} says {known!r}: the server lost its data, "
+                "and others registered the queue anew; start this program again"
+            )
+
     def fresh_policy(self, link: Link) -> Policy:
         """The policy as the server has it now."""
         keys = self.lanes(register=False)[0]
         return merge_policy(self._options.queue, _texts(link.command("HGETALL", keys.policy)), {})
 
-    def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> Policy:
-        """What the server keeps, changed by what this client asks for.
+    def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> tuple[Policy, bool]:
+        """What the server keeps, changed by what this client asks for; and whether it kept any.
 
         Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
         other's policy, nor leave two that exclude each other.
@@ -155,7 +212,6 @@ class Place:
             if register:
                 link.command("WATCH", *[keys.policy for keys in lanes])
             before = _policies(link, lanes)
-            self._is_known = self._is_known and bool(before[0])
             try:
                 policy = merge_policy(name, before[0], asked)
             except ConfigurationError:
@@ -167,14 +223,14 @@ class Place:
                 writes += [("HSET", keys.policy, *chain.from_iterable(changed.items()))] if changed else []
             if not (register and writes):
                 _unwatch(link, register)
-                return policy
+                return policy, bool(before[0])
             if link.commands([("MULTI",), *writes, ("EXEC",)])[-1] is None:
                 continue  # another client set something meanwhile
             self._tell(read_policy(before[0]), policy, asked)
             for keys, old in zip(lanes, before, strict=True):
                 if any(old.get(key, wanted[key]) != wanted[key] for key in ("gap_us", "on_gap", "window_us")):
                     _look_again(link, keys)
-            return policy
+            return policy, True
         raise ServerUnavailable(f"the policy of queue {name!r} is being changed by others all the time; try again")
 
     def _tell(self, old: dict[str, Any], policy: Policy, asked: dict[str, Any]) -> None:
@@ -229,6 +285,7 @@ def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
     link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis).endpoint)
     try:
-        return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
+        with reading(link.endpoint.name):
+            return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
     finally:
         link.close()

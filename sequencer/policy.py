@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from .errors import ConfigurationError
+from .errors import ConfigurationError, shown
 
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
@@ -23,18 +23,18 @@ between them is handled again if it comes again."""
 
 def check_number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not low <= value <= high:
-        raise ConfigurationError(f"{name}={value!r} must be a number{unit} from {low:g} to {high:g}")
+    if not is_number or not low <= value <= high:
+        raise ConfigurationError(f"{name}={shown(value)} must be a number{unit} from {low:g} to {high:g}")
 
 
 def check_integer(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{name}={value!r} must be a whole number from {low} to {high}")
+        raise ConfigurationError(f"{name}={shown(value)} must be a whole number from {low} to {high}")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise ConfigurationError(f"{name}={value!r} must be one of {', '.join(choices)}")
+        raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Policy:
         check_integer("watermark_cap", self.watermark_cap, 1, 10**8)
         check_number("reorder_window", self.reorder_window, 0, DAY_S, " of seconds")
         if not isinstance(self.sequence, bool):
-            raise ConfigurationError(f"sequence={self.sequence!r} must be True or False")
+            raise ConfigurationError(f"sequence={shown(self.sequence)} must be True or False")
         check_number("gap_timeout", self.gap_timeout, 0, 366 * DAY_S, " of seconds")
         check_choice("on_gap", self.on_gap, ("park", "skip"))
         if self.sequence and self.reorder_window:
@@ -210,6 +210,8 @@ def advance(mark: str, scores: Sequence[str], redriven: Sequence[bool] = ()) -> 
         return mark if mark and float(mark) > float(last) else last
     state = Sequenced.parse(mark)
     for position, score in enumerate(scores):
+        if not math.isfinite(float(score)):
+            continue  # no client of ours wrote it
         number = int(float(score))
         if not (redriven and redriven[position] and number > state.number):
             state = state.passed(number)

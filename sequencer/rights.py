@@ -1,22 +1,56 @@
-"""Which rights a user lacks: found by running every command and every script of ours on a scratch lane."""
+"""Which rights a role needs, and which of them a user lacks.
+
+Redis looks at rights command by command, also inside a script: one that is missing shows when the script has come to
+it, and what it wrote until then stays. So whoever appends or consumes asks first (`missing_rights`): MULTI, every
+command, DISCARD. What is not permitted is refused when it is queued, and nothing is run. ACL DRYRUN would need Redis 7
+and a right of its own.
+
+A doctor may take longer, and tries everything for real on a scratch lane (`try_rights`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Literal
+
+import redis
 
 from . import calls, desk
 from .calls import Ack, Call, Item, Nack
-from .errors import SequencerError
+from .connection import translate
+from .errors import SequencerError, ServerNotUsable
 from .keys import LaneKeys, lane_keys, registry_key
 from .options import ClaimLimits
-from .scripts import Link
+from .scripts import Link, commands_in, script_source
+
+Role = Literal["append", "consume", "mend", "operate"]
+"""What a program does: a producer appends; a consumer claims, and may look at `info`; `mend` is to resume, skip, pause,
+cancel, redrive ...; who operates a queue does all that, looks and runs doctor.
+"""
+ASKED: tuple[Role, ...] = ("append", "consume", "mend")
+"""Those that write, and are asked about before."""
 
 SCRATCH = "doctor"
 """The lane, beside the numbered ones, in which rights are tried; its keys are deleted afterwards."""
 _DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
 _RIGHT = re.compile(r"'([\w|-]+)' command")
+_ALONE = frozenset({"INFO", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD"})
+"""Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
+# To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
+_CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HSET", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
+_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
+_PLAIN: dict[Role, list[str]] = {
+    "append": _CONNECT,
+    "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
+    "mend": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
+}
+_SCRIPTS: dict[Role, tuple[str, ...]] = {
+    "append": ("append", "resume"),
+    "consume": ("claim", "ack", "nack", "renew", "resume"),
+    "mend": ("look", "resume", "step", "revise", "pause", "redrive", "purge"),
+}
 
 
 def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
@@ -32,6 +66,8 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
             ("UNWATCH",),
             ("MULTI",),
             ("EXEC",),
+            ("MULTI",),
+            ("DISCARD",),
         ),
         *(("SET", keys.clock, 1), ("GET", keys.clock), ("EXISTS", keys.clock), ("TYPE", keys.clock)),
         *(("RPUSH", keys.dispatch, group, group), ("LLEN", keys.dispatch), ("LTRIM", keys.dispatch, 0, 9)),
@@ -90,7 +126,7 @@ class Rights:
             self._link.command(*words)
         except SequencerError as error:
             self._note(words[0], pattern, error)
-            if words[0] == "EXEC":
+            if words[0] in ("EXEC", "DISCARD"):
                 self._link.close()  # its MULTI may still wait
 
     def run(self, pattern: str, call: Call[Any]) -> Any:
@@ -125,3 +161,112 @@ def try_rights(link: Link, namespace: str, queues: Sequence[str]) -> Rights:
         run_every_script(lambda call, pattern=pattern: rights.run(pattern, call), keys)  # type: ignore[misc]
         rights.try_command(pattern, "DEL", *_scratch_keys(keys))
     return rights
+
+
+# -- roles ------------------------------------------------------------------------------------------------------
+
+
+def commands_of(script: str) -> set[str]:
+    """The commands that a script of ours may call, in capitals."""
+    return commands_in(script_source(script))
+
+
+def _name(words: Sequence[Any]) -> str:
+    return f"{words[0]}|{words[1]}" if words[0] in ("CLIENT", "XINFO") else str(words[0])
+
+
+@cache
+def needed(role: Role) -> frozenset[str]:
+    """The commands that a role needs, in capitals; a subcommand as CLIENT|ID."""
+    if role == "operate":
+        tried = plain_commands(lane_keys("sequencer", "jobs", SCRATCH))
+        return frozenset({_name(words) for words in tried} | {"EVALSHA"})
+    return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
+
+
+def acl_rules(namespace: str, role: Role, queue: str | None = None) -> list[str]:
+    """The least rights, as words for ACL SETUSER: key patterns of a namespace, or of one queue in it, and commands.
+
+    No channels. A URL that names another database than 0 needs +select besides, and `wait_replicas` +wait.
+    """
+    keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
+    return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role)))]
+
+
+def missing_rights(
+    link: Link, roles: Sequence[Role], namespace: str, queue: str, lanes: Iterable[LaneKeys], *, waits: bool = False
+) -> dict[Role, list[str]]:
+    """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
+
+    `waits`: whether appends wait for replicas, which takes one right more.
+    Raises ServerUnavailable, ServerNotUsable.
+    """
+    scratch = lane_keys(namespace, queue, SCRATCH)
+    wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
+    if waits and "append" in wanted:
+        wanted["append"] |= {"WAIT"}
+    names = sorted(frozenset().union(*wanted.values()) - _ALONE)
+    try:
+        opened = _exchange(link, [("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
+        words = zip(("WATCH", "UNWATCH", "MULTI", "EXEC"), opened, strict=False)
+        missing = {name for name, reply in words if _is_denied(reply)}
+        if isinstance(opened[-1], Exception):  # what follows would be done, not queued
+            link.close()
+            if not _is_denied(opened[-1]):
+                raise opened[-1]
+        else:
+            patterns = {f"~{{{namespace}:{queue}:*": [[*_scratch_keys(keys)] for keys in lanes]}
+            patterns[f"~{registry_key(namespace)}"] = [[registry_key(namespace)]]
+            missing |= _queued(link, names, plain_commands(scratch), patterns)
+    except (redis.RedisError, OSError) as error:
+        link.close()
+        raise translate(error, link.endpoint.name) from error
+    general = sorted(name for name in missing if name.startswith("~"))
+    return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
+
+
+def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
+    """The error of a user who lacks rights for what is about to begin."""
+    what = "append to" if role == "append" else role
+    return ServerNotUsable(
+        f"server {server}: to {what} this queue, the user lacks {' '.join(missing)}; grant it with ACL SETUSER"
+    )
+
+
+def _queued(
+    link: Link, names: Sequence[str], words: Sequence[Sequence[Any]], patterns: dict[str, list[list[str]]]
+) -> set[str]:
+    """What is missing, seen inside an open MULTI, which ends here."""
+    by_name = {_name(one): one for one in words} | {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
+    # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
+    keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
+    replies = _exchange(link, [*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
+    missing = {name for name, reply in zip(names, replies, strict=False) if _is_denied(reply) and not _is_key(reply)}
+    for (pattern, _), reply in zip(keys, replies[len(names) :], strict=False):
+        if _is_denied(reply) and _is_key(reply):
+            missing.add(pattern)
+    if isinstance(replies[-1], Exception):
+        link.close()  # it would stay inside the MULTI
+        missing.add("DISCARD")
+    return missing
+
+
+def _exchange(link: Link, commands: Sequence[Sequence[Any]]) -> list[Any]:
+    """The replies, errors among them."""
+    connection = link.connection()
+    connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(connection.read_response())
+        except redis.ResponseError as error:
+            replies.append(error)
+    return replies
+
+
+def _is_denied(reply: Any) -> bool:
+    return isinstance(reply, Exception) and bool(_DENIED.search(str(reply)))
+
+
+def _is_key(reply: Any) -> bool:
+    return "access a key" in str(reply) or "access one of the keys" in str(reply)

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import redis
 
 from .calls import Call
-from .connection import Connection, Endpoint, translate
+from .connection import Connection, Endpoint, reading, translate
 from .errors import ServerUnavailable
 
 T = TypeVar("T")
@@ -26,14 +26,29 @@ RETRY_DELAY_S = 0.05
 
 
 _PART = re.compile(r"^--\+ (\w+)\n", re.MULTILINE)
+_CALLED = re.compile(r"call\('([A-Z]+)'")
+_UNASKED = {"TIME", "RENAME"}
+"""TIME changes nothing; the question takes one key, and RENAME has two (who may not rename keeps what was to be it)."""
 
 
 @cache
 def script_source(name: str) -> str:
-    """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`."""
-    folder = Path(__file__).parent / "lua"
-    text = (folder / f"{name}.lua").read_text(encoding="utf-8")
-    return _PART.sub(lambda found: (folder / f"_{found[1]}.lua").read_text(encoding="utf-8"), text)
+    """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`.
+
+    Before its first statement stands the part `rights`, with the commands that the whole may call.
+    """
+    text = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
+    names = " ".join(sorted(commands_in(text) - _UNASKED))
+    return text.replace("\nlocal ", "\n" + _read("_rights").replace("COMMANDS", names) + "local ", 1)
+
+
+def commands_in(source: str) -> set[str]:
+    """The commands that a script may call, in capitals."""
+    return set(_CALLED.findall(source))
+
+
+def _read(name: str) -> str:
+    return (Path(__file__).parent / "lua" / f"{name}.lua").read_text(encoding="utf-8")
 
 
 @cache
@@ -53,10 +68,14 @@ def _evalsha(call: Call[Any]) -> tuple[Any, ...]:
 class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, on_reconnect: Callable[[Link], None] | None = None) -> None:
+        """`on_reconnect` is called with a connection that takes the place of another, before anything is sent on it."""
         self.endpoint = endpoint
+        self._on_reconnect, self._is_again = on_reconnect, False
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
+        self.confirmed = 0
+        """How many replicas confirmed the last `run` that asked for it."""
         self._connection: Connection = None
         self._known: set[str] = set()
         """Scripts that were sent in full on this connection."""
@@ -65,6 +84,13 @@ class Link:
         if self._connection is None:
             self._connection = self.endpoint.connect()
             self._known = set()
+            if self._is_again and self._on_reconnect:
+                try:
+                    self._on_reconnect(self)
+                except BaseException:
+                    self.close()
+                    raise
+            self._is_again = True
         return self._connection
 
     def _command(self, call: Call[Any]) -> tuple[Any, ...]:
@@ -85,30 +111,42 @@ class Link:
         result: T = self.run((call,))[0]
         return result
 
-    def run(self, calls: Sequence[Call[Any]], *, is_atomic: bool = False, in_order: bool = False) -> list[Any]:
+    def run(
+        self,
+        calls: Sequence[Call[Any]],
+        *,
+        is_atomic: bool = False,
+        in_order: bool = False,
+        wait: tuple[int, int] | None = None,
+    ) -> list[Any]:
         """Send all calls at once and return their parsed replies.
 
         Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC, which
         Redis refuses as a whole at its maxmemory; `in_order` sends each with its script. Without either, a call whose
-        script the server has lost runs after the others. Raises
-        ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
+        script the server has lost runs after the others. `wait` (replicas, ms) sends WAIT behind them; see `confirmed`.
+
+        Raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull,
+        DataError.
         """
         tries = TRIES if all(call.repeatable for call in calls) else 1
         maybe_sent = self.is_repeat = False
         while True:
             tries -= 1
-            self.is_repeat = maybe_sent
+            self.is_repeat, is_sent = maybe_sent, False
             try:
                 connection = self.connection()
-                maybe_sent = True
-                return self._run_once(connection, calls, is_atomic, in_order)
-            except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+                is_sent = True
+                return self._run_once(connection, calls, is_atomic, in_order, wait)
+            except (redis.RedisError, OSError) as error:
                 self.close()
+                # A server that loads its data has carried out nothing; redis-py closes the connection then.
+                maybe_sent = maybe_sent or (is_sent and not isinstance(error, redis.BusyLoadingError))
                 failure = translate(error, self.endpoint.name)
                 cause: BaseException = error
             except ServerUnavailable as error:
                 self.close()
-                failure, cause = error, error.__cause__ or error
+                failure, maybe_sent = error, maybe_sent or error.maybe_sent
+                cause = error.__cause__ or error
             if not isinstance(failure, ServerUnavailable) or not tries:
                 if isinstance(failure, ServerUnavailable):
                     failure.maybe_sent = maybe_sent
@@ -116,23 +154,40 @@ class Link:
             time.sleep(RETRY_DELAY_S)
 
     def _run_once(
-        self, connection: Connection, calls: Sequence[Call[Any]], is_atomic: bool, in_order: bool
+        self,
+        connection: Connection,
+        calls: Sequence[Call[Any]],
+        is_atomic: bool,
+        in_order: bool,
+        wait: tuple[int, int] | None,
     ) -> list[Any]:
+        waits = [("WAIT", *wait)] if wait else []
+        confirmed: list[Any] = []
         if is_atomic and len(calls) > 1:
             commands = [("MULTI",), *[eval_command(call) for call in calls], ("EXEC",)]
-            replies = self._exchange(connection, commands)[-1]
+            answers = self._exchange(connection, commands + waits)
+            replies, *confirmed = answers[len(calls) + 1 :]
+            if isinstance(replies, redis.exceptions.ExecAbortError):  # the reason is the answer to what was refused
+                replies = next((answer for answer in answers if isinstance(answer, Exception)), replies)
         else:
             make = eval_command if in_order else self._command
-            replies = self._exchange(connection, [make(call) for call in calls])
+            replies = self._exchange(connection, [make(call) for call in calls] + waits)
+            replies, confirmed = replies[: len(calls)], replies[len(calls) :]
             missing = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
             if missing:
-                again = self._exchange(connection, [eval_command(calls[i]) for i in missing])
-                for i, reply in zip(missing, again, strict=True):
+                again = self._exchange(connection, [eval_command(calls[i]) for i in missing] + waits)
+                confirmed = again[len(missing) :]
+                for i, reply in zip(missing, again, strict=False):
                     replies[i] = reply
-        for reply in replies if isinstance(replies, list) else [replies]:
-            if isinstance(reply, Exception):
-                raise translate(reply, self.endpoint.name) from reply
-        return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+        answered = [*(replies if isinstance(replies, list) else [replies]), *confirmed]
+        if refused := [reply for reply in answered if isinstance(reply, Exception)]:
+            failure = translate(refused[0], self.endpoint.name)
+            if isinstance(failure, ServerUnavailable):
+                failure.maybe_sent = len(refused) < len(answered)
+            raise failure from refused[0]
+        self.confirmed = confirmed[0] if confirmed else 0
+        with reading(self.endpoint.name):
+            return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
 
     def command(self, *words: Any) -> Any:
         """One plain command. Raises as `run` does, without repeats."""
@@ -144,7 +199,7 @@ class Link:
             try:
                 replies = self._exchange(self.connection(), commands)
                 break
-            except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            except (redis.RedisError, OSError) as error:
                 self.close()
                 if is_last:
                     raise translate(error, self.endpoint.name) from error
@@ -155,10 +210,10 @@ class Link:
 
     def _exchange(self, connection: Connection, commands: Sequence[Sequence[Any]]) -> list[Any]:
         try:
-            if len(commands) == 1:
-                connection.send_command(*commands[0], check_health=False)
-            else:
-                connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            try:
+                _send(connection, commands)
+            except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
+                _send(connection, [[_escaped(word) for word in words] for words in commands])
             replies: list[Any] = []
             for _ in commands:
                 try:
@@ -172,11 +227,24 @@ class Link:
             raise
 
 
+def _send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+    if len(commands) == 1:
+        connection.send_command(*commands[0], check_health=False)
+    else:
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+
+
+def _escaped(word: Any) -> Any:
+    """Names of others that are not UTF-8 go back to the server as they came."""
+    return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
+
+
 class Links:
     """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, on_reconnect: Callable[[Link], None] | None = None) -> None:
         self.endpoint = endpoint
+        self._on_reconnect = on_reconnect
         self._idle: list[Link] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -187,7 +255,7 @@ class Links:
             # A fork shares its parent's sockets: leave them alone, and start with none.
             self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
         with self._lock:
-            return self._idle.pop() if self._idle else Link(self.endpoint)
+            return self._idle.pop() if self._idle else Link(self.endpoint, self._on_reconnect)
 
     def put(self, link: Link) -> None:
         with self._lock:

@@ -1,7 +1,8 @@
 """Fixtures: a real server of our own for the whole run, a namespace for each test, and an audit at its end.
 
-`SEQUENCER_TEST_BINARY` names another server binary to test with. A server that can't be started fails the run: nothing
-here is skipped for want of one.
+`SEQUENCER_TEST_BINARY` names another server binary to test with; with `SEQUENCER_TEST_ACL=1` all that is tested
+connects as a user with the least rights (`acl_rules`), while the fixtures stay the default user. A server that can't be
+started fails the run: nothing here is skipped for want of one.
 """
 
 from __future__ import annotations
@@ -20,14 +21,40 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.auditor import audit
 from sequencer.connection import Endpoint
 from sequencer.keys import lane_keys, registry_key
+from sequencer.rights import acl_rules
 from sequencer.scripts import Link
+
+KEPT = ("SEQUENCER_TEST_BINARY", "SEQUENCER_TEST_ACL")
+ACL_USER = "least"
+KEYS = ("~{t*", "~t*:queues")
+"""Of the namespaces that tests use on the common server."""
+OTHER_RIGHTS = {
+    "the naive version has keys of another shape": ("test_naive.py",),
+    "the benchmark has a namespace of its own, and a peer that needs CONFIG": (
+        *("test_benchmark.py::test_policies", "test_benchmark.py::test_skew", "test_benchmark.py::test_timers"),
+        "test_benchmark.py::test_the_setting_for_expiry_events_is_put_back",
+    ),
+    "the test itself writes another key": ("test_an_append_joins_the_callers_transaction",),
+    "the test itself runs SCRIPT FLUSH, CONFIG SET or KEYS": (
+        *("test_a_new_connection_brings_its_scripts_along", "test_timers_that_came_due_while_nobody_ran_all_fire"),
+        "test_scripts_and_model_agree",
+    ),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With SEQUENCER_TEST_ACL, tests that do something besides what sequencer does are skipped, and say what."""
+    for item in items if os.environ.get("SEQUENCER_TEST_ACL") else ():
+        for reason, names in OTHER_RIGHTS.items():
+            if any(name in item.nodeid for name in names):
+                item.add_marker(pytest.mark.skip(reason=f"least rights: {reason}"))
 
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test may meet the settings or the embedded server of whoever runs it."""
     for name in list(os.environ):
-        if name.startswith("SEQUENCER_") and name != "SEQUENCER_TEST_BINARY":
+        if name.startswith("SEQUENCER_") and name not in KEPT:
             monkeypatch.delenv(name)
 
 
@@ -36,14 +63,29 @@ def server() -> Iterator[EmbeddedServer]:
     """One server for the run, in a short path (a socket's name holds 107 bytes)."""
     directory = Path(tempfile.mkdtemp(prefix="sqt-"))
     with EmbeddedServer(directory, binary=os.environ.get("SEQUENCER_TEST_BINARY")) as running:
-        yield running
+        yield _Restricted(running) if os.environ.get("SEQUENCER_TEST_ACL") else running
     shutil.rmtree(directory)
+
+
+class _Restricted(EmbeddedServer):
+    """The server as a user with the least rights sees it, in the namespaces of the tests only."""
+
+    def __init__(self, running: EmbeddedServer) -> None:
+        super().__init__(running.directory)
+        link = Link(Endpoint.from_url(running.url))
+        commands = [word for word in acl_rules("t", "operate") if word.startswith("+")]
+        link.command("ACL", "SETUSER", ACL_USER, "on", ">least", "resetchannels", *KEYS, *commands)
+        link.close()
+
+    @property
+    def url(self) -> str:
+        return f"unix://{ACL_USER}:least@{self.socket}"
 
 
 @pytest.fixture
 def link(server: EmbeddedServer) -> Iterator[Link]:
-    """A plain connection to the server, for looking at keys."""
-    link = Link(Endpoint.from_url(server.url))
+    """A plain connection to the server, for looking at keys; of the default user."""
+    link = Link(Endpoint.from_url(f"unix://{server.socket}"))
     yield link
     link.close()
 

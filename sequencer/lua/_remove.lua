@@ -2,11 +2,10 @@
 -- with "replace" may have put another under its id. Needs: prefix, call, pcall, sub.
 local function remove(group, members, from, ids) -- how many there were; adds group, newline, id of each to `ids`
   local body, count, found = prefix .. 'body:' .. group, #members - from + 1, {}
-  for j = from, #members do
-    found[j - from + 1] = sub(members[j], 17)
-    ids[#ids + 1] = group .. '\n' .. sub(members[j], 17)
-  end
+  for j = from, #members do found[j - from + 1] = sub(members[j], 17) end
   local removed = pcall('ZREM', prefix .. 'order:' .. group, unpack(members, from))
+  if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return 0 end -- a right is missing
+  for _, id in ipairs(found) do ids[#ids + 1] = group .. '\n' .. id end
   if removed == count then return tonumber(pcall('HDEL', body, unpack(found))) or 0 end
   local records, n = pcall('HMGET', body, unpack(found)), 0
   for j, id in ipairs(found) do

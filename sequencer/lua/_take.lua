@@ -6,7 +6,9 @@ local function take(group, id) -- its record and score, or nil
   if type(record) ~= 'string' then return nil end
   local member = sub(record, 1, 16) .. id
   local score = pcall('ZSCORE', order, member)
-  pcall('ZREM', order, member); call('HDEL', body, id)
+  local removed = pcall('ZREM', order, member)
+  if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return nil end -- a right is missing
+  call('HDEL', body, id)
   local failure = call('HGET', failures, group)
   if failure and failure:find(sub(member, 1, 16), 1, true) then call('HDEL', failures, group) end
   return record, score

@@ -26,6 +26,7 @@ local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle
 local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
 local is_error = sub(on_conflict, 1, 5) == 'error'
 local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
+--+ clock
 --+ memory
 --+ wake
 --+ take
@@ -35,7 +36,7 @@ local seen, marked = {}, nil -- by position: whether the id was handled lately; 
 check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
 local wrong = look()
 if wrong then return redis.error_reply(wrong) end
-local clock = math.max(tonumber(call('GET', clock_key) or 0), now - 1)
+local clock = math.max(lane_clock(), now - 1)
 call('SET', clock_key, fmt('%.0f', clock + #words))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the

@@ -21,7 +21,8 @@ local room, bytes, now = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-call('HLEN', stats); call('HLEN', failures); local hints, clock = call('LLEN', dispatch), tonumber(call('GET', clock_key) or 0)
+--+ clock
+call('HLEN', stats); call('HLEN', failures); local hints, clock = call('LLEN', dispatch), lane_clock()
 local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap', 'on_late', 'mark_us',
   'mark_cap')
 local is_paused, some_paused = policy[1] == '1', call('SCARD', paused) > 0

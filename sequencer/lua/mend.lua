@@ -28,6 +28,10 @@ end
 --+ gate
 --+ bury
 --+ members
+--+ clock
+local ticks = call('GET', clock_key) or '0'
+local clock = read_clock(ticks)
+if not clock then clock = now; if tell('clock', clock_key, ticks) then call('SET', clock_key, fmt('%.0f', now)) end end
 for _, letter in ipairs(words[3]) do
   local died, is_kept = call('ZSCORE', dead, letter), call('HEXISTS', letters, letter) == 1
   if died and not is_kept and tell('no content', letter, died) then call('ZREM', dead, letter) end
@@ -54,7 +58,6 @@ local token = lease and tonumber(sub(lease, 1, 16):match('^' .. ('%d'):rep(16) .
 if lease and (at == math.huge or token >= 9e15) then
   if tell(at == math.huge and 'leased and parked' or 'token', group, lease) then call('HDEL', leases, group) end
 else ahead = math.max(ahead, token or 0) end
-local clock = tonumber(call('GET', clock_key) or 0)
 if ahead > clock and tell('ahead', group, fmt('%.0f', ahead), ahead < 9e15) then call('SET', clock_key, fmt('%.0f', ahead)) end
 
 if not visible then is_due = tell('unscheduled', group, failure and 'failed' or '')

@@ -14,7 +14,8 @@ local policy_key, memory = KEYS[7], KEYS[8]
 local prefix, group, id, score, due, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-local stamp = fmt('%.0f', math.max(tonumber(call('GET', clock_key) or 0) + 1, now))
+--+ clock
+local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
 local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 --+ memory
 --+ wake

@@ -126,6 +126,11 @@ class _Judge:
         self.stored: set[tuple[str, str]] = set()
         self.done: dict[tuple[str, str], tuple[Event, float]] = {}
         """Message -> its last run that ended well, and when that was."""
+        self.decided: dict[tuple[str, str], int] = {}
+        """Message -> the greatest token under which it failed."""
+        self.unplaced: set[tuple[str, str]] = set()
+        """Messages that ended well under a token older than one under which they failed: their order is judged by what
+        became of them then."""
         self.effects: Counter[str] = Counter()
         self.began: dict[tuple[str, str, int], Event] = {}
 
@@ -151,6 +156,8 @@ class _Judge:
             self.groups[event.group].open.pop(event.who, None)
             if event.what == "ended":
                 self.end(event)
+            else:
+                self.decided[name] = max(event.token, self.decided.get(name, 0))
 
     def begin(self, run: Event) -> None:
         group = self.groups[run.group]
@@ -191,10 +198,14 @@ class _Judge:
                     f"group {run.group}: {run.id} was handled by {known[0].who} at {known[0].at:.3f} and again by"
                     f" {run.who} at {run.at:.3f}, and no fault explains it",
                 )
-        elif not run.redriven and (behind := self.groups[run.group].passed_by(run)):
-            self.wrong(
-                "order", f"group {run.group}: {behind} began before {run.id}, which lies before it, had succeeded"
-            )
+        if known is None and run.token < self.decided.get(name, 0):
+            self.unplaced.add(name)
+        elif known is None or name in self.unplaced:
+            self.unplaced.discard(name)
+            if not run.redriven and (behind := self.groups[run.group].passed_by(run)):
+                self.wrong(
+                    "order", f"group {run.group}: {behind} began before {run.id}, which lies before it, had succeeded"
+                )
         self.done[name] = run, start
         self.counts["allowed"] += self.is_exposed(run, start)
 

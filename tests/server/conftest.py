@@ -17,8 +17,7 @@ from sequencer.errors import SequencerError
 from sequencer.scripts import Link
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
-
-from .proxy import LossyProxy
+from sequencer.testing.proxy import FaultProxy
 
 
 @pytest.fixture
@@ -53,10 +52,10 @@ def start_server() -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture
-def proxy(server: EmbeddedServer) -> Iterator[LossyProxy]:
-    """A lossy proxy before the server of the run."""
+def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
+    """A proxy before the server of the run."""
     directory = Path(tempfile.mkdtemp(prefix="sqp-"))
-    proxy = LossyProxy(directory / "s", str(server.socket))
+    proxy = FaultProxy(server.url, directory / "s")
     yield proxy
     proxy.close()
     shutil.rmtree(directory)

@@ -25,9 +25,9 @@ from sequencer import (
 from sequencer.keys import lane_keys
 from sequencer.scripts import Link
 from sequencer.testing import wait_until
+from sequencer.testing.proxy import FaultProxy
 
 from .conftest import command
-from .proxy import LossyProxy
 
 
 def test_a_message_is_stored_with_what_was_given(seq: Sequencer) -> None:
@@ -231,34 +231,36 @@ def test_an_unreachable_server_is_said_before_anything_is_sent() -> None:
         seq.append(1, group="g")
 
 
-def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     seq, other = make(redis=proxy.url), make(redis=proxy.url)
     seq.append(1, group="g", id="first")
     other.connect()
-    proxy.losing = True
+    proxy.add("reply lost", times=None)
     with pytest.raises(OutcomeUnknown, match="'mine'") as caught:
         seq.append(2, group="g", id="mine")
-    assert proxy.lost == 3, "a repeatable call is tried three times"  # once in full, twice at the handshake
+    assert proxy.effects["reply lost"] == 3, (
+        "a repeatable call is tried three times"
+    )  # once in full, twice at the handshake
     assert caught.value.id == "mine"
     with pytest.raises(OutcomeUnknown, match="n0 to n2"):
         other.append_many([{"body": n, "group": "g", "id": f"n{n}"} for n in range(3)])
     with pytest.raises(ServerUnavailable):
         other.append(3, group="g", id="never sent")
-    proxy.losing = False
+    proxy.clear()
     assert seq.append(2, group="g", id="mine").duplicate, "it was stored, once"
     assert seq.append_many([{"body": n, "group": "g", "id": f"n{n}"} for n in range(3)]).duplicates == 3
     assert seq.info().backlog == 5
 
 
-def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     seq = make(redis=proxy.url)
     seq.append(1, group="g")
-    proxy.losing = True
+    proxy.add("reply lost", times=None)
     done: list[Any] = []
     thread = threading.Thread(target=lambda: done.append(seq.append(2, group="g")))
     thread.start()
-    wait_until(lambda: proxy.lost, what="a reply to be lost")
-    proxy.losing = False
+    wait_until(lambda: proxy.effects["reply lost"], what="a reply to be lost")
+    proxy.clear()
     thread.join()
     assert done[0].duplicate, "the repeat found the message of the first try"
     assert [message.body for message in seq.peek("g")] == [1, 2]

@@ -14,9 +14,10 @@ from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
 from sequencer.auditor import Auditor, audit
 from sequencer.connection import Endpoint
 from sequencer.desk import mend
-from sequencer.doctor import MAX_TOLD, Finding, diagnose, is_healthy
+from sequencer.doctor import MAX_TOLD, diagnose, is_healthy
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.scripts import Link
+from sequencer.server_check import Finding
 from sequencer.testing import wait_until
 
 from .background import Background

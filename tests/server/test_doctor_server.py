@@ -11,10 +11,11 @@ import pytest
 import sequencer.scripts
 from sequencer import DataError, Sequencer
 from sequencer.connection import Endpoint
-from sequencer.doctor import Finding, diagnose, is_healthy, server_findings
+from sequencer.doctor import diagnose, is_healthy
 from sequencer.keys import lane_keys
 from sequencer.rights import SCRATCH, plain_commands, run_every_script
 from sequencer.scripts import Link
+from sequencer.server_check import Finding, server_findings
 
 from .conftest import command
 

@@ -27,9 +27,9 @@ from sequencer.keys import lane_keys
 from sequencer.options import ClaimLimits
 from sequencer.scripts import Link, script_source
 from sequencer.testing import wait_until
+from sequencer.testing.proxy import FaultProxy
 
 from .background import Background
-from .proxy import LossyProxy
 
 
 def test_a_lease_is_renewed_while_a_handler_runs(make: Callable[..., Sequencer]) -> None:
@@ -165,7 +165,7 @@ def test_a_keyboard_interrupt_out_of_a_handler_releases_everything(seq: Sequence
     assert [info.state for info in seq.groups()] == ["due"]
 
 
-def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     producer, seq = make(), make(redis=proxy.url)
     producer.append_many({"body": n, "group": n % 5, "score": n} for n in range(50))
     seen: list[int] = []
@@ -173,11 +173,11 @@ def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequenc
     def handler(message: Message) -> None:
         seen.append(message.body)
         if len(seen) == 20:
-            proxy.losing = True
+            proxy.add("reply lost", times=None)
 
     with Background(seq, handler, lease=0.3, until_empty=True) as background:
-        wait_until(lambda: proxy.lost >= 2, what="replies to be lost")
-        proxy.losing = False
+        wait_until(lambda: proxy.effects["reply lost"] >= 2, what="replies to be lost")
+        proxy.clear()
         background.thread.join(20)
     assert set(seen) == set(range(50))
     for group in range(5):

@@ -10,8 +10,7 @@ import pytest
 from sequencer import ConfigurationError, LeaseLost, Park, Sequencer
 from sequencer.keys import lane_keys
 from sequencer.scripts import Link
-
-from .proxy import LossyProxy
+from sequencer.testing.proxy import FaultProxy
 
 
 def fill(seq: Sequencer, groups: int = 1, length: int = 3) -> None:
@@ -162,15 +161,15 @@ def test_an_exception_is_not_hidden_by_a_lost_lease_and_the_rest_is_released(
     link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "0")
 
 
-def test_a_lost_reply_is_no_lost_lease(make: Callable[..., Sequencer], proxy: LossyProxy) -> None:
+def test_a_lost_reply_is_no_lost_lease(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     seq = make(redis=proxy.url)
     seq.append(1, group="g")
     with seq.claim() as lease:
         (message,) = lease
-        proxy.losing = True
-        healing = threading.Timer(0.02, lambda: setattr(proxy, "losing", False))
+        proxy.add("reply lost", times=None)
+        healing = threading.Timer(0.02, proxy.clear)
         healing.start()
         lease.ack(message)
         healing.join()
-    assert proxy.lost >= 1
+    assert proxy.effects["reply lost"] >= 1
     assert seq.info().totals["handled"] == 1

@@ -17,9 +17,9 @@ from sequencer import (
 from sequencer.keys import lane_keys
 from sequencer.scripts import Link
 from sequencer.testing import wait_until
+from sequencer.testing.proxy import FaultProxy
 
 from .background import Background
-from .proxy import LossyProxy
 
 
 def drain(seq: Sequencer) -> list[Any]:
@@ -32,12 +32,12 @@ def fail(_: Message) -> None:
     raise ValueError("no")
 
 
-def losing(monkeypatch: pytest.MonkeyPatch, proxy: LossyProxy, name: str) -> None:
+def losing(monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> None:
     """Lose the answer to the next call of this script, not those before it."""
     original = getattr(desk, name)
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        proxy.to_lose = 1
+        proxy.add("reply lost")
         monkeypatch.setattr(desk, name, original)
         return original(*args, **kwargs)
 
@@ -45,7 +45,7 @@ def losing(monkeypatch: pytest.MonkeyPatch, proxy: LossyProxy, name: str) -> Non
 
 
 def test_a_skip_whose_answer_is_lost_removes_one_message(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq, other = make(max_attempts=1), make(redis=proxy.url)
     for n in (1, 2, 3):
@@ -60,7 +60,7 @@ def test_a_skip_whose_answer_is_lost_removes_one_message(
 
 
 def test_a_step_whose_answer_is_lost_steps_over_one_gap(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq, other = make(sequence=True), make(redis=proxy.url)
     for n in (2, 4):
@@ -76,14 +76,14 @@ def test_a_step_whose_answer_is_lost_steps_over_one_gap(
     assert drain(seq) == [4]
 
 
-def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: LossyProxy, namespace: str) -> None:
+def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: FaultProxy, namespace: str) -> None:
     """The first try may have fired meanwhile; what is not known is said."""
     seq, other = make(), make(redis=proxy.url)
     other.append("warm", group="w")
     seen: list[Any] = []
     with Background(seq, lambda message: seen.append(message.body)):
         wait_until(lambda: seen == ["warm"])
-        proxy.to_lose = 1
+        proxy.add("reply lost")
         with pytest.raises(OutcomeUnknown, match=r"'timer' was stored .*see get\(\)") as unknown:
             other.append("x", group="g", id="timer", replace=True)
         assert unknown.value.id == "timer"
@@ -92,7 +92,7 @@ def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], prox
 
 
 def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq, other = make(), make(redis=proxy.url)
     seq.append("t", group="g", id="t", delay=50)

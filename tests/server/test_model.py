@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sequencer import EmbeddedServer
 from sequencer.auditor import audit
 from sequencer.calls import Ack, Call, Claimed, Item, Nack, ack, append, claim, nack, renew
-from sequencer.codec import decode_failure
 from sequencer.connection import Endpoint
 from sequencer.desk import Resumed, pause, redrive, resume, revise
 from sequencer.errors import SequencerError
@@ -21,6 +20,7 @@ from sequencer.keys import LaneKeys, lane_keys
 from sequencer.options import ClaimLimits
 from sequencer.policy import Policy, advance
 from sequencer.scripts import Link
+from sequencer.words import decode_failure
 
 from ..unit.model import ModelLane
 from ..unit.model_state import Refused

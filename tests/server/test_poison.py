@@ -19,8 +19,7 @@ from sequencer import (
 from sequencer.keys import lane_keys
 from sequencer.letters import Letters, Wanted
 from sequencer.scripts import Link
-
-from .proxy import LossyProxy
+from sequencer.testing.proxy import FaultProxy
 
 
 class NoStockError(ValueError):
@@ -263,7 +262,7 @@ def test_unknown_policies_are_refused(make: Callable[..., Sequencer], options: A
 
 
 def test_a_redrive_whose_answer_is_lost_is_done_once(
-    make: Callable[..., Sequencer], proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq = make(max_attempts=1, on_failure="dead_letter")
     fill(seq)
@@ -274,11 +273,11 @@ def test_a_redrive_whose_answer_is_lost_is_done_once(
 
     def choose_and_break(self: Letters, wanted: Wanted) -> Any:
         chosen = choose(self, wanted)
-        proxy.to_lose = 1
+        proxy.add("reply lost")
         return chosen
 
     monkeypatch.setattr(Letters, "_by_lane", choose_and_break)
     assert other.redrive(everything=True).redriven == 4
-    assert proxy.lost == 1
+    assert proxy.effects["reply lost"] == 1
     assert [message.id for message in seq.peek("g")] == ["g0", "g1", "g2", "g3"]
     assert run(seq, lambda message: None) == [(f"g{n}", 1) for n in range(4)]

@@ -11,20 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.codec import (
-    decode_envelope,
-    decode_failure,
-    decode_record,
-    dumps_words,
-    encode_envelope,
-    encode_failure,
-    encode_id,
-    encode_score,
-    loads_words,
-    raw_message,
-)
+from sequencer.codec import decode_envelope, decode_record, encode_envelope, encode_id, encode_score, raw_message
 from sequencer.errors import InvalidBody, InvalidId, InvalidScore
 from sequencer.message import Failure
+from sequencer.words import decode_failure, dumps_words, encode_failure, loads_words
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 JSON = st.recursive(

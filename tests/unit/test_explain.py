@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.codec import encode_failure
 from sequencer.desk import Facts
 from sequencer.explain import explain, missing_number
 from sequencer.keys import PAUSED
 from sequencer.message import Failure
 from sequencer.policy import Policy
+from sequencer.words import encode_failure
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"

@@ -1,0 +1,238 @@
+"""Crash at every step: a few real trials, and broken twins of the product that they must find."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from sequencer import ConfigurationError, EmbeddedServer, scripts
+from sequencer.faults import crash
+from sequencer.faults.crash_child import Child, start
+from sequencer.faults.crash_plan import every_chain, mismatch, named_points, slice_of
+from sequencer.faults.crash_points import KINDS, Case, kinds_at
+from sequencer.faults.crash_supervisor import SupervisorTrial
+from sequencer.faults.crash_trial import Trial, Twin
+from sequencer.faults.crash_verdict import Outcome, dishonesty
+from sequencer.faults.crash_work import LEASE_S, ROLES, Site, handle
+from sequencer.testing import wire
+
+HANDLER = "consumer.handler:before"
+
+
+def tried(server: EmbeddedServer, directory: Path, case: Case, twin: Twin | None = None) -> Outcome:
+    """One trial, in a directory of its own, made again where the machine stood still for longer than a lease."""
+    for number in range(3):
+        place = directory / str(number)
+        place.mkdir()
+        outcome = Trial(server.url, place, case.variant, case, twin).run()
+        if not outcome.is_disturbed:
+            break
+    return outcome
+
+
+# -- the product ----------------------------------------------------------------------------------------------------
+
+
+def test_the_list_of_points_is_what_the_processes_pass(server: EmbeddedServer, tmp_path: Path) -> None:
+    outcome = Trial(server.url, tmp_path, "default", None).run()
+    assert outcome.problems == ()
+    assert mismatch("default", outcome.passages) == []
+    assert outcome.messages == 26
+    assert not outcome.is_reached
+
+
+def test_a_killed_consumer_is_succeeded_and_its_death_is_seen(server: EmbeddedServer, tmp_path: Path) -> None:
+    outcome = tried(server, tmp_path, Case("default", "consumer.handler:after", 3, "kill"))
+    assert outcome.problems == ()
+    assert outcome.is_reached
+    assert outcome.is_expired, "the lease of the dead one was taken over"
+    assert outcome.recovery_s is not None
+    assert outcome.recovery_s > LEASE_S * 0.9
+
+
+def test_a_stopped_consumer_cannot_acknowledge(server: EmbeddedServer, tmp_path: Path) -> None:
+    outcome = tried(server, tmp_path, Case("default", HANDLER, 1, "stop"))
+    assert outcome.problems == ()
+    assert outcome.is_reached
+    assert outcome.is_refused
+    assert outcome.duplicates >= 1, "both handled that message"
+
+
+@pytest.mark.parametrize(
+    ("point", "kind"), [("consumer.ack:sent", "reply lost"), ("producer.append:before", "request lost")]
+)
+def test_a_lost_message_of_the_protocol_changes_nothing(
+    server: EmbeddedServer, tmp_path: Path, point: str, kind: str
+) -> None:
+    outcome = tried(server, tmp_path, Case("sequence", point, 1, kind))  # type: ignore[arg-type]
+    assert outcome.problems == ()
+    assert outcome.is_reached
+    assert outcome.duplicates == 0
+
+
+def test_a_passage_that_does_not_come_ends_the_chain(server: EmbeddedServer, tmp_path: Path) -> None:
+    outcome = tried(server, tmp_path, Case("default", "operator.purge:before", 99, "kill"))
+    assert outcome.problems == ()
+    assert not outcome.is_reached
+
+
+def test_a_supervisor_killed_before_it_configured_a_consumer_leaves_nobody(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    case = Case("default", "supervisor.config:before", 2, "kill")
+    outcome = SupervisorTrial(server.url, tmp_path, case).run()
+    assert outcome.problems == ()
+    assert outcome.is_reached
+    assert outcome.messages == 12
+
+
+def test_one_case_by_its_command() -> None:
+    result = crash.run("smoke", point="keeper.renew:before", passage=1, kind="kill", variant="default")
+    assert result.is_passed, result.problems
+    assert result.faults == {"kill": 1}
+    assert result.command == (
+        "python -m sequencer.faults crash --point keeper.renew:before --passage 1 --kind 'kill' --variant default"
+    )
+
+
+# -- broken twins ---------------------------------------------------------------------------------------------------
+
+
+def acking_first(site: Site) -> None:
+    """A consumer that acknowledges before it handles."""
+    handler = handle(site)
+    while True:
+        with site.seq.claim(messages=1, lease=LEASE_S) as lease:
+            if not lease:
+                return
+            for message in lease:
+                lease.ack(message)
+                if message.id not in ("b-3", "k-1", "p-1", "c-4"):
+                    handler(message._replace(attempt=2))
+
+
+def test_a_consumer_that_acknowledges_first_loses_a_message(server: EmbeddedServer, tmp_path: Path) -> None:
+    twin = Twin(roles={**ROLES, "consumer": acking_first})
+    loss = "loss: group b: b-1 was stored, and never handled"
+    for name, case, is_lost in (("whole", None, False), ("killed", Case("default", HANDLER, 2, "kill"), True)):
+        (tmp_path / name).mkdir()
+        outcome = Trial(server.url, tmp_path / name, "default", case, twin).run()
+        assert outcome.is_reached is is_lost
+        assert (loss in outcome.problems) is is_lost, outcome.problems
+
+
+def without_token_check() -> None:
+    """Scripts whose ack takes any token."""
+    honest = scripts.script_source
+
+    def source(name: str) -> str:
+        text = honest(name)
+        if name != "ack":
+            return text
+        broken = text.replace("if not held or sub(held, 1, 16) ~= word[2] then", "if not held then")
+        assert broken != text
+        return broken
+
+    scripts.script_source = source  # type: ignore[assignment]
+    scripts.script_sha.cache_clear()
+    wire.script_names.cache_clear()
+
+
+def test_an_ack_without_a_token_check_is_found(server: EmbeddedServer, tmp_path: Path) -> None:
+    case = Case("default", "consumer.ack:before", 1, "stop")
+    (tmp_path / "honest").mkdir()
+    assert tried(server, tmp_path / "honest", case).problems == ()
+    (tmp_path / "broken").mkdir()
+    outcome = Trial(server.url, tmp_path / "broken", "default", case, Twin(prepare=without_token_check)).run()
+    assert outcome.order_violations > 0, outcome.problems
+    assert any("overlap" in problem for problem in outcome.problems), outcome.problems
+
+
+def losing_a_wakeup() -> None:
+    """Scripts whose redrive forgets the schedule."""
+    honest = scripts.script_source
+
+    def source(name: str) -> str:
+        text = honest(name)
+        return text.replace("wake(group, now)", "", 1) if name == "redrive" else text
+
+    scripts.script_source = source  # type: ignore[assignment]
+    scripts.script_sha.cache_clear()
+    wire.script_names.cache_clear()
+
+
+def test_a_message_left_behind_is_found(server: EmbeddedServer, tmp_path: Path) -> None:
+    case = Case("default", "operator.redrive:sent", 1, "reply lost")
+    outcome = Trial(server.url, tmp_path, "default", case, Twin(prepare=losing_a_wakeup)).run()
+    assert outcome.losses == 1
+    assert any("c-4" in problem for problem in outcome.problems), outcome.problems
+
+
+def test_a_stuck_process_is_a_problem(server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sequencer.faults.crash_child.PATIENCE_S", 2.0)
+    twin = Twin(roles={**ROLES, "operator": lambda site: signal.pause()})
+    outcome = Trial(server.url, tmp_path, "default", None, twin).run()
+    assert outcome.problems[0].startswith("stuck: not within 2 s: the end of process operator")
+    assert any(problem.startswith("loss: group b: b-3") for problem in outcome.problems), outcome.problems
+
+
+# -- honesty --------------------------------------------------------------------------------------------------------
+
+
+def test_a_point_that_nobody_passes_or_nobody_knows_is_a_problem() -> None:
+    passages = {point: 1 for point in named_points("default") if not point.startswith("supervisor")}
+    assert mismatch("default", passages) == []
+    del passages["consumer.ack:sent"]
+    passages["consumer.new:sent"] = 1
+    assert mismatch("default", passages) == [
+        "default: no process passes consumer.ack:sent, which the list names",
+        "default: a process passes consumer.new:sent, which the list lacks",
+    ]
+
+
+def test_a_first_passage_that_never_came_is_a_problem() -> None:
+    case = Case("default", "keeper.ack:sent", 1, "kill")
+    runner = crash.Runner(None, "", Path())  # type: ignore[arg-type]
+    runner.add([Outcome(case=case, variant="default", is_reached=False, problems=(), passages={})])
+    assert runner.problems == [f"keeper.ack:sent was never reached; {case.command}"]
+
+
+def test_a_process_that_only_says_that_it_died_is_a_problem(tmp_path: Path) -> None:
+    case = Case("default", "consumer.ack:sent", 1, "kill")
+    for body in (lambda: None, lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        child = start("liar", tmp_path, body)
+        child.wait()
+        assert "and ended with wait status" in dishonesty(case, child)[0]
+    child = start("honest", tmp_path, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    child.wait()
+    assert dishonesty(case, child) == []
+    stopped = Child("never", 1, tmp_path, status=0)
+    assert "never seen to stop" in dishonesty(Case("default", "consumer.ack:sent", 1, "stop"), stopped)[0]
+
+
+# -- the plan -------------------------------------------------------------------------------------------------------
+
+
+def test_a_slice_has_each_point_once_and_repeats_by_its_seed() -> None:
+    passages = {"default": dict.fromkeys(named_points("default"), 2), "sequence": {}}
+    first, rest = slice_of(7, passages)
+    everywhere = {point for variant in ("default", "sequence") for point in named_points(variant)}
+    assert sorted(chain.point for chain in first) == sorted(everywhere)
+    assert (first, rest) == slice_of(7, passages)
+    assert first != slice_of(8, passages)[0]
+    assert {chain.kind for chain in every_chain()} == set(KINDS)
+
+
+def test_kinds_fit_their_moments() -> None:
+    assert kinds_at("keeper.renew:sent") == ("kill", "stop", "reply lost")
+    assert kinds_at("operator.resume:before") == ("kill", "stop", "request lost")
+    assert kinds_at("consumer.handler:before") == kinds_at("supervisor.config:before") == ("kill", "stop")
+
+
+@pytest.mark.parametrize("wrong", [{"point": "consumer.dance:before"}, {"kind": "flood"}])
+def test_what_does_not_exist_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError):
+        crash.chosen(wrong.get("point"), None, wrong.get("kind"), None)

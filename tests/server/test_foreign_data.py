@@ -1,0 +1,169 @@
+"""What others wrote into our keys, and answers that are none: errors of ours, parked messages, never a crash.
+
+Found by `python -m sequencer.faults input`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import Sequencer, SequencerError, ServerError, ServerUnavailable
+from sequencer.connection import Endpoint
+from sequencer.keys import LaneKeys, lane_keys
+from sequencer.scripts import Link
+from sequencer.testing.wire import Wire, wired
+
+STAMP = b"0000000000000001"
+
+
+class Liar(Wire):
+    """Puts something else in the place of the so-manieth reply, counted over all connections."""
+
+    def __init__(self, inner: Any, at: dict[int, Callable[[Any], Any]], seen: list[int]) -> None:
+        super().__init__(inner)
+        self._at, self._seen = at, seen
+
+    def received(self, reply: Any) -> Any:
+        self._seen[0] += 1
+        return self._at.get(self._seen[0], lambda same: same)(reply)
+
+
+@pytest.fixture
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
+
+
+def lose(_: Any) -> Any:
+    raise redis.ConnectionError("lost")
+
+
+def test_a_connection_lost_while_connecting_makes_no_empty_queue(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    seq.append(1, ["g"])
+    refused = 0
+    for position in range(1, 12):
+        seen = [0]
+        at = {position: lose, position + 1: lose}
+        client = make(redis=wired(seq.endpoint, lambda inner, at=at, seen=seen: Liar(inner, at, seen)))  # type: ignore[misc]
+        try:
+            client.info()
+        except SequencerError:
+            refused += 1
+        assert client.info().backlog == 1, f"reply {position} lost"
+    assert refused > 3
+
+
+def test_a_message_with_a_foreign_id_fails_like_any_other(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+) -> None:
+    seq = make(backoff=0.0, max_attempts=1)
+    seq.append(1, ["g"], id="a")
+    link.command("ZADD", keys.order("g"), "-1", STAMP + b"\xff")
+    link.command("HSET", keys.body("g"), b"\xff", STAMP + b"00000[1]")
+
+    def fail(_: Any) -> None:
+        raise ValueError("no")
+
+    assert seq.consume(fail, until_empty=True).failed == 1
+    assert [info.head_id for info in seq.parked()] == ["\udcff"]
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf"])
+@pytest.mark.parametrize("options", [{"sequence": True}, {}])
+def test_an_infinite_score_is_undecodable(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, score: str, options: dict[str, Any]
+) -> None:
+    seq = make(backoff=0.0, gap_timeout=0.1, on_gap="skip", **options)
+    seq.append(1, ["g"], id="1", score=1)
+    (member,) = link.command("ZRANGE", keys.order("g"), 0, 0)
+    link.command("ZADD", keys.order("g"), score, member)
+    seq.consume(lambda message: None, until_empty=True)
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert f"score is {score}" in parked.failure.message
+    assert "parked" in seq.explain("g").text
+    seq.skip("g")
+    assert seq.info().backlog == 0
+
+
+@pytest.mark.parametrize("clock", ["99999999999999999999", "9999999999999999", "1e300", "nan", "x", "-5", "1.5"])
+def test_an_unreadable_clock_changes_nothing_and_is_mended(
+    seq: Sequencer, link: Link, keys: LaneKeys, clock: str
+) -> None:
+    seq.append(1, ["g"], id="a")
+    link.command("SET", keys.clock, clock)
+    before = link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))
+    with pytest.raises(ServerError, match=r"clock of a lane; `doctor --repair`"):
+        seq.append(2, ["g"], id="b")
+    with pytest.raises(ServerError, match=r"clock of a lane; `doctor --repair`"):
+        seq.consume(lambda message: None, until_empty=True)
+    assert (link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))) == before
+    found = [one.text for one in seq.doctor() if one.level == "problem"]
+    assert any(f"can't be read: {clock!r}" in text for text in found), found
+    seq.doctor(repair=True)
+    seq.append(2, ["g"], id="b")
+    assert seq.consume(lambda message: None, until_empty=True).handled == 2
+
+
+def test_an_unreadable_clock_of_an_empty_lane_is_mended(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    seq.append(1, ["g"])
+    seq.consume(lambda message: None, until_empty=True)
+    link.command("SET", keys.clock, "x")
+    seq.doctor(repair=True)
+    assert seq.append(1, ["g"]).stamp
+
+
+@pytest.mark.parametrize("look", ["info", "groups", "doctor"])
+def test_a_name_that_is_not_utf8_can_be_looked_at(seq: Sequencer, link: Link, keys: LaneKeys, look: str) -> None:
+    seq.append(1, ["g"])
+    link.command("ZADD", keys.schedule, 1, b"\xff")
+    assert getattr(seq, look)()
+    link.command("ZREM", keys.schedule, b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("write", "look"),
+    [
+        (("HSET", "stats", "appended", "x"), Sequencer.info),
+        (("HSET", "stats", b"\xff", "1"), Sequencer.info),
+        (("HSET", "policy", "dedup_us", "x"), Sequencer.peek),
+        (("HSET", "policy", b"\xff", "1"), Sequencer.peek),
+        (("HSET", "leases", "g", "x"), Sequencer.get),
+        (("ZADD", "schedule", "1e18", "g"), Sequencer.explain),
+    ],
+)
+def test_what_others_wrote_is_an_error_of_ours_or_a_sentence(
+    seq: Sequencer,
+    make: Callable[..., Sequencer],
+    link: Link,
+    keys: LaneKeys,
+    write: tuple[Any, ...],
+    look: Callable[..., Any],
+) -> None:
+    seq.append(1, ["g"], id="a")
+    command, key, *rest = write
+    link.command(command, getattr(keys, key), *rest)
+    arguments = {"get": ("g", "a"), "peek": ("g",), "explain": ("g",)}.get(look.__name__, ())
+    try:
+        assert look(make(), *arguments)
+    except ServerError as error:
+        assert "no client of ours wrote" in str(error)  # noqa: PT017
+    link.command("DEL", keys.stats, keys.policy, keys.leases)
+    link.command("ZADD", keys.schedule, 1, "g")
+
+
+def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Sequencer], seq: Sequencer) -> None:
+    def garble(_: Any) -> Any:
+        raise redis.InvalidResponse("Protocol Error: b'x'")
+
+    seq.connect()
+    everywhere = dict.fromkeys(range(1, 100), garble)
+    client = make(redis=wired(seq.endpoint, lambda inner: Liar(inner, everywhere, [0])))
+    with pytest.raises(ServerUnavailable, match="none of its protocol"):
+        client.connect()
+    assert isinstance(client.endpoint, Endpoint)

@@ -1,0 +1,74 @@
+"""Kill points in users' handlers: that they do nothing by themselves, and kill where they are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import timeit
+
+import pytest
+
+from sequencer import ConfigurationError
+from sequencer.testing.points import kill_here, parse_armed
+
+SCRIPT = """
+from sequencer.testing.points import kill_here
+for n in range(3):
+    print(n, flush=True)
+    kill_here("charged")
+"""
+
+
+def passed(armed: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "SEQUENCER_KILL_HERE": armed}
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_by_hand() -> None:
+    killed = passed("charged:2")
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "0\n1\n")
+    unarmed = passed("")
+    assert (unarmed.returncode, unarmed.stdout) == (0, "0\n1\n2\n")
+    assert passed("other:1").returncode == 0
+    wrong = passed("charged")
+    assert wrong.returncode == 1
+    assert "SEQUENCER_KILL_HERE='charged' must be POINT:PASSAGE" in wrong.stderr
+
+
+def test_stopped_by_hand() -> None:
+    environment = {**os.environ, "SEQUENCER_KILL_HERE": "charged:1:stop"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate(timeout=30)[0] == "0\n1\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("charged:2", ("charged", 2, False)),
+        ("charged:2:stop", ("charged", 2, True)),
+        ("handler:before:1", ("handler:before", 1, False)),
+        ("stop:1", ("stop", 1, False)),
+    ],
+)
+def test_what_is_armed(text: str, parts: tuple[str, int, bool]) -> None:
+    assert parse_armed(text) == parts
+
+
+@pytest.mark.parametrize("text", ["charged", "charged:0", "charged:x", ":1", "1", "charged:stop", "charged:-1"])
+def test_what_cannot_be_armed(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="SEQUENCER_KILL_HERE"):
+        parse_armed(text)
+
+
+def test_a_point_costs_next_to_nothing() -> None:
+    per_call_s = min(timeit.repeat(lambda: kill_here("charged"), number=1000, repeat=5)) / 1000
+    assert per_call_s < 10e-6
