@@ -74,11 +74,22 @@ def test_what_was_found_is_the_exit_status(
     assert kept["machine"]["sequencer"]
 
 
-def test_a_proof_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    def proof(*_: Any) -> Any:
+@pytest.mark.parametrize("given", [{}, {"seed": 3}])
+def test_a_proof_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch, given: dict[str, int]) -> None:
+    def run(_scale: str, **_: Any) -> Result:
         raise RuntimeError("no more processes")
 
-    monkeypatch.setattr(command, "import_module", proof)
-    result = command.run_one("chaos", "ci", seed=3)
+    monkeypatch.setattr(command, "import_module", lambda *_: SimpleNamespace(run=run))
+    result = command.run_one("chaos", "ci", **given)
     assert result.problems == ["it broke down: RuntimeError: no more processes"]
-    assert result.command == "python -m sequencer.faults chaos --scale ci --seed 3"
+    assert result.command == " ".join(["python -m sequencer.faults chaos --scale ci", *["--seed 3"] * bool(given)])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("chaos", "--only", "x"), ("server", "--only", "x"), ("crash", "--point", "x"), ("model", "--scale", "x")],
+)
+def test_wrong_use_is_said(words: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(command.app, list(words))
+    assert ended.exit_code == command.WRONG_USE, ended.output
+    assert "Traceback" not in ended.output
