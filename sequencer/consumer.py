@@ -252,7 +252,9 @@ class Waiter:
         try:
             connection = self.link.connection()
             if self._client_id is None or self._client_id[0] is not connection:
-                self._client_id = (connection, self.link.command("CLIENT", "ID"))
+                number = self.link.command("CLIENT", "ID")
+                connection = self.link.connection()  # the command has replaced one that had gone stale
+                self._client_id = (connection, number)
             until = time.monotonic() + seconds
             # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
             is_exact = seconds < 1.0

@@ -67,14 +67,17 @@ def model(
 @app.command()
 def simulate(
     seed: Seed = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, from 0.")] = None,
-    trace: Annotated[bool, typer.Option(help="Show what happened, step by step.")] = False,
+    first: Annotated[int | None, typer.Option(min=0, help="The first of many seeds.")] = None,
+    seconds: Seconds = None,
+    backward: Annotated[bool, typer.Option("--backward", help="The clock is also set back.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what happened, step by step.")] = False,
     scale: How = "ci",
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """One seeded scheduler in virtual time: the real client and consumer code, and the real scripts."""
-    run_alone("simulate", scale, as_json, output, seed=seed, seeds=seeds, trace=trace or None)
+    options = {"first": first, "seconds": seconds, "backward": backward or None, "trace": trace or None}
+    run_alone("simulate", scale, as_json, output, seed=seed, **options)
 
 
 @app.command()
@@ -145,7 +148,7 @@ def run_one(name: str, scale: Scale, **options: Any) -> Result:
     Raises ConfigurationError or ValueError for an option that the proof refuses.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
+    words = [word for key, value in given.items() for word in (f"--{key}", *([] if value is True else [str(value)]))]
     print(f"{name} ...", file=sys.stderr, flush=True)
     began = time.monotonic()
     run: Callable[..., Result] = import_module(f".{name}", __package__).run

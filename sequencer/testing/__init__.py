@@ -1,18 +1,33 @@
-"""For tests of what you build on sequencer, and of sequencer itself: histories and their checkers, and waiting."""
+"""For tests of what you build on sequencer, and of sequencer itself.
 
+`MemoryQueue` needs no server and no time; `FaultProxy` loses and delays what passes; `kill_here` and `kill_everywhere`
+kill a handler at each step; `Recorder` and `judge` write a history down and judge it.
+"""
+
+from .everywhere import KillReport, kill_everywhere
 from .handled import Handled, Verdict, check_history
 from .history import Event, Recorder, read_events
 from .judgement import Judgement, judge
+from .memory import Drained, MemoryQueue, assert_order
+from .points import kill_here
+from .proxy import FaultProxy
 from .waiting import wait_until
 
 __all__ = [
+    "Drained",
     "Event",
+    "FaultProxy",
     "Handled",
     "Judgement",
+    "KillReport",
+    "MemoryQueue",
     "Recorder",
     "Verdict",
+    "assert_order",
     "check_history",
     "judge",
+    "kill_everywhere",
+    "kill_here",
     "read_events",
     "wait_until",
 ]

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from sequencer.faults import chaos
-from sequencer.faults.chaos_nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
-from sequencer.faults.chaos_run import run_seed
+from sequencer.faults.chaos import proof as chaos
+from sequencer.faults.chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
+from sequencer.faults.chaos.run import run_seed
 from sequencer.testing import Event, judge
 from sequencer.testing.proxy import KINDS
 

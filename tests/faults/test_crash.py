@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from sequencer import ConfigurationError, EmbeddedServer, scripts
-from sequencer.faults import crash
-from sequencer.faults.crash_child import Child, start
-from sequencer.faults.crash_plan import every_chain, mismatch, named_points, slice_of
-from sequencer.faults.crash_points import KINDS, Case, kinds_at
-from sequencer.faults.crash_supervisor import SupervisorTrial
-from sequencer.faults.crash_trial import Trial, Twin
-from sequencer.faults.crash_verdict import Outcome, dishonesty
-from sequencer.faults.crash_work import LEASE_S, ROLES, Site, handle
+from sequencer.faults.crash import proof as crash
+from sequencer.faults.crash.child import Child, start
+from sequencer.faults.crash.plan import every_chain, mismatch, named_points, slice_of
+from sequencer.faults.crash.points import KINDS, Case, kinds_at
+from sequencer.faults.crash.supervisor import SupervisorTrial
+from sequencer.faults.crash.trial import Trial, Twin
+from sequencer.faults.crash.verdict import Outcome, dishonesty
+from sequencer.faults.crash.work import LEASE_S, ROLES, Site, handle
 from sequencer.testing import wire
 
 HANDLER = "consumer.handler:before"
@@ -172,7 +172,7 @@ def test_a_message_left_behind_is_found(server: EmbeddedServer, tmp_path: Path) 
 
 
 def test_a_stuck_process_is_a_problem(server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sequencer.faults.crash_child.PATIENCE_S", 2.0)
+    monkeypatch.setattr("sequencer.faults.crash.child.PATIENCE_S", 2.0)
     twin = Twin(roles={**ROLES, "operator": lambda site: signal.pause()})
     outcome = Trial(server.url, tmp_path, "default", None, twin).run()
     assert outcome.problems[0].startswith("stuck: not within 2 s: the end of process operator")

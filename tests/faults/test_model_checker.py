@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.faults import model
+from sequencer.faults.model import proof as model
 from sequencer.faults.report import Result
 
 GOOD = model.GOOD["smoke"][0]

@@ -12,13 +12,15 @@ import pytest
 
 import sequencer.place
 from sequencer import NotReplicated, Sequencer, ServerNotUsable
-from sequencer.faults import security, security_rights, security_tls
-from sequencer.faults.security_canary import in_process
-from sequencer.faults.security_commands import processes
-from sequencer.faults.security_rights import ROLES, Users, prove_rights
-from sequencer.faults.security_search import Search, logs
-from sequencer.faults.security_server import OwnServer, own_server
-from sequencer.faults.security_tls import Tls
+from sequencer.faults.security import proof as security
+from sequencer.faults.security import rights as security_rights
+from sequencer.faults.security import tls as security_tls
+from sequencer.faults.security.canary import in_process
+from sequencer.faults.security.commands import processes
+from sequencer.faults.security.rights import ROLES, Users, prove_rights
+from sequencer.faults.security.search import Search, logs
+from sequencer.faults.security.server import OwnServer, own_server
+from sequencer.faults.security.tls import Tls
 from sequencer.keys import lane_keys
 from sequencer.rights import acl_rules, commands_of, missing_rights, needed
 from sequencer.scripts import Link

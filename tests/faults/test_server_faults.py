@@ -13,16 +13,16 @@ import redis
 
 from sequencer import NotReplicated, Sequencer, SequencerError
 from sequencer.errors import ConfigurationError
-from sequencer.faults.server import CASES, run
-from sequencer.faults.server_clock import MISSING, Clock, library, shown, stamps_back
-from sequencer.faults.server_cut import HALF, WRITES, cut_write
-from sequencer.faults.server_denied import SCRIPTS, Denier, deny_all
-from sequencer.faults.server_failover import QUICK, Cluster
-from sequencer.faults.server_found import Found
-from sequencer.faults.server_full import Filling, Rounds, fill_and_drain
-from sequencer.faults.server_host import Host, binaries, free_port, running, workplace
-from sequencer.faults.server_kill import ALWAYS, Mode, lost_s, under_kills
-from sequencer.faults.server_spoil import loaded
+from sequencer.faults.server.clock import MISSING, Clock, library, shown, stamps_back
+from sequencer.faults.server.cut import HALF, WRITES, cut_write
+from sequencer.faults.server.denied import SCRIPTS, Denier, deny_all
+from sequencer.faults.server.failover import QUICK, Cluster
+from sequencer.faults.server.found import Found
+from sequencer.faults.server.full import Filling, Rounds, fill_and_drain
+from sequencer.faults.server.host import Host, binaries, free_port, running, workplace
+from sequencer.faults.server.kill import ALWAYS, Mode, lost_s, under_kills
+from sequencer.faults.server.proof import CASES, run
+from sequencer.faults.server.spoil import loaded
 from sequencer.rights import commands_of
 from sequencer.testing import Event, judge, wait_until
 

@@ -1,0 +1,5 @@
+"""Real processes behind a proxy that loses, delays, repeats and lies."""
+
+from .proof import run
+
+__all__ = ["run"]

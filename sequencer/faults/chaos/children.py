@@ -1,0 +1,111 @@
+"""The processes of a chaos run, seen from the one that starts them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...testing.history import Recorder
+from .setting import Setting
+
+END_S = 10.0
+
+
+class Child:
+    """One process of `part.py`, started when made."""
+
+    def __init__(self, setting: Setting, role: str, *words: str) -> None:
+        self.role = role
+        with (Path(setting.home) / f"{role}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "sequencer.faults.chaos.part", role, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=setting.environment(),
+            )
+        self.pid = self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, **order: Any) -> int:
+        """Give an order; the answer, or 0 when the process is gone."""
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            self._process.stdin.write(orjson.dumps(order) + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return 0
+        line = self._process.stdout.readline()
+        return int(orjson.loads(line)) if line.endswith(b"\n") else 0
+
+    def signal(self, number: int) -> None:
+        """Send a signal; a process that has ended gets none."""
+        self._process.send_signal(number)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it ends by itself within so long."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        return not self.is_running
+
+    def end(self) -> None:
+        """Ask it to end, and insist."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        if not self.wait(END_S):
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+class Paused:
+    """Processes that were stopped, and when each goes on."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._since: list[tuple[float, float, Child, int]] = []
+
+    def add(self, child: Child, which: int, seconds: float) -> None:
+        """Stop a process for so long."""
+        pid, now = send(child, signal.SIGSTOP, which), time.monotonic()
+        if pid:
+            self._since.append((now + seconds, now, child, pid))
+
+    def go_on(self, *, everything: bool = False) -> None:
+        """Continue those whose time is over; the pause counts then, for it had its whole length."""
+        for one in list(self._since):
+            until, since, child, pid = one
+            if everything or time.monotonic() >= until:
+                self._since.remove(one)
+                if child.role == "consumers":
+                    child.ask(signal=int(signal.SIGCONT), pid=pid)
+                else:
+                    child.signal(signal.SIGCONT)
+                self._recorder.note("fault", at=since, until=time.monotonic(), who=str(pid), kind="process paused")
+
+    @property
+    def pids(self) -> set[int]:
+        return {pid for _, _, _, pid in self._since}
+
+
+def send(child: Child, number: signal.Signals, which: int) -> int:
+    """Signal a process: for consumers, that of one of them. Returns its id, 0 if there was none."""
+    if child.role == "consumers":
+        return child.ask(signal=int(number), index=which)
+    if not child.is_running:
+        return 0
+    child.signal(number)
+    return child.pid

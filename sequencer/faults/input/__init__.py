@@ -1,0 +1,5 @@
+"""Odd values, command lines, records and replies."""
+
+from .proof import run
+
+__all__ = ["run"]

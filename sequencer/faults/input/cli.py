@@ -1,0 +1,294 @@
+"""Command lines of any content, and NDJSON of any content on standard input: an exit code from 0 to 5, an error in one
+sentence, never a traceback.
+
+Most run in this process, through the same function as the console script; what starts processes, and a few of the
+others, as real ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from .bench import NAMESPACE, QUEUE, Bench
+from .explore import Target, Wrong
+from .records import DEAD, GROUP, fill
+
+CODES = range(6)
+PROCESS_S = 30.0
+GROUPED = {"peek", "explain", "resume", "skip", "pause", "unpause", "get", "cancel", "reschedule", "dead list"}
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "append": ("--group-by", "--id-by", "--score-by", "--on-error", "--replace", "--max-body-bytes", "--lanes"),
+    "info": ("--interval",),
+    "groups": ("--state", "--limit"),
+    "parked": ("--limit",),
+    "peek": ("--limit",),
+    "explain": (),
+    "resume": (),
+    "skip": (),
+    "pause": (),
+    "unpause": (),
+    "get": ("--id",),
+    "cancel": ("--id",),
+    "reschedule": ("--id", "--delay", "--at", "--score"),
+    "dead list": ("--id", "--error", "--limit"),
+    "dead show": (),
+    "dead redrive": ("--id", "--error", "--all", "--dry-run"),
+    "dead purge": ("--id", "--error", "--all", "--yes"),
+    "audit": (),
+    "doctor": ("--repair", "--limit"),
+    "configure": (
+        *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
+        *("--reorder-window", "--gap-timeout", "--on-gap"),
+    ),
+}
+"""Commands that run in this process, with their options."""
+PROCESSES = {"consume", "demo", "server start", "server stop", "server status"}
+"""Commands that start processes or servers: only as processes of their own, and with arguments that end them."""
+FLAGS = {"--replace", "--all", "--dry-run", "--yes", "--repair", "--json"}
+VARIABLES = (
+    *("LIMIT", "LANES", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
+    *("MAX_BODY_BYTES", "DEDUP_WINDOW", "ON_LATE", "REPAIR", "ERROR", "ALL", "REPLACE", "DRY_RUN", "FILE"),
+)
+COMMON = ("--json", "--namespace", "--redis")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One command line with its standard input and environment."""
+
+    words: tuple[str, ...]
+    stdin: bytes = b""
+    variables: tuple[tuple[str, str], ...] = ()
+    """SEQUENCER_* variables and their values."""
+
+
+def command_line(module: str) -> Any:
+    """A module of the command line: the layer above, which the proof uses as its users do and does not build on."""
+    return importlib.import_module(f"sequencer.cli.{module}")
+
+
+def run_here(line: Line, url: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command line in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors=how) for how in ("strict", "backslashreplace"))
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = [logging.NullHandler()]  # so that `--log-level` finds logging set up, and leaves it alone
+    stdin = io.TextIOWrapper(io.BytesIO(line.stdin))
+    environment = mock.patch.dict(os.environ, {**dict(line.variables), "SEQUENCER_REDIS": url})
+    try:
+        with environment, redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "stdin", stdin):
+            with mock.patch.object(sys, "argv", ["sequencer", *line.words]):
+                code: int = command_line("main").run()
+            for stream in (out, err):
+                stream.flush()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    said, told = (stream.detach().getvalue().decode("utf-8", "replace") for stream in (out, err))
+    return code, said, told
+
+
+def run_process(line: Line, url: str, directory: str) -> tuple[int, str, str]:
+    """The same as a real process; it is killed after half a minute, which is a problem of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", "from sequencer.cli import main; main()", *line.words],
+        input=line.stdin,
+        capture_output=True,
+        cwd=directory,
+        env=environment
+        | dict(line.variables)
+        | {"SEQUENCER_REDIS": url, "SEQUENCER_HOME": f"{directory}/none", "PYTHONSAFEPATH": "1"},
+        timeout=PROCESS_S,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def judge(line: Line, code: int, out: str, err: str) -> None:
+    """Raise Wrong for a code that is not said, for a traceback, and for an error without a sentence."""
+    if "Traceback (most recent call last)" in out + err:
+        raise Wrong("a traceback", err.strip().splitlines()[-1][:200])
+    if code not in CODES:
+        raise Wrong("an exit code of its own", f"{code}: {err.strip()[-200:]}")
+    if code in (2, 3) and not err.strip():
+        raise Wrong("an error without a word", str(code))
+    errors = [text for text in err.splitlines() if text.startswith("error: ")]
+    if len(errors) > 1 or (errors and not err.rstrip("\n").endswith(errors[0])):
+        raise Wrong("an error of more than one line", repr(err[-200:]))
+    if any(ord(char) < 32 and char not in "\n\t" for char in out + err):
+        raise Wrong("a control character reaches the terminal", repr((out + err)[-200:]))
+
+
+def check_line(line: Line, bench: Bench) -> str | None:
+    """A command line in this process, on a queue with pending, failed and dead messages."""
+    fill(bench, {})
+    code, out, err = run_here(line, bench.url)
+    judge(line, code, out, err)
+    problems = bench.audit()
+    if problems:
+        raise Wrong("a command leaves the data broken", problems[0])
+    return "command refused" if code else None
+
+
+def check_process(line: Line, bench: Bench) -> str | None:
+    """A command line as a real process."""
+    fill(bench, {})
+    try:
+        done = run_process(line, bench.url, str(bench.directory))
+    except subprocess.TimeoutExpired:
+        raise Wrong("a command hangs", f"for {PROCESS_S:g} s") from None
+    judge(line, *done)
+    return "command refused" if done[0] else None
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def _words() -> Any:
+    """Any word that a shell can pass: no NUL, and bytes that are not UTF-8 come as surrogates."""
+    from hypothesis import strategies as st
+
+    odd = [
+        "",
+        "-",
+        "--",
+        "-1",
+        "0",
+        "1e999",
+        "nan",
+        "inf",
+        "9" * 5000,
+        "1" * 30,
+        "é",
+        "\udcff",
+        "a" * 300,
+        "\n",
+        "\x1b[31m",
+    ]
+    odd += [GROUP, DEAD, "m1", "d2", "a,b", ",", "2030-01-31T09:00:00+01:00", "2030-01-31", "true", "park", "skip", "*"]
+    chars = st.characters(codec="utf-8", exclude_characters="\x00")
+    return st.one_of(st.sampled_from(odd), st.integers().map(str), st.floats().map(str), st.text(chars, max_size=6))
+
+
+def ndjson() -> Any:
+    """Lines for `append`: good ones, JSON of other kinds, and rubbish."""
+    import orjson
+    from hypothesis import strategies as st
+
+    from . import strategies as inputs
+
+    values = st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=5)),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+        max_leaves=6,
+    )
+    names = st.sampled_from(["group", "body", "id", "score", "headers", "delay", "at", "x"])
+    items = st.dictionaries(names, values, max_size=6).map(orjson.dumps)
+    good = st.sampled_from([b'{"group":["g"],"body":1,"id":"m1","score":1}', b'{"group":"h","body":{}}'])
+    lines = st.lists(st.one_of(good, items, values.map(orjson.dumps), inputs.json_bytes), max_size=4)
+    return st.tuples(lines, st.sampled_from([b"\n", b"\r\n", b"\n\n", b""])).map(lambda pair: pair[1].join(pair[0]))
+
+
+def lines() -> Any:
+    """A command, its queue and group, some of its options, or words in any order."""
+    from hypothesis import strategies as st
+
+    words = _words()
+    variable = st.tuples(st.sampled_from(VARIABLES).map("SEQUENCER_{}".format), words)
+    variables = st.one_of(st.just([]), st.lists(variable, max_size=2))
+    files = st.sampled_from(["-", "/dev/null/x", ".", "none", "a" * 300, "\udcff", ""])
+
+    def of(name: str) -> Any:
+        options = st.lists(st.sampled_from([*COMMANDS[name], *COMMON]), max_size=3, unique=True)
+        values = st.lists(words, min_size=3, max_size=3)
+        queue: st.SearchStrategy[Any] = st.one_of(st.just([QUEUE]), words.map(lambda word: [word]), st.just([]))
+        rest: st.SearchStrategy[Any] = st.just([])
+        if name in GROUPED:
+            rest = st.one_of(st.just([GROUP]), st.lists(words, max_size=2))
+        elif name == "append":
+            rest = st.one_of(st.just([]), files.map(lambda file: [file]))
+        elif name == "dead show":
+            rest = words.map(lambda word: [word])
+
+        def line(given: Any) -> Line:
+            first, more, chosen, filled, stdin, variables = given
+            placed = [word for option, value in zip(chosen, filled, strict=False) for word in _option(option, value)]
+            return Line((*name.split(), *first, *more, *placed, "--namespace", NAMESPACE), stdin, tuple(variables))
+
+        return st.tuples(queue, rest, options, values, ndjson(), variables).map(line)
+
+    free = st.builds(lambda some: Line(tuple(some)), st.lists(st.one_of(st.sampled_from(sorted(COMMANDS)), words)))
+    top = st.sampled_from([Line(("--log-level", "x", "info")), Line(("--help",)), Line(()), Line(("--version",))])
+    return st.one_of(*[of(name) for name in COMMANDS], of("append"), of("append"), free, top, files.map(_file_line))
+
+
+def _file_line(file: str) -> Line:
+    return Line(("append", QUEUE, file, "--namespace", NAMESPACE))
+
+
+def _option(option: str, value: str) -> tuple[str, ...]:
+    if option == "--redis":
+        return (f"--redis=redis://127.0.0.1:1/{value}",)
+    return (option,) if option in FLAGS else (f"{option}={value}",)
+
+
+def process_lines() -> Any:
+    """Commands that start processes, with arguments that let them end soon, and some of the others."""
+    from hypothesis import strategies as st
+
+    words = _words()
+    consume = ("consume", QUEUE, "--namespace", NAMESPACE, "--until-empty", "--max-attempts=1")
+    names = ["--lease", "--max-messages", "--max-age", "--backoff", "--park-on", "--dead-letter-on", "--audit-length"]
+    bad = [
+        "--app=x",
+        "--app=no.such:thing",
+        "--app=os:path",
+        "--app=:",
+        "--exec=true",
+        "--exec=false",
+        "--json",
+        "-n=0",
+    ]
+    fixed = [Line((*consume, word)) for word in bad] + [Line(consume), Line((*consume, "--audit", "--json"))]
+    fixed += [
+        Line(("demo", "--messages=1")),
+        Line(("demo", "-n", "x")),
+        Line(("server", "status", "--directory=/dev/null/x")),
+    ]
+    fixed += [Line(("server", "stop")), Line(("server", "start", "--directory=/dev/null/x")), Line(("server",))]
+    chosen = st.builds(lambda name, word: Line((*consume, f"{name}={word}")), st.sampled_from(names), words)
+    return st.one_of(st.sampled_from(fixed), chosen, lines())
+
+
+def all_commands() -> set[str]:
+    """Every command that is registered, so that a new one can't be forgotten here."""
+
+    def names(of: Any, before: Sequence[str]) -> list[str]:
+        own = [(*before, info.name or info.callback.__name__.rstrip("_")) for info in of.registered_commands]
+        found = [" ".join(parts) for parts in own]
+        for group in of.registered_groups:
+            found += names(group.typer_instance, (*before, group.name or group.typer_instance.info.name))
+        return found
+
+    command_line("main")  # registers every command
+    return set(names(command_line("app").app, ()))
+
+
+def targets(bench: Bench) -> list[Target]:
+    """The command line."""
+    return [
+        Target("command lines", lines(), partial(check_line, bench=bench), 25, shrinks=False),
+        Target("command lines as processes", process_lines(), partial(check_process, bench=bench), 2, shrinks=False),
+    ]

@@ -1,0 +1,5 @@
+"""The lease protocol in a model checker."""
+
+from .proof import run
+
+__all__ = ["run"]

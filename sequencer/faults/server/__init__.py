@@ -1,0 +1,5 @@
+"""The server's own faults."""
+
+from .proof import run
+
+__all__ = ["run"]

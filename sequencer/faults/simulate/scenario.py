@@ -1,0 +1,130 @@
+"""What one seed plays: the queue and its policy, who takes part, what is appended, and how bad the weather is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+QUEUE = "jobs"
+NAMESPACE = "sim"
+POLICIES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "no dedup": {"dedup_window": 0},
+    "late refused": {"on_late": "refuse"},
+    "late dropped": {"on_late": "drop"},
+    "late dead": {"on_late": "dead_letter"},
+    "window": {"reorder_window": 0.3},
+    "sequence": {"sequence": True, "gap_timeout": 0.8, "on_gap": "park"},
+    "sequence, gaps skipped": {"sequence": True, "gap_timeout": 0.8, "on_gap": "skip"},
+}
+LONGEST_WAIT_S = 0.8
+"""The longest gap or window of these."""
+RATES = (0.0, 0.02, 0.05, 0.1, 0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The parameters of a seed. Times in seconds of virtual time."""
+
+    seed: int
+    policy: str
+    lanes: int
+    lease_s: float
+    max_attempts: int
+    on_failure: str
+    backoff_s: float
+    backoff_cap_s: float
+    consumers: int
+    storm_s: float
+    """How long faults happen."""
+    fault_rate: float
+    crash_rate: float
+    pause_rate: float
+    flushes: int
+    steps_us: tuple[int, ...]
+    """By how much the server's clock is stepped, one step each."""
+    failure_rate: float
+    """Of handler runs."""
+    operations: int
+    """How often an operator does something to the queue."""
+    audits: int
+    batches: tuple[tuple[tuple[dict[str, Any], ...], ...], ...] = field(repr=False)
+    """Of each producer: what it appends, batch by batch."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As Sequencer takes them."""
+        return {
+            "max_attempts": self.max_attempts,
+            "on_failure": self.on_failure,
+            "backoff": self.backoff_s,
+            "backoff_cap": self.backoff_cap_s,
+        }
+
+
+def scenario(seed: int, *, backward: bool = False) -> Scenario:
+    """What this seed plays; with `backward`, the server's clock also goes back."""
+    rng = random.Random(f"scenario {seed}")
+    policy = rng.choice(list(POLICIES))
+    lease_s = rng.choice((0.5, 1.0, 2.0))
+    rate = rng.choice(RATES)
+    is_wild = rate > 0
+    steps: list[int] = []
+    if backward or (is_wild and rng.random() < 0.15):
+        steps = [round(lease_s * rng.uniform(0.3, 3) * 1e6) for _ in range(rng.randrange(1, 3))]
+    if backward:
+        steps += [-round(lease_s * rng.uniform(0.1, 2) * 1e6) for _ in range(2)]
+    rng.shuffle(steps)
+    return Scenario(
+        seed=seed,
+        policy=policy,
+        lanes=rng.choice((1, 1, 2)),
+        lease_s=lease_s,
+        max_attempts=rng.randrange(2, 6),
+        on_failure=rng.choice(("park", "park", "dead_letter", "drop")),
+        backoff_s=rng.choice((0.02, 0.1)),
+        backoff_cap_s=0.4,
+        consumers=rng.randrange(2, 4),
+        storm_s=rng.uniform(3.0, 8.0),
+        fault_rate=rate,
+        crash_rate=rng.choice((0.0, 0.005, 0.015)) if is_wild else 0.0,
+        pause_rate=rng.choice((0.0, 0.004, 0.012)) if is_wild else 0.0,
+        flushes=rng.randrange(3) if is_wild else 0,
+        steps_us=tuple(steps),
+        failure_rate=rng.choice((0.0, 0.05, 0.2)),
+        operations=rng.choice((0, 4, 10)),
+        audits=1,
+        batches=_batches(rng, policy),
+    )
+
+
+def _batches(rng: random.Random, policy: str) -> tuple[tuple[tuple[dict[str, Any], ...], ...], ...]:
+    is_sequence, is_scored = "sequence" in policy, rng.random() < 0.6 or "late" in policy
+    producers = rng.randrange(1, 3)
+    groups = [("g", number) for number in range(rng.randrange(2, 6))]
+    numbers = dict.fromkeys(groups, 0)
+    all_batches = []
+    for producer in range(producers):
+        own = groups[producer::producers] or groups[:1] if is_sequence else groups
+        batches: list[tuple[dict[str, Any], ...]] = []
+        for number in range(rng.randrange(6, 22)):
+            batch = []
+            for place in range(rng.choice((1, 1, 1, 3, 6))):
+                group = rng.choice(own)
+                item: dict[str, Any] = {"group": group, "id": f"{producer}.{number}.{place}", "body": number}
+                if is_sequence:
+                    numbers[group] += 1 if rng.random() > 0.04 else 2
+                    item["score"] = numbers[group]
+                elif is_scored:
+                    item["score"] = number * 10 + rng.randrange(-15, 15)
+                if rng.random() < 0.08:
+                    item["delay"] = round(rng.uniform(0.05, 1.5), 3)
+                batch.append(item)
+            if is_sequence:
+                rng.shuffle(batch)
+            batches.append(tuple(batch))
+            if rng.random() < 0.15:  # told twice by someone further up
+                batches.append(rng.choice(batches))
+        all_batches.append(tuple(batches))
+    return tuple(all_batches)

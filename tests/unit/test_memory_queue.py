@@ -1,0 +1,180 @@
+"""The queue for users' unit tests: what they would write, and that it says what went wrong."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+
+from sequencer import ConfigurationError, HandlerNotFound, LeaseLost, Message, Park, Retry, SetAside
+from sequencer.testing.memory import Drained, MemoryQueue, assert_order
+
+
+class Shop:
+    """A user's handler, with the trouble that it may have."""
+
+    def __init__(self) -> None:
+        self.charged: list[str] = []
+        self.refusals = 2
+
+    def charge(self, message: Message) -> None:
+        if message.body["card"] == "slow bank" and self.refusals:
+            self.refusals -= 1
+            raise TimeoutError("the bank does not answer")
+        if message.body["card"] == "stolen":
+            raise Park("a person shall look at it")
+        if message.body["card"] == "nonsense":
+            raise SetAside("no such card")
+        self.charged.append(message.id)
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return MemoryQueue("orders", group_by=["user"], id_by="id", max_attempts=5)
+
+
+def append(queue: MemoryQueue, user: int, number: int, card: str = "good", **options: Any) -> Any:
+    return queue.append({"user": user, "id": f"{user}.{number}", "card": card}, **options)
+
+
+def test_handler_that_fails_twice_succeeds_in_order(queue: MemoryQueue) -> None:
+    shop = Shop()
+    append(queue, 1, 1, "slow bank")
+    append(queue, 1, 2)
+    append(queue, 2, 1)
+    done = queue.drain(shop.charge)
+    assert [message.id for message in done.handled if message.group == ("1",)] == ["1.1", "1.2"]
+    assert [type(error) for _, error in done.failed] == [TimeoutError, TimeoutError]
+    assert done.handled[-1].attempt + done.handled[-2].attempt == 4
+    assert done.elapsed_s > 1  # two backoffs, and nobody waited
+    assert not done.parked
+    assert_order(done.handled)
+
+
+def test_parked_group_waits_for_a_person(queue: MemoryQueue) -> None:
+    shop = Shop()
+    append(queue, 1, 1, "stolen")
+    append(queue, 1, 2)
+    append(queue, 2, 1, "nonsense")
+    append(queue, 2, 2)
+    done = queue.drain(shop.charge)
+    assert shop.charged == ["2.2"]
+    assert [info.group for info in done.parked] == [("1",)]
+    assert [dead.message.id for dead in done.dead] == ["2.1"]
+    queue.skip(["1"])
+    assert [message.id for message in queue.drain(shop.charge)] == ["1.2"]
+
+
+def test_delayed_message_comes_when_its_time_has_come(queue: MemoryQueue) -> None:
+    append(queue, 1, 1, delay=3600)
+    began = queue.now
+    info = queue.get([1], "1.1")
+    assert info is not None
+    assert info.state == "delayed"
+    assert info.due_in_s == pytest.approx(3600)
+    queue.advance(1800)
+    assert queue.get([1], "1.1").due_in_s == pytest.approx(1800)  # type: ignore[union-attr]
+    times: list[float] = []
+    queue.drain(lambda message: times.append(queue.now))
+    assert times == [pytest.approx(began + 3600)]
+
+
+def test_duplicate_is_handled_once(queue: MemoryQueue) -> None:
+    assert not append(queue, 1, 1).duplicate
+    assert append(queue, 1, 1).duplicate
+    assert len(queue.drain(Shop().charge)) == 1
+    assert append(queue, 1, 1).duplicate  # known for the dedup window
+    queue.advance(200)
+    assert not append(queue, 1, 1).duplicate
+
+
+def test_slow_handler_loses_its_lease_and_the_message_comes_again(queue: MemoryQueue) -> None:
+    append(queue, 1, 1)
+    append(queue, 1, 2)
+    seen: list[str] = []
+
+    def slow(message: Message) -> None:
+        seen.append(message.id)
+        if len(seen) == 1:
+            queue.advance(20)  # past the lease of 15 s
+
+    done = queue.drain(slow)
+    assert done.handled[-1].id == "1.2"
+    assert_order(done.handled)
+
+
+def test_lanes_policies_and_the_rest_of_the_interface() -> None:
+    queue = MemoryQueue("numbered", lanes=2, sequence=True, gap_timeout=5, on_gap="skip")
+    queue.append_many([{"body": n, "group": ["g", n % 3], "id": n, "score": n // 3 + 1} for n in range(30) if n != 6])
+    queue.pause(["g", 1])
+    done = queue.drain(lambda message: None)
+    assert done.paused == [("g", "1")]
+    assert len(done) == 19
+    assert_order(done.handled)
+    assert queue.info().backlog == 10
+    assert queue.explain(["g", 1]).reason == "paused"
+    queue.unpause(["g", 1])
+    assert queue.consume(lambda message: None).handled == 10
+
+
+def test_lease_by_hand_ends_when_time_is_advanced(queue: MemoryQueue) -> None:
+    append(queue, 1, 1)
+    with queue.claim(lease=10) as lease:
+        (message,) = lease
+        queue.advance(11)
+        with queue.claim(lease=10) as other:
+            assert [again.attempt for again in other] == [2]
+            with pytest.raises(LeaseLost):
+                lease.ack(message)
+
+
+def test_queues_are_private() -> None:
+    one, other = MemoryQueue(), MemoryQueue()
+    one.append(1, ["g"])
+    assert (one.info().backlog, other.info().backlog) == (1, 0)
+
+
+def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
+    append(queue, 1, 1)
+    with pytest.raises(AssertionError, match="is not drained after 200 steps"):
+        queue.drain(lambda message: append(queue, 1, int(message.id.split(".")[1]) + 1), steps=200)
+    with pytest.raises(HandlerNotFound):
+        MemoryQueue().drain()
+    with pytest.raises(ConfigurationError, match="0 or more"):
+        queue.advance(-1)
+
+
+def test_retry_ends_with_the_attempts(queue: MemoryQueue) -> None:
+    append(queue, 1, 1)
+
+    def never(message: Message) -> None:
+        raise Retry(60)
+
+    done = queue.drain(never)
+    assert len(done.failed) == 5
+    assert [info.attempts for info in done.parked] == [5]
+    assert done.elapsed_s == pytest.approx(240, abs=1)
+
+
+def test_assert_order_names_what_is_wrong(queue: MemoryQueue) -> None:
+    for number in range(1, 4):
+        append(queue, 1, number)
+    done: Drained = queue.drain(lambda message: None)
+    first, second, third = done.handled
+    assert_order([first, second, second, third])  # handled twice, in order
+    with pytest.raises(AssertionError, match=r"order: group 1: 1\.3 began before 1\.2"):
+        assert_order([first, third, second])
+
+
+def test_missing_fakeredis_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "lupa":
+            raise ImportError("No module named 'lupa'", name="lupa")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "redis-sequencer\[test\]"'):
+        MemoryQueue()
