@@ -178,7 +178,10 @@ def raw_message(
     """The message of a record that can't be decoded: its body is the bytes as text, the rest as far as it reads."""
     head = decode_head(record)
     stamp = int(member[:STAMP_DIGITS]) if member[:STAMP_DIGITS].isdecimal() else 0
-    number = float(score)
+    try:
+        number = float(score)
+    except ValueError:
+        number = math.nan
     return Message(
         member[STAMP_DIGITS:],
         group,
@@ -243,10 +246,13 @@ def encode_due(delay: Any, at: Any) -> str:
 
 
 def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
-    """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record)."""
+    """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
+
+    Never raises: one that others damaged must not hide those beside it.
+    """
     group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
     score, _, rest = kept.partition(b"\n")
     failure, _, record = rest.partition(b"\n")
     member = letter[:STAMP_DIGITS] + message_id
-    message = readable_message(member, score.decode() or "nan", record, decode_group(group), 0, queue)
+    message = readable_message(member, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue)
     return DeadLetter(message, message.attempt - 1, decode_failure(failure)[0], died_us / 1e6, letter)

@@ -23,7 +23,7 @@ from sequencer import (
     Sequencer,
     SequencerError,
 )
-from sequencer.codec import encode_due, encode_envelope, encode_id, encode_score
+from sequencer.codec import decode_letter, encode_due, encode_envelope, encode_id, encode_score
 from sequencer.connection import Endpoint, redact
 from sequencer.errors import shown
 from sequencer.keys import encode_group
@@ -119,3 +119,9 @@ def test_a_failure_of_a_message_with_a_foreign_id_can_be_kept() -> None:
 @pytest.mark.parametrize("score", ["inf", "-inf", "nan"])
 def test_a_score_of_others_moves_no_watermark_of_a_sequence(score: str) -> None:
     assert advance("#3", [score]) == "#3"
+
+
+@pytest.mark.parametrize("kept", [b"", b"\x10", b"\xff", b"x\n{}\n", b"nan\n\xff\n\xff", b"1\n{}\n" + b"0" * 21])
+@pytest.mark.parametrize("letter", ["", "x", "0000000000000001g\nm"])
+def test_a_dead_letter_is_shown_whatever_is_left_of_it(kept: bytes, letter: str) -> None:
+    assert decode_letter(letter, kept, 1.0, "q").letter == letter
