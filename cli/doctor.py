@@ -1,18 +1,21 @@
-"""`sequencer doctor`: examines a server and its queues, and mends what the data allow."""
+"""`sequencer doctor` examines a server and its queues, and mends what the data allow; `acl` prints the least rights."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
 from ..client import Sequencer
 from ..doctor import diagnose, is_healthy
-from ..rights import SCRATCH
+from ..keys import check_name
+from ..rights import SCRATCH, Role, acl_rules
 from ..server_check import Finding
 from .app import FINE, FOUND, JsonOption, NamespaceOption, RedisOption, app
 from .render import cells, console, print_json, table
+
+ROLES = get_args(Role)
 
 
 @app.command()
@@ -41,6 +44,23 @@ def doctor(
     else:
         _show(findings)
     raise typer.Exit(FINE if is_healthy(findings) else FOUND)
+
+
+@app.command()
+def acl(
+    role: Annotated[str, typer.Argument(help=f"What the user does: {', '.join(ROLES)}.", show_default=False)],
+    queue: Annotated[
+        str | None, typer.Argument(help="Only for this queue; else for all of the namespace.", show_default=False)
+    ] = None,
+    namespace: NamespaceOption = "sequencer",
+) -> None:
+    """Print the least rights of a role, as words for ACL SETUSER."""
+    if role not in ROLES:
+        raise typer.BadParameter(f"{role!r} must be one of {', '.join(ROLES)}", param_hint="ROLE")
+    check_name("namespace", namespace)
+    if queue is not None:
+        check_name("queue", queue)
+    typer.echo(" ".join(["resetchannels", *acl_rules(namespace, cast(Role, role), queue)]))
 
 
 def _show(findings: list[Finding]) -> None:

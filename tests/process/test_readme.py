@@ -63,8 +63,8 @@ def test_every_block_runs(place: Path) -> None:
 
 
 def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
-    """By the gate: the two set-up commands. By test_benchmark.py: the benchmark."""
-    assert len(INDENTED) == 3
+    """By the gate: the two set-up commands, and the proofs. By test_benchmark.py: the benchmark."""
+    assert len(INDENTED) == 4
     for word in ("demo", "pytest"):
         found = subprocess.run(
             [sys.executable, str(ROOT / ".ci" / "readme_command.py"), word], capture_output=True, text=True, check=True
@@ -74,3 +74,5 @@ def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
     gate = (ROOT / ".ci" / "run").read_text()
     assert "readme_command.py demo" in gate
     assert "readme_command.py pytest" in gate
+    assert "python -m sequencer.faults ci" in INDENTED
+    assert "python -m sequencer.faults ci" in gate

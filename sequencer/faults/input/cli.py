@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dead redrive": ("--id", "--error", "--all", "--dry-run"),
     "dead purge": ("--id", "--error", "--all", "--yes"),
     "audit": (),
+    "acl": (),
     "doctor": ("--repair", "--limit"),
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
