@@ -207,7 +207,7 @@ def missing_rights(
         wanted["append"] |= {"WAIT"}
     names = sorted(frozenset().union(*wanted.values()) - _ALONE)
     try:
-        opened = _exchange(link, [("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
+        opened = link.answers([("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
         words = zip(("WATCH", "UNWATCH", "MULTI", "EXEC"), opened, strict=False)
         missing = {name for name, reply in words if _is_denied(reply)}
         if isinstance(opened[-1], Exception):  # what follows would be done, not queued
@@ -240,7 +240,7 @@ def _queued(
     by_name = {_name(one): one for one in words} | {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
     # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
     keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
-    replies = _exchange(link, [*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
+    replies = link.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
     missing = {name for name, reply in zip(names, replies, strict=False) if _is_denied(reply) and not _is_key(reply)}
     for (pattern, _), reply in zip(keys, replies[len(names) :], strict=False):
         if _is_denied(reply) and _is_key(reply):
@@ -249,19 +249,6 @@ def _queued(
         link.close()  # it would stay inside the MULTI
         missing.add("DISCARD")
     return missing
-
-
-def _exchange(link: Link, commands: Sequence[Sequence[Any]]) -> list[Any]:
-    """The replies, errors among them."""
-    connection = link.connection()
-    connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-    replies: list[Any] = []
-    for _ in commands:
-        try:
-            replies.append(connection.read_response())
-        except redis.ResponseError as error:
-            replies.append(error)
-    return replies
 
 
 def _is_denied(reply: Any) -> bool:
