@@ -46,7 +46,7 @@ class Appender:
             mark = _known(item.id, lambda: link.run((call,), wait=self._wait)[0], replaces=replace)[0]
             if error := _refusal(item, mark):
                 raise error
-            self._check_replicas(link, item.id)
+            self._check_replicas(link, item.id, [mark], replaces=replace)
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: calls.Item, *, replace: bool = False) -> Receipt:
@@ -125,23 +125,36 @@ class Appender:
                 lambda: link.run(todo, is_atomic=True, wait=None if mode.startswith("check") else self._wait),
                 replaces=mode == "replace",
             )
+            marks = _in_order(by_lane, results, mode)
             if not mode.startswith("check"):
-                self._check_replicas(link, f"{items[0].id} to {items[-1].id}")
-        marks: dict[int, calls.Mark] = {}
-        for places, result in zip(by_lane.values(), results, strict=True):
-            is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
-            for position, mark in zip(places, result, strict=True):
-                marks[position] = _undone(mark) if is_undone else mark
-        return [marks[position] for position in range(len(items))]
+                self._check_replicas(link, f"{items[0].id} to {items[-1].id}", marks, replaces=mode == "replace")
+        return marks
 
-    def _check_replicas(self, link: Link, what: str) -> None:
-        if self._wait and link.confirmed < self._wait[0]:
+    def _check_replicas(self, link: Link, what: str, marks: list[calls.Mark], *, replaces: bool) -> None:
+        """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
+        is_stored = any(mark.outcome in ("stored", "duplicate", "dead_letter") for mark in marks)
+        if self._wait and is_stored and link.confirmed < self._wait[0]:
             wanted, within = self._wait
+            advice = (
+                "see get() before you repeat it: once it was handled, that adds it again"
+                if replaces
+                else "append it again with the same id: that adds nothing, and waits again"
+            )
             raise NotReplicated(
                 f"message {what!r} is stored, but {link.confirmed} of {wanted} replicas confirmed it in {within} ms; "
-                "append it again with the same id: that adds nothing, and waits again",
+                f"{advice}",
                 what,
             )
+
+
+def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], mode: calls.OnConflict) -> list[calls.Mark]:
+    """The marks of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
+    marks: dict[int, calls.Mark] = {}
+    for places, result in zip(by_lane.values(), results, strict=True):
+        is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
+        for position, mark in zip(places, result, strict=True):
+            marks[position] = _undone(mark) if is_undone else mark
+    return [marks[position] for position in range(len(marks))]
 
 
 def _undone(mark: calls.Mark) -> calls.Mark:

@@ -246,7 +246,7 @@ class Sequencer(Looking, Mending):
         )
         lanes = self._place.lanes(role="consume")
         consumer = Consumer(
-            self._place.endpoint, lanes, self.options, options, function, on_reconnect=self._place.look_again
+            self._place.endpoint, lanes, self.options, options, function, on_connect=self._place.look_again
         )
         if on_start:
             on_start(consumer)

@@ -43,6 +43,7 @@ SETTINGS: dict[str, Any] = {
 }
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 """Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
+MAX_TIMEOUT_S = 86_400.0
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 
 
@@ -84,7 +85,10 @@ class Endpoint:
             )
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
-            make = _maker(redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}"), TIMEOUTS)
+            pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
+            if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
+                raise ValueError
+            make = _maker(pool, TIMEOUTS)
             make()  # does not connect, but knows which options there are
             return cls(make, redact(url), url)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
@@ -152,10 +156,12 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("READONLY", ServerUnavailable, "it is a replica; connect to the primary"),
     ("write against a read only", ServerUnavailable, "it is a replica; connect to the primary"),
     ("LOADING", ServerUnavailable, "it is loading its data; try again"),
-    ("Redis is loading", ServerUnavailable, "it is loading its data; try again"),
+    ("is loading the dataset", ServerUnavailable, "it is loading its data; try again"),
     ("MISCONF", ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
     ("NOREPLICAS", ServerUnavailable, "it has too few replicas and refuses writes; try again"),
     ("BUSY", ServerUnavailable, "it is busy with a long script; try again"),
+    ("UNBLOCKED", ServerUnavailable, "it became a replica; connect to the primary"),
+    ("WAIT cannot be used with replica", ServerUnavailable, "it is a replica; connect to the primary"),
     ("MASTERDOWN", ServerUnavailable, "it is a replica that has lost its primary; connect to the primary"),
     ("MOVED", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),

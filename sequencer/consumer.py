@@ -61,11 +61,11 @@ class Consumer:
         handler: Handler,
         *,
         owner: str | None = None,
-        on_reconnect: Callable[[Link], None] | None = None,
+        on_connect: Callable[[Link], None] | None = None,
     ) -> None:
         self.owner = owner or owner_name()
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
-        self._main, self._side = Link(endpoint, on_reconnect), Link(endpoint)
+        self._main, self._side = Link(endpoint, on_connect), Link(endpoint)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
         self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._lock = threading.Lock()

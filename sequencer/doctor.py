@@ -13,6 +13,7 @@ from .connection import Endpoint, reading
 from .errors import ConfigurationError, SequencerError
 from .keys import LaneKeys, check_name, lane_keys, registry_key
 from .options import MAX_LANES
+from .policy import merge_policy
 from .rights import SCRATCH, try_rights
 from .scripts import Link
 from .server_check import MAX_CLOCK_OFF_S, Finding, Level, server_facts, server_findings, tried
@@ -72,6 +73,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
         try:
             yield from _dispatch(link, name, keys, repair)
             yield from _lane_clocks(link, name, keys)
+            yield from _readable(link, name, keys)
             yield from _invariants(link, name, keys, repair, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
@@ -142,6 +144,21 @@ def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> It
                 link.command("DEL", keys.dispatch)
             text = f"queue {queue}: the dispatch list {keys.dispatch} is a {kind.decode()}; it can be deleted"
             yield Finding("keys", "problem", text, repair)
+
+
+def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """A policy, totals or times that no client of ours wrote stop whoever reads them."""
+    for keys in lanes:
+        for key in (keys.policy, keys.stats, keys.memory):
+            words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
+            pairs = dict(zip(words[::2], words[1::2], strict=True))
+            try:
+                if key == keys.policy:
+                    merge_policy(queue, pairs, {})
+                else:
+                    _ = [int(value) for value in pairs.values()]
+            except (ValueError, TypeError, ConfigurationError) as error:
+                yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

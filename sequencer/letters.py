@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .codec import STAMP_DIGITS, decode_letter
 from .desk import Redriving, purge, redrive
-from .errors import ConfigurationError
+from .errors import ConfigurationError, shown
 from .keys import LaneKeys, decode_group
 from .message import DeadLetter, Redriven
 from .scripts import Link
@@ -123,6 +123,12 @@ class Letters:
             for first in range(0, len(letters), PAGE):
                 count += self._link.run_one(purge(keys, letters[first : first + PAGE]))
         return count
+
+
+def check_pattern(error: Any) -> None:
+    """A pattern for errors. Raises ConfigurationError."""
+    if error is not None and not isinstance(error, str):
+        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
 
 
 def check_rate(rate: Any) -> float:

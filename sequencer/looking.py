@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from . import desk, monitor
 from .calls import late_below
 from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
+from .connection import reading
 from .doctor import diagnose
 from .errors import ConfigurationError, shown
 from .explain import explain
 from .items import Group
 from .keys import PAUSED, decode_group, encode_group
-from .letters import Letters, Wanted
+from .letters import Letters, Wanted, check_pattern
 from .message import (
     DeadLetter,
     Explanation,
@@ -96,7 +97,8 @@ class Looking:
         if not facts.member:
             return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
         rest = (facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
-        message = readable_message(*rest, late_below(facts.mark))
+        with reading(self._place.name):
+            message = readable_message(*rest, late_below(facts.mark))
         failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
         state, due_us = _state(facts)
         due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
@@ -116,12 +118,14 @@ class Looking:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
+        check_pattern(error)
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
         with self._place.link() as link:
             return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)
 
     def count_dead(self, group: Group | None = None, *, id: str | int | None = None, error: str | None = None) -> int:
         """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+        check_pattern(error)
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
         with self._place.link() as link:
             return Letters(link, self._place.lanes(register=False), self.options.queue).count(wanted)

@@ -20,7 +20,7 @@ from .errors import (
 from .explain import explain, missing_number
 from .items import Group, Score
 from .keys import decode_group, encode_group
-from .letters import Letters, Wanted, check_rate
+from .letters import Letters, Wanted, check_pattern, check_rate
 from .message import Gap, Message, Redriven
 from .options import QueueOptions
 from .place import Place
@@ -269,6 +269,7 @@ def _doubt(link: Link, is_refused: bool, what: str) -> None:
 def _wanted(group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str) -> Wanted:
     if everything == (group is not None or id is not None or error is not None):
         raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
+    check_pattern(error)
     return Wanted(
         None if group is None else encode_group(group),
         None if id is None else encode_id(id),

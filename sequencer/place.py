@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-from .connection import Endpoint, check_server, parse_info, reading, server_url_from_environment
+from .connection import SOCKET_TIMEOUT_S, Endpoint, check_server, parse_info, reading, server_url_from_environment
 from .desk import resume
 from .errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from .keys import PAUSED, LaneKeys, lane_keys, lane_of, registry_key
@@ -38,6 +38,12 @@ class Place:
             self._endpoint = Endpoint.from_url(redis)
         elif redis is not None:
             self._endpoint = Endpoint.from_client(redis)
+        if self._endpoint and options.wait_replicas:
+            reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
+            if options.wait_timeout_s >= reply_s:
+                raise ConfigurationError(
+                    f"wait_timeout={options.wait_timeout_s:g} must be below the socket_timeout={reply_s:g} of the URL"
+                )
         self._links: Links | None = None
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()

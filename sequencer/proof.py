@@ -14,7 +14,8 @@ Rules, within a group:
 A run whose acknowledgement was refused, because its lease was lost, has no place in the order of acknowledgements: it
 counts for overlaps and tokens by its times alone. A message that was handled again is a duplicate, not an inversion.
 
-Each rule holds for every part of a legal history, so a stream that was trimmed shows no violation that was none.
+Each rule holds for every part of a legal history, so a stream that was trimmed shows no violation that was none; but
+within the first lease of a group in it, a run looks like the repeat of one that was trimmed, and shows no inversion.
 Memory is bounded by the number of groups, time by the number of records: the KEPT constants are per group.
 """
 
@@ -32,15 +33,14 @@ from .scripts import Link
 
 PAGE = 1000
 KEPT_LEASES = 8
-"""Latest leases of a group, with which a run is compared for overlaps."""
+"""Latest leases of a group, with which a run is compared."""
 KEPT_STAMPS = 1000
 """Messages after which a duplicate may no longer be known as one: what one lease may hold."""
 KEPT_TOPS = 1000
 """Messages of a group, each followed by one with a smaller score, after which an inversion may be missed."""
 DRIFT_PART = 1000
-"""A run's end is taken as this part of the time since its claim earlier: clocks of two machines may differ in rate by
-0.1 % while both are being set, at 500 ppm each (adjtimex).
-"""
+"""A run's end is taken as this part of the time since its claim earlier: two clocks that are being set, at 500 ppm each
+(adjtimex), differ in rate by 0.1 %."""
 
 Kind = Literal["inversion", "overlap", "token back"]
 
@@ -115,6 +115,8 @@ class _Top(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
+    first_token: int = 0
+    """That of its first record, if the stream was trimmed; else 0."""
     leases: list[_Lease] = field(default_factory=list)
     """The latest."""
     tops: list[_Top] = field(default_factory=list)
@@ -176,7 +178,8 @@ def _compare(one: _Lease, other: _Lease) -> tuple[Kind, str] | None:
 class Prover:
     """Takes in records, those of a group in the order of their stream, and keeps the count of what they show."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_trimmed: bool | None = False) -> None:
+        self._is_trimmed = is_trimmed
         self._groups: dict[str, _Group] = {}
         self._counts: dict[Kind, int] = {"inversion": 0, "overlap": 0, "token back": 0}
         self._runs = self._duplicates = self._refused = self._untimed = 0
@@ -190,7 +193,7 @@ class Prover:
         self._times = min(first, at), max(last, at)
         group = self._groups.get(record.group)
         if group is None:
-            group = self._groups[record.group] = _Group()
+            group = self._groups[record.group] = _Group(0 if self._is_trimmed is False else record.token)
         known = group.handled_under(record)
         if known == record.token:
             return
@@ -219,7 +222,8 @@ class Prover:
 
     def _place(self, group: _Group, record: AuditRecord, *, is_repeat: bool) -> None:
         top = group.passed_by(record)
-        if top and not (is_repeat or record.redriven):
+        # The first record of one in the first lease may have been trimmed.
+        if top and not (is_repeat or record.token == group.first_token or record.redriven):
             text = f"{record.id} (score {record.score:.17g}) was handled after {top.id} (score {top.place[0]:.17g})"
             text += f", though it was there when that was claimed (stamp {record.stamp}, token {top.token})"
             self._violation("inversion", record, text)
@@ -229,9 +233,8 @@ class Prover:
         if self._case is None or record.at_ms < self._case[0]:
             self._case = record.at_ms, f"{kind} in group {' '.join(decode_group(record.group))}: {text}"
 
-    def proof(self, is_trimmed: bool | None) -> Proof:
+    def proof(self) -> Proof:
         """What all records so far show."""
-        first, last = self._times or (None, None)
         return Proof(
             messages=self._runs - self._duplicates,
             groups=len(self._groups),
@@ -241,19 +244,19 @@ class Prover:
             overlaps=self._counts["overlap"],
             tokens_back=self._counts["token back"],
             untimed=self._untimed,
-            first_at=first,
-            last_at=last,
-            is_trimmed=is_trimmed,
+            first_at=self._times and self._times[0],
+            last_at=self._times and self._times[1],
+            is_trimmed=self._is_trimmed,
             case=self._case[1] if self._case else None,
         )
 
 
 def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> Proof:
     """What these records show, those of a group in the order of their stream; read once, and not kept."""
-    prover = Prover()
+    prover = Prover(is_trimmed)
     for record in records:
         prover.add(record)
-    return prover.proof(is_trimmed)
+    return prover.proof()
 
 
 def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> Proof:

@@ -27,8 +27,8 @@ RETRY_DELAY_S = 0.05
 
 _PART = re.compile(r"^--\+ (\w+)\n", re.MULTILINE)
 _CALLED = re.compile(r"call\('([A-Z]+)'")
-_UNASKED = {"TIME", "RENAME"}
-"""TIME changes nothing; the question takes one key, and RENAME has two (who may not rename keeps what was to be it)."""
+_UNASKED = {"TIME"}
+"""It changes nothing."""
 
 
 @cache
@@ -68,10 +68,10 @@ def _evalsha(call: Call[Any]) -> tuple[Any, ...]:
 class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint, on_reconnect: Callable[[Link], None] | None = None) -> None:
-        """`on_reconnect` is called with a connection that takes the place of another, before anything is sent on it."""
+    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Link], None] | None = None) -> None:
+        """`on_connect` is called with each new connection, the first one too, before anything else is sent on it."""
         self.endpoint = endpoint
-        self._on_reconnect, self._is_again = on_reconnect, False
+        self._on_connect = on_connect
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self.confirmed = 0
@@ -84,13 +84,15 @@ class Link:
         if self._connection is None:
             self._connection = self.endpoint.connect()
             self._known = set()
-            if self._is_again and self._on_reconnect:
+            if self._on_connect:
+                look, self._on_connect = self._on_connect, None  # what it sends must not begin it again
                 try:
-                    self._on_reconnect(self)
+                    look(self)
                 except BaseException:
                     self.close()
                     raise
-            self._is_again = True
+                finally:
+                    self._on_connect = look
         return self._connection
 
     def _command(self, call: Call[Any]) -> tuple[Any, ...]:
@@ -179,11 +181,11 @@ class Link:
                 confirmed = again[len(missing) :]
                 for i, reply in zip(missing, again, strict=False):
                     replies[i] = reply
-        answered = [*(replies if isinstance(replies, list) else [replies]), *confirmed]
-        if refused := [reply for reply in answered if isinstance(reply, Exception)]:
+        answered = replies if isinstance(replies, list) else [replies]
+        if refused := [reply for reply in [*answered, *confirmed] if isinstance(reply, Exception)]:
             failure = translate(refused[0], self.endpoint.name)
-            if isinstance(failure, ServerUnavailable):
-                failure.maybe_sent = len(refused) < len(answered)
+            if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
+                failure.maybe_sent = not all(isinstance(reply, Exception) for reply in answered)
             raise failure from refused[0]
         self.confirmed = confirmed[0] if confirmed else 0
         with reading(self.endpoint.name):
@@ -246,9 +248,9 @@ def _escaped(word: Any) -> Any:
 class Links:
     """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm."""
 
-    def __init__(self, endpoint: Endpoint, on_reconnect: Callable[[Link], None] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Link], None] | None = None) -> None:
         self.endpoint = endpoint
-        self._on_reconnect = on_reconnect
+        self._on_connect = on_connect
         self._idle: list[Link] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -259,7 +261,7 @@ class Links:
             # A fork shares its parent's sockets: leave them alone, and start with none.
             self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
         with self._lock:
-            return self._idle.pop() if self._idle else Link(self.endpoint, self._on_reconnect)
+            return self._idle.pop() if self._idle else Link(self.endpoint, self._on_connect)
 
     def put(self, link: Link) -> None:
         with self._lock:

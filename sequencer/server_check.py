@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .connection import MIN_VERSION, parse_info
-from .errors import SequencerError
+from .errors import SequencerError, ServerUnavailable
 from .scripts import Link
 
 Level = Literal["ok", "warning", "problem"]
@@ -29,9 +29,11 @@ class Finding:
 
 
 def tried(link: Link, *words: Any) -> tuple[Any, str]:
-    """The reply, or None and the error."""
+    """The reply, or None and the error. Raises ServerUnavailable: that says nothing of what is permitted."""
     try:
         return link.command(*words), ""
+    except ServerUnavailable:
+        raise
     except SequencerError as error:
         return None, str(error)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -176,4 +177,5 @@ def finish(results: Sequence[Result], scale: str, as_json: bool, output: Path | 
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what is ours is ended and removed
     app()

@@ -15,7 +15,7 @@ Over all: what was appended was handled, or is among `remaining`; nothing was ha
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -77,10 +77,13 @@ class _Group:
 
     def add_top(self, run: Event) -> None:
         place = (run.score, run.stamp)
-        while self.tops and self.tops[-1][1] <= place and self.tops[-1][0] <= run.token:
-            self.tops.pop()
-        if not self.tops or run.token > self.tops[-1][0]:
-            self.tops.append((run.token, place, run.id))
+        at = bisect_left(self.tops, run.token, key=lambda top: top[0])
+        if at < len(self.tops) and self.tops[at][1] >= place:
+            return  # under this token or a newer one, something at least as far behind began
+        end = at + (at < len(self.tops) and self.tops[at][0] == run.token)
+        while at and self.tops[at - 1][1] <= place:
+            at -= 1
+        self.tops[at:end] = [(run.token, place, run.id)]
 
     def passed_by(self, run: Event) -> str | None:
         """The id of a message behind this one that began before it ended, though this one was there."""
@@ -117,8 +120,12 @@ class _Exposure:
 
 
 class _Judge:
-    def __init__(self, events: list[Event], ack_s: float) -> None:
-        self.exposure, self.ack_s = _Exposure(events), ack_s
+    def __init__(self, events: list[Event], ack_s: float, decided: set[tuple[str, str]]) -> None:
+        self.exposure, self.ack_s, self.away = _Exposure(events), ack_s, decided
+        self.asked: dict[tuple[str, str], float] = {}
+        """Message -> the score that its producer gave it."""
+        self.left: dict[tuple[str, str], tuple[int, float, float]] = {}
+        """Group and process -> its newest token there, when it was last seen under an older one, and last seen."""
         self.groups: defaultdict[str, _Group] = defaultdict(_Group)
         self.counts: Counter[str] = Counter()
         self.cases: list[str] = []
@@ -143,6 +150,8 @@ class _Judge:
         name = (event.group, event.id)
         if event.what == "appending":
             self.intended.add(name)
+            if event.score:
+                self.asked[name] = event.score
         elif event.what == "appended":
             if event.kind in STORED:
                 self.stored.add(name)
@@ -153,6 +162,7 @@ class _Judge:
         elif event.what == "begun":
             self.begin(event)
         elif event.what in ("ended", "failed"):
+            self.see(event)
             self.groups[event.group].open.pop(event.who, None)
             if event.what == "ended":
                 self.end(event)
@@ -163,11 +173,17 @@ class _Judge:
         group = self.groups[run.group]
         if (run.group, run.id) not in self.intended:
             self.wrong("invention", f"group {run.group}: {run.id} was handled, and never appended")
+        asked = self.asked.get((run.group, run.id), run.score)
+        if asked != run.score:
+            self.wrong(
+                "altered", f"group {run.group}: {run.id} was appended with score {asked}, handled with {run.score}"
+            )
+        self.see(run)
         group.open.pop(run.who, None)
         for other in list(group.open.values()):
             self.meet(group, other, run)
         newest = group.newest
-        if newest and run.token < newest.token and not self.exposure.touches(run.who, float("-inf"), run.at):
+        if newest and run.token < newest.token and not self.exposure.touches(run.who, self.since(run), run.at):
             self.wrong("token back", f"group {run.group}: {run.id} began under {run.token} after {newest.token}")
         if newest is None or run.token > newest.token:
             group.newest = run
@@ -177,10 +193,19 @@ class _Judge:
         group.open[run.who] = run
         self.began[run.group, run.who, run.token] = run
 
+    def see(self, run: Event) -> None:
+        key = run.group, run.who
+        token, before, last = self.left.get(key, (run.token, float("-inf"), float("-inf")))
+        self.left[key] = (run.token, last, run.at) if run.token > token else (token, before, run.at)
+
+    def since(self, run: Event) -> float:
+        """A time before which this lease can't have been taken: its process was at work here under an older one."""
+        return self.left[run.group, run.who][1]
+
     def meet(self, group: _Group, other: Event, run: Event) -> None:
         """A run begins while another of its group has not ended; it may be that the other's process is dead."""
         older = other if other.token <= run.token else run
-        if not self.exposure.touches(older.who, older.at if older is other else float("-inf"), run.at):
+        if not self.exposure.touches(older.who, older.at if older is other else self.since(run), run.at):
             one, two = (f"{it.id} (token {it.token}, by {it.who})" for it in (run, other))
             self.wrong("overlap", f"group {run.group}: {one} began while {two} ran")
             del group.open[other.who]
@@ -198,7 +223,9 @@ class _Judge:
                     f"group {run.group}: {run.id} was handled by {known[0].who} at {known[0].at:.3f} and again by"
                     f" {run.who} at {run.at:.3f}, and no fault explains it",
                 )
-        if known is None and run.token < self.decided.get(name, 0):
+        if name in self.away:  # given up: the group was let pass
+            pass
+        elif known is None and run.token < self.decided.get(name, 0):
             self.unplaced.add(name)
         elif known is None or name in self.unplaced:
             self.unplaced.discard(name)
@@ -229,15 +256,16 @@ def judge(
     to `drained`. `expected`: kinds of faults and effects that must have happened.
     """
     ordered = sorted(events, key=lambda event: event.at)
-    state, times = _Judge(ordered, ack_s), dict[str, float]()
+    away = set(remaining)
+    state, times = _Judge(ordered, ack_s, away), dict[str, float]()
     for event in ordered:
         state.take(event)
         if event.what in ("healed", "drained"):
             times[event.what] = event.at
-    for name in sorted(state.stored - state.done.keys() - set(remaining)):
+    for name in sorted(state.stored - state.done.keys() - away):
         state.wrong("loss", f"group {name[0]}: {name[1]} was stored, and never handled")
     recovery = times["drained"] - times["healed"] if len(times) == 2 else None
-    if recover_s is not None and (recovery is None or recovery > recover_s):
+    if recover_s is not None and (recovery is None or not 0 <= recovery <= recover_s):
         said = "not drained" if recovery is None else f"drained after {recovery:.3f} s"
         state.wrong("stuck", f"{said}; {recover_s:g} s after healing is the most")
     missing = [kind for kind in expected if not state.effects[kind]]

@@ -147,6 +147,11 @@ class FaultProxy:
             self.faults = ()
         self._cleared_at = time.monotonic()
 
+    async def hold(self, since: float, seconds: float) -> None:
+        """Wait so long from then on, or until `clear`."""
+        while time.monotonic() < since + seconds and self._cleared_at < since:
+            await asyncio.sleep(min(LOOK_S, max(0.0, since + seconds - time.monotonic())))
+
     def choose(self, name: str, who: str, *, in_multi: bool, is_sha: bool) -> Fault | None:
         """The fault that meets this request, if any; the oldest one first."""
         now = time.monotonic()
@@ -243,7 +248,7 @@ class FaultProxy:
             while end_of_reply(reply, 0) is None and (data := await reader.read(65536)):
                 reply += data
             writer.close()
-            if reply:
+            if reply and not reply.startswith(b"-"):
                 self.took_effect(fault.kind, who, since)
         except OSError:
             return  # the server is gone: this fault has no effect

@@ -84,14 +84,16 @@ class Pipe:
     async def run(self) -> None:
         """To the end of the connection; closes both sides."""
         tasks = [asyncio.ensure_future(self._requests()), asyncio.ensure_future(self._replies())]
+        is_over = False
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            is_over = True
         finally:
             for task in tasks:
                 task.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
-            if self._silent is not None:
+            if self._silent is not None and is_over:
                 self._proxy.took_effect(self._silent[0], self._who, self._silent[1])
             for writer in (self._to_client, self._to_server):
                 writer.close()
@@ -124,6 +126,10 @@ class Pipe:
 
     def _is_silent(self) -> bool:
         return self._silent is not None
+
+    def _is_mute(self) -> bool:
+        """Whether replies are held back too; after a dropped request, what came before it is answered."""
+        return self._silent is not None and self._silent[0] != "request dropped"
 
     def _meet(self, command: bytes, first: bytes) -> _Slot:
         key = (command, first if command.startswith(b"EVAL") else b"")
@@ -165,7 +171,7 @@ class Pipe:
             self._to_client.transport.abort()
             return False
         elif kind == "request delayed":
-            await asyncio.sleep(fault.seconds)
+            await self._proxy.hold(slot.since, fault.seconds)
             self._to_server.write(request)
             self._slots.append(_Slot(slot.name))
             self._proxy.took_effect(kind, self._who, slot.since)
@@ -188,12 +194,12 @@ class Pipe:
         data = b""
         with suppress(OSError):
             while piece := await self._server.read(65536):
-                if self._is_silent():
+                if self._is_mute():
                     continue
                 data = data + piece if data else piece
                 at = start = 0
                 self._is_answering = True
-                while not self._is_silent() and at < len(data) and (end := end_of_reply(data, at)):
+                while not self._is_mute() and at < len(data) and (end := end_of_reply(data, at)):
                     slot = self._slots.popleft()
                     self._look(slot, data[at : at + 32])
                     if slot.fault or slot.instead:

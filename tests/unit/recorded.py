@@ -98,7 +98,8 @@ class Simulator:
         again = self.records[len(self.records) - n % 3 :]
         tokens = {record.token for record in again}
         if len(tokens) == 1:
-            self.records += [record._replace(at_ms=self.now // 1000, refused=n > 3) for record in again]
+            at_ms = self.now // 1000
+            self.records += [one._replace(at_ms=at_ms, refused=one.refused or n > 3) for one in again]
 
     def bury(self, group: int, n: int) -> None:
         holder = self.held.get(group)

@@ -80,7 +80,8 @@ class Paused:
 
     def add(self, child: Child, which: int, seconds: float) -> None:
         """Stop a process for so long."""
-        pid, now = send(child, signal.SIGSTOP, which), time.monotonic()
+        now = time.monotonic()
+        pid = send(child, signal.SIGSTOP, which)
         if pid:
             self._since.append((now + seconds, now, child, pid))
 

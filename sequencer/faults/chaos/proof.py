@@ -56,7 +56,9 @@ def run(
         if seed is not None or time.monotonic() - began > TOTAL_S[scale]:
             break
         number += 1
-    return _result(sums, f"python -m sequencer.faults chaos --scale {scale}", time.monotonic() - began)
+    given = {"seed": seed, "seconds": seconds, "only": only}
+    words = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
+    return _result(sums, f"python -m sequencer.faults chaos --scale {scale}{words}", time.monotonic() - began)
 
 
 def _result(sums: _Sums, command: str, seconds: float) -> Result:

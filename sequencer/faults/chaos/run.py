@@ -175,8 +175,10 @@ class _Run:
             child = candidates[act.which % len(candidates)]
             if act.deed == "pause":
                 self._paused.add(child, act.which, 2.1 * self._setting.lease_s)
-            elif pid := send(child, signal.SIGKILL, act.which):
-                self._events.note("fault", who=str(pid), kind="process killed")
+                return
+            before = time.monotonic()  # as seen from here it dies between this and the answer
+            if pid := send(child, signal.SIGKILL, act.which):
+                self._events.note("fault", at=before, until=time.monotonic(), who=str(pid), kind="process killed")
 
     def _tend(self) -> None:
         """Continue what was paused for long enough, and replace what is dead."""

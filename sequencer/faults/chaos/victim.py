@@ -38,6 +38,8 @@ def recorder() -> Recorder:
 def misbehave(message: Message, announce: Callable[[float], None] = lambda seconds: None) -> None:
     """Take a while, and perhaps fail; `announce` hears beforehand of a run that takes longer than a lease."""
     chance = random.Random(f"{setting.seed}:{message.id}:{message.token}").random()
+    if str(message.body) != message.id.partition("-")[2]:
+        recorder().note("seen", kind=f"broken: {message.id} came with the body {message.body!r}")
     if setting.is_healed:
         return
     if chance < (0.05 if setting.mutant == "no renewal" else 0.004):

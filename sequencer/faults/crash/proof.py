@@ -60,7 +60,11 @@ def run(
     try:
         with EmbeddedServer(directory / "server") as server, _pool() as pool:
             runner = Runner(pool, server.url, directory)
-            runner.run(scale, seed, seconds, single)
+            try:
+                runner.run(scale, seed, seconds, single)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     command = f"python -m sequencer.faults crash --scale {scale} --seed {seed}"
@@ -84,6 +88,8 @@ def chosen(point: str | None, passage: int | None, kind: str | None, variant: st
     if kind and point and kind not in kinds_at(point):
         raise ConfigurationError(f"at {point} there can be: {', '.join(kinds_at(point))}")
     fitting = [c for c in known if (kind or c.kind) == c.kind and (variant or c.variant) == c.variant]
+    if not fitting:
+        raise ConfigurationError("no case is of this point, kind and variant together")
     return [c._replace(first=passage or 1, last=passage) for c in fitting]
 
 
@@ -93,7 +99,7 @@ def _pool() -> ProcessPoolExecutor:
 
 def run_case(url: str, directory: Path, variant: str, case: Case | None) -> Outcome:
     """A trial; again where the machine stood still longer than a lease, or did not come to a first passage."""
-    number = 0
+    number, discarded = 0, list[str]()
     while True:
         place = directory / f"{variant}-{os.getpid()}-{time.monotonic_ns()}"
         place.mkdir(parents=True)
@@ -104,7 +110,8 @@ def run_case(url: str, directory: Path, variant: str, case: Case | None) -> Outc
         shutil.rmtree(place, ignore_errors=True)
         is_missed = case is not None and case.passage == 1 and not outcome.is_reached and not outcome.problems
         if not (outcome.is_disturbed or is_missed) or number + 1 == TRIES:
-            return replace(outcome, repeated=number)
+            return replace(outcome, repeated=number, discarded=tuple(discarded))
+        discarded += outcome.problems
         number += 1
 
 
@@ -192,7 +199,7 @@ class Runner:
         for outcome in outcomes:
             assert outcome.case is not None
             self.problems += [f"{problem}; {outcome.case.command}" for problem in outcome.problems]
-            if not outcome.is_reached and outcome.case.passage == 1:
+            if not outcome.is_reached and (outcome.case.passage == 1 or len(outcomes) == 1):
                 self.problems.append(f"{outcome.case.point} was never reached; {outcome.case.command}")
 
     def result(self, command: str) -> Result:
@@ -231,4 +238,5 @@ class Runner:
             "leases of victims that expired and were taken over": sum(o.is_expired for o in reached),
             "stale tokens refused": sum(o.is_refused for o in reached),
             "trials repeated because the machine stood still": sum(o.repeated for o in self.outcomes),
+            "problems in those, not counted": [text for o in self.outcomes for text in o.discarded] or 0,
         }

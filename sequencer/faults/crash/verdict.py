@@ -42,6 +42,8 @@ class Outcome:
     """Whether a lease of the victim's expired, and was taken over."""
     is_disturbed: bool = False
     """Whether a process without a fault lost a lease: the machine stood still for longer than that."""
+    discarded: tuple[str, ...] = ()
+    """Problems of tries that were disturbed, and repeated."""
     repeated: int = 0
     """How often it was tried again for that, or for a point that was not reached."""
 

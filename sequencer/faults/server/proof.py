@@ -46,7 +46,11 @@ def run(scale: Scale, *, only: str | None = None, seed: int | None = None) -> Re
     total = Found(SEED if seed is None else seed, scale)
     cases = [Found(total.seed, scale, name) for name in names]
     with ThreadPoolExecutor(1 if scale == "nightly" else 2) as pool:
-        list(pool.map(_try, cases))
+        try:
+            list(pool.map(_try, cases))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     for case in cases:
         total.merge(case)
     words = (f" --only {only}" if only else "") + (f" --seed {seed}" if seed is not None else "")

@@ -128,6 +128,8 @@ class Cast:
             }
             began_us = stage.now_us
             self.note("begun", **fields)
+            if message.body != message.id:  # as the scenario made it
+                stage.fail(AssertionError(f"{message.id} came with the body {message.body!r} of another"))
             self._on_step(process, IN_HANDLER)
             stage.sleep(self._duration_us())
             self._on_step(process, IN_HANDLER)
@@ -172,8 +174,8 @@ class Cast:
     def _append(self, process: Process, client: Sequencer, batch: tuple[dict[str, Any], ...]) -> None:
         """Append until the outcome is known, as the advice of OutcomeUnknown says: again, with the same ids."""
         names = [{"who": process.name, "group": encode_group(item["group"]), "id": item["id"]} for item in batch]
-        for name in names:
-            self.note("appending", **name)
+        for name, item in zip(names, batch, strict=True):
+            self.note("appending", score=float(item.get("score", 0.0)), **name)
         for _ in range(MAX_TRIES):
             try:
                 if len(batch) == 1:

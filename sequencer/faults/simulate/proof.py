@@ -50,9 +50,10 @@ def run(
     seeds = range(first, first + SEEDS[scale]) if seed is None else range(seed, seed + 1)
     began_s = time.monotonic()
     played = list(_play(seeds, seconds, backward, trace))
-    return result_of(
-        played, f"simulate --scale {scale}" if seed is None else f"simulate --seed {seed}", began_s, backward
-    )
+    words = f"simulate --scale {scale}" if seed is None else f"simulate --seed {seed}"
+    words += f" --first {first}" if first and seed is None else ""
+    words += "" if seconds is None else f" --seconds {seconds:g}"
+    return result_of(played, words, began_s, backward)
 
 
 def _play(seeds: Iterable[int], seconds: float | None, backward: bool, trace: bool) -> Iterator[Played]:
@@ -96,9 +97,13 @@ def result_of(played: list[Played], words: str, began_s: float, backward: bool) 
         recovery_s=tuple(one.recovery_s for one in judged if one.recovery_s is not None),
         faults=dict(sorted(faults.items())),
         figures=_figures(played, elapsed_s),
-        problems=problems[:MAX_PROBLEMS],
+        problems=[*problems[:MAX_PROBLEMS], *_more(len(problems) - MAX_PROBLEMS)],
         seconds=round(elapsed_s, 1),
     )
+
+
+def _more(count: int) -> list[str]:
+    return [f"... and {count} more problems"] if count > 0 else []
 
 
 def _figures(played: list[Played], elapsed_s: float) -> dict[str, Any]:

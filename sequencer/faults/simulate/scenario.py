@@ -112,7 +112,7 @@ def _batches(rng: random.Random, policy: str) -> tuple[tuple[tuple[dict[str, Any
             batch = []
             for place in range(rng.choice((1, 1, 1, 3, 6))):
                 group = rng.choice(own)
-                item: dict[str, Any] = {"group": group, "id": f"{producer}.{number}.{place}", "body": number}
+                item: dict[str, Any] = {"group": group, "id": (id := f"{producer}.{number}.{place}"), "body": id}
                 if is_sequence:
                     numbers[group] += 1 if rng.random() > 0.04 else 2
                     item["score"] = numbers[group]

@@ -210,9 +210,10 @@ class Simulation:
         return group, message_id if is_one else f"{message_id}@{stamp}"
 
     def _history(self) -> Iterator[Event]:
+        asked = {(e.group, e.id): e.score for e in self.net.events if e.what == "appending" and e.score}
         for group, message_id, stamp in self.truth.stored:
             name = self._name(group, message_id, stamp)
-            yield Event("appending", 0.0, "server", *name, stamp=stamp)
+            yield Event("appending", 0.0, "server", *name, stamp=stamp, score=asked.get((group, message_id), 0.0))
             yield Event("appended", 0.0, "server", *name, stamp=stamp, kind="stored")
         for event in self.net.events:
             if event.what in ("begun", "ended", "failed"):
