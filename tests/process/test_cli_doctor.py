@@ -61,3 +61,22 @@ def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
         done = cli.run(*words)
         assert (done.returncode, done.stdout) == (code, "")
         assert text in done.stderr
+
+
+def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+    """As words for ACL SETUSER, with which the role's work can be done, and no other's."""
+    url = seq.endpoint.url or ""
+    for role in ("append", "consume"):
+        words = cli.run("acl", role, "jobs").stdout.split()
+        assert words[:2] == ["resetchannels", f"~{{{namespace}:jobs:*"]
+        link.command("ACL", "SETUSER", role, "reset", "on", ">x", *words)
+    producer, consumer = (url.replace("unix://", f"unix://{role}:x@") for role in ("append", "consume"))
+    line = '{"group": ["g"], "body": 1}\n'
+    assert cli.run("append", "jobs", "--redis", producer, input=line).returncode == 0
+    refused = cli.run("consume", "jobs", "--redis", producer, "--exec", "true", "--until-empty")
+    assert refused.returncode == 3
+    assert "the user lacks" in refused.stderr
+    assert cli.run("consume", "jobs", "--redis", consumer, "--exec", "true", "--until-empty").returncode == 0
+    assert cli.run("append", "other", "--redis", producer, input=line).returncode == 3
+    link.command("ACL", "DELUSER", "append", "consume")
+    assert cli.run("acl", "boss").returncode == 2

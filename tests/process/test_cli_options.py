@@ -24,7 +24,7 @@ PATIENCE_S = 30.0
 PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
 COMMANDS = {
     *("append", "consume", "info", "groups", "peek", "parked", "resume", "skip", "demo", "server"),
-    *("configure", "dead", "explain", "get", "cancel", "reschedule", "pause", "unpause", "doctor", "audit"),
+    *("configure", "dead", "explain", "get", "cancel", "reschedule", "pause", "unpause", "doctor", "audit", "acl"),
 }
 
 
