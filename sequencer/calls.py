@@ -1,7 +1,7 @@
 """One pure function per script: typed arguments in, a `Call` out, and the parser of its reply.
 
-Seconds become integers here and nowhere else. `repeatable` says whether the network layer may send the call again
-when it does not know the outcome (not a claim, which would lease twice, nor an append that replaces).
+Seconds become integers here and nowhere else. `repeatable`: whether the network layer may send the call again when it
+does not know the outcome (not a claim, which would lease twice, nor an append that replaces).
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ def _parse_claimed(reply: list[Any], queue: str) -> Claimed:
 
 def late_below(mark: str) -> float:
     """Messages with a score under this are late."""
-    if mark.startswith("#"):
-        return Sequenced.parse(mark).number + 1 if len(mark) > 1 else -math.inf
-    return float(mark) if mark else -math.inf
+    if mark in ("", "#"):
+        return -math.inf
+    return Sequenced.parse(mark).number + 1 if mark.startswith("#") else float(mark)
 
 
 def claim(
@@ -269,8 +269,7 @@ def ack(
             keys.prefix,
             words,
             "1" if hint else "0",
-            now_text(now_us),
-            str(audit_length),
+            *(now_text(now_us), str(audit_length)),
             dumps_words(runs) if runs else "",
         ),
         lambda reply: [acks[position - 1] for position in reply],

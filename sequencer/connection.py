@@ -88,6 +88,8 @@ class Endpoint:
             pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
             if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
                 raise ValueError
+            if not 0 <= (pool.connection_kwargs.get("db") or 0) < 2**31:
+                raise ValueError
             make = _maker(pool, TIMEOUTS)
             make()  # does not connect, but knows which options there are
             return cls(make, redact(url), url)
@@ -168,6 +170,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
     ("CLOCK of the lane", DataError, "others wrote the clock of a lane; `doctor --repair` sets it right"),
+    ("DB index is out of range", ServerNotUsable, "it has no database of that number; correct it in the URL"),
     ("unknown command", ServerNotUsable, _LACKS),
     ("unknown subcommand", ServerNotUsable, _LACKS),
 )

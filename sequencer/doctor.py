@@ -10,14 +10,16 @@ from collections.abc import Iterator
 
 from .auditor import Auditor
 from .connection import Endpoint, reading
-from .errors import ConfigurationError, SequencerError
-from .keys import LaneKeys, check_name, lane_keys, registry_key
+from .errors import ConfigurationError, SequencerError, shown
+from .keys import LaneKeys, check_name, decode_group, lane_keys, registry_key
 from .options import MAX_LANES
 from .policy import merge_policy
 from .rights import SCRATCH, try_rights
 from .scripts import Link
 from .server_check import MAX_CLOCK_OFF_S, Finding, Level, server_facts, server_findings, tried
 
+_NUMBERS = re.compile(rb"#\d+( \d+-\d+)*")
+"""How a sequence keeps how far a group has come: see Sequenced."""
 MAX_TOLD = 50
 """Problems of one kind in one queue that are told one by one; the rest is counted."""
 
@@ -34,7 +36,7 @@ def diagnose(
     if queue is not None:
         check_name("queue", queue)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigurationError(f"limit={limit!r} must be a whole number from 1")
+        raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
     link = Link(endpoint)
     try:
         with reading(endpoint.name):
@@ -74,6 +76,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _dispatch(link, name, keys, repair)
             yield from _lane_clocks(link, name, keys)
             yield from _readable(link, name, keys)
+            yield from _numbers(link, name, keys, limit)
             yield from _invariants(link, name, keys, repair, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
@@ -159,6 +162,26 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
                     _ = [int(value) for value in pairs.values()]
             except (ValueError, TypeError, ConfigurationError) as error:
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
+
+
+def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
+    """How far a group has come in a sequence, where no client of ours wrote it, stops whoever appends to the group."""
+    for keys in lanes:
+        cursor, looked, count = b"0", 0, 0
+        while limit is None or looked < limit:
+            cursor, words = link.command("HSCAN", keys.numbers, cursor, "COUNT", 500)
+            looked += len(words) // 2
+            for group, mark in zip(words[::2], words[1::2], strict=True):
+                if not _NUMBERS.fullmatch(mark):
+                    count += 1
+                    if count <= MAX_TOLD:
+                        parts = list(decode_group(group.decode("utf-8", "surrogateescape")))
+                        text = f"group {parts}: {keys.numbers} says {mark!r}, not how far it has come, such as #57"
+                        yield Finding("keys", "problem", f"queue {queue}: {text}; correct it with HSET")
+            if int(cursor) == 0:
+                break
+        if count > MAX_TOLD:
+            yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_TOLD} more like these")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

@@ -10,7 +10,6 @@ from .calls import late_below
 from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
 from .connection import reading
 from .doctor import diagnose
-from .errors import ConfigurationError, shown
 from .explain import explain
 from .items import Group
 from .keys import PAUSED, decode_group, encode_group
@@ -27,10 +26,13 @@ from .message import (
 )
 from .options import QueueOptions
 from .place import Place
-from .policy import Policy
+from .policy import Policy, check_integer
 from .proof import Proof, prove_lanes
 from .server_check import Finding
 from .words import decode_failure
+
+MAX_LIMIT = 10**9
+"""The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
 
 
 class Looking:
@@ -54,6 +56,7 @@ class Looking:
 
     def groups(self, state: GroupState | None = None, *, limit: int = 1000) -> list[GroupInfo]:
         """Groups, the longest due first, at most `limit`; only those in `state` if given. Raises ConfigurationError."""
+        check_integer("limit", limit, 1, MAX_LIMIT)
         with self._view() as view:
             return view.groups(state, limit)
 
@@ -71,6 +74,7 @@ class Looking:
     def peek(self, group: Group, *, limit: int = 10) -> list[Message]:
         """The next messages of a group, in order; changes nothing. Empty when the group has none."""
         key = encode_group(group)
+        check_integer("limit", limit, 1, MAX_LIMIT)
         with self._view() as view:
             return view.peek(key, limit)
 
@@ -116,8 +120,7 @@ class Looking:
         """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
         message".
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
+        check_integer("limit", limit, 1, MAX_LIMIT)
         check_pattern(error)
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
         with self._place.link() as link:

@@ -198,7 +198,7 @@ def missing_rights(
 ) -> dict[Role, list[str]]:
     """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
 
-    `waits`: whether appends wait for replicas, which takes one right more.
+    `waits`: whether appends wait for replicas, which takes one right more, and a server that can (fakeredis can't).
     Raises ServerUnavailable, ServerNotUsable.
     """
     scratch = lane_keys(namespace, queue, SCRATCH)
@@ -241,6 +241,9 @@ def _queued(
     # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
     keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
     replies = link.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
+    for name, reply in zip(names, replies, strict=False):
+        if name == "WAIT" and isinstance(reply, Exception) and "unknown command" in str(reply):
+            raise reply
     missing = {name for name, reply in zip(names, replies, strict=False) if _is_denied(reply) and not _is_key(reply)}
     for (pattern, _), reply in zip(keys, replies[len(names) :], strict=False):
         if _is_denied(reply) and _is_key(reply):

@@ -176,6 +176,17 @@ def finish(results: Sequence[Result], scale: str, as_json: bool, output: Path | 
     raise typer.Exit(FOUND if any(result.problems for result in results) else FINE)
 
 
+class Ended(BaseException):
+    """SIGTERM: what is ours is ended and removed on the way out. No SystemExit, for proofs catch those of commands."""
+
+
+def end(*_: Any) -> None:
+    raise Ended
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what is ours is ended and removed
-    app()
+    signal.signal(signal.SIGTERM, end)
+    try:
+        app()
+    except Ended:
+        sys.exit(128 + signal.SIGTERM)

@@ -35,7 +35,7 @@ local function check_records(ids) -- one without a place becomes a dead letter, 
       local failure = {member = stamp .. id, id = id, type = 'Broken', message = text, attempt = 0, at = now / 1e6}
       bury(group, stamp .. id, sub(time, 1, 10) .. '.' .. sub(time, 11), record, cjson.encode(failure))
       call('HDEL', body, id)
-      call('HINCRBY', stats, 'dead', 1)
+      pcall('HINCRBY', stats, 'dead', 1)
     end
     if count(record) then return end
   end

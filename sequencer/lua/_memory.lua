@@ -21,14 +21,16 @@ local function marks_of(groups, window) -- watermark of each group, or false
   for i = 1, #groups do found[i] = found[i] or false end
   return found
 end
-local function turn(name, window, cap, size) -- begins a new generation where the last one is over; before adding
-  local new, old = prefix .. name, prefix .. name .. ':old'
-  local times = call('HMGET', memory, name .. ':began', name .. ':last', name .. ':old')
+-- A new generation begins where the last one is over; before adding. Others may have written these times: one that is
+-- no number counts as none, since the messages are removed by now, and an error would leave one half of that done.
+local function turn(name, window, cap, size)
+  local new, times = prefix .. name, call('HMGET', memory, name .. ':began', name .. ':last', name .. ':old')
+  local old = new .. ':old'; for i = 1, 3 do times[i] = tonumber(times[i] or nil) end
   if times[3] and now - times[3] > window then call('UNLINK', old); call('HDEL', memory, name .. ':old') end
   if times[1] and (now - times[1] > window or call(size, new) >= cap) then
     call('UNLINK', old)
     if call('EXISTS', new) == 1 then call('RENAME', new, old) end
-    call('HSET', memory, name .. ':old', times[2]); times[1] = false
+    call('HSET', memory, name .. ':old', fmt('%.0f', times[2] or now)); times[1] = nil
   end
   if not times[1] then call('HSET', memory, name .. ':began', fmt('%.0f', now)) end
   call('HSET', memory, name .. ':last', fmt('%.0f', now))

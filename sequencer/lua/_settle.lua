@@ -1,5 +1,6 @@
 -- settle: the end of an append: groups become due or wake, late messages are buried, everything is counted.
--- Needs what append.lua binds, and: memory, wake, bury.
+-- Needs what append.lua binds, and: memory, wake, bury. Totals are counted by pcall, here and everywhere: one that others
+-- overwrote must not end a script in the middle of what it writes.
 local function settle(stored, late, ready, dedup_us, dedup_cap)
   local list, first, others, hints, entries, count = {}, {}, {}, {}, {}, {appended = #stored}
   local number_of = {} -- group -> watermark, in a sequence
@@ -31,5 +32,5 @@ local function settle(stored, late, ready, dedup_us, dedup_cap)
     if fate ~= '<' then entries[#entries + 1] = group .. '\n' .. id end
   end
   remember_ids(entries, dedup_us, dedup_cap)
-  for name, n in pairs(count) do if n > 0 then call('HINCRBY', stats, name, n) end end
+  for name, n in pairs(count) do if n > 0 then pcall('HINCRBY', stats, name, n) end end
 end

@@ -58,8 +58,8 @@ if #free > 0 then call('HDEL', leases, unpack(free)) end
 if #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
 remember_marks(marks, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
-if handled > 0 then call('HINCRBY', stats, 'handled', handled) end
-if late > 0 then call('HINCRBY', stats, 'late', late) end
+if handled > 0 then pcall('HINCRBY', stats, 'handled', handled) end
+if late > 0 then pcall('HINCRBY', stats, 'late', late) end
 for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do
   local word = words[run[1]]
   call('XADD', audit, 'MAXLEN', '~', length, '*', 'group', word[1], 'id', run[2], 'score', run[3], 'stamp', run[4],

@@ -69,7 +69,7 @@ end
 if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
   for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end
   local _, count = refused:gsub('<', '')
-  if count > 0 and not is_check then call('HINCRBY', stats, 'late', count); call('HINCRBY', stats, 'refused', count) end
+  if count > 0 and not is_check then pcall('HINCRBY', stats, 'late', count); pcall('HINCRBY', stats, 'refused', count) end
   if failure then return failure end
   if is_error and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
   if is_error then return redis.error_reply(refused:find('#', 1, true)

@@ -57,12 +57,12 @@ for i, group in ipairs(due) do
     if opens_at > 0 then
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)
       call('HDEL', leases, group); call('HDEL', failures, group) -- a failure would keep an append from waking it
-      if opens_at == math.huge then call('HINCRBY', stats, 'parked', 1) end
+      if opens_at == math.huge then pcall('HINCRBY', stats, 'parked', 1) end
     elseif #entry > 4 then
       local n = 2 * #groups; groups[#groups + 1] = entry
       visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. '0' .. owner
     elseif #range > 0 then break end -- its first record does not fit
-    if #entry > 4 and expired then passed = i; call('HINCRBY', stats, 'expired', 1); break end
+    if #entry > 4 and expired then passed = i; pcall('HINCRBY', stats, 'expired', 1); break end
   end
   passed = i
 end

@@ -40,7 +40,7 @@ elseif delay_ms == 'dead' or delay_ms == 'drop' then
   if mark ~= '' then remember_marks({group, mark}, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
   name = delay_ms == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)
-  if is_late == '1' then call('HINCRBY', stats, 'late', 1) end
+  if is_late == '1' then pcall('HINCRBY', stats, 'late', 1) end
 else
   call('HSET', failures, group, failure)
   if delay_ms == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
@@ -52,6 +52,6 @@ else
   if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
 end
 call('HDEL', leases, group)
-if name ~= 'failed' then call('HINCRBY', stats, name, 1) end
-if is_late ~= '1' then call('HINCRBY', stats, 'failed', 1) end
+if name ~= 'failed' then pcall('HINCRBY', stats, name, 1) end
+if is_late ~= '1' then pcall('HINCRBY', stats, 'failed', 1) end
 return 1

@@ -10,7 +10,7 @@
 local schedule, leases, failures, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, letters, clock_key, policy_key, memory = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local prefix, words, now = ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
-local call, fmt, sub = redis.call, string.format, string.sub
+local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local mark_us = tonumber(call('HGET', policy_key, 'mark_us') or 0)
 --+ memory
@@ -40,5 +40,5 @@ for i, letter in ipairs(words) do
     else marks[i] = '=' end
   end
 end
-if count > 0 then call('HINCRBY', stats, 'redriven', count) end
+if count > 0 then pcall('HINCRBY', stats, 'redriven', count) end
 return table.concat(marks)

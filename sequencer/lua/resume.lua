@@ -37,7 +37,7 @@ if member ~= '' then
     remove(group, {member}, 1, ids)
     remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
     if mark ~= '' then remember_marks({group, mark}, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
-    call('HINCRBY', stats, 'skipped', 1)
+    pcall('HINCRBY', stats, 'skipped', 1)
   elseif record ~= '' then
     call('HSET', body, id, sub(record, 1, 16) .. '0000' .. sub(record, 21))
   end

@@ -38,7 +38,7 @@ if score ~= '' then
   if is_time then score = sub(due, 1, 10) .. '.' .. sub(due, 11) elseif score == 'due' then score = old_score end
   call('ZADD', order, score, stamp .. id)
   call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. due .. sub(record, has_due and 38 or 22))
-else call('HINCRBY', stats, 'cancelled', 1) end
+else pcall('HINCRBY', stats, 'cancelled', 1) end
 if call('EXISTS', order) == 1 then wake(group, now)
 else
   call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)

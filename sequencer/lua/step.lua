@@ -9,7 +9,7 @@
 -- RETURN  "stepped", "leased", or "changed": nothing was done, look again
 local schedule, leases, dispatch, stats, policy_key, memory = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local prefix, group, member, old_mark, mark, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local call, fmt = redis.call, string.format
+local call, pcall, fmt = redis.call, redis.pcall, string.format
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
@@ -19,7 +19,7 @@ if call('HEXISTS', leases, group) == 1 then return 'leased' end
 local known_mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
 if call('ZRANGE', prefix .. 'order:' .. group, 0, 0)[1] ~= member or known_mark ~= old_mark then return 'changed' end
 remember_marks({group, mark}, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
-call('HINCRBY', stats, 'skipped', 1)
+pcall('HINCRBY', stats, 'skipped', 1)
 if tonumber(call('ZSCORE', schedule, group) or 0) ~= 9e15 then -- a paused group stays so
   call('ZADD', schedule, fmt('%.0f', now), group)
   if call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end

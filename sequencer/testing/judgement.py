@@ -9,8 +9,8 @@ Time grows linearly with the history, but for sorting; nothing is searched. With
   - Duplicates: of two runs of a message that both succeeded, a fault touched the process of the older token while it
     ran, or within `ack_s` of its end; or the server. So without faults there are none.
 
-Over all: what was appended was handled, or is among `remaining`; nothing was handled that nobody appended; after
-`healed` everything was done within `recover_s`; and each kind of fault that was `expected` took effect.
+Over all: what was appended was handled, or is among `remaining` or `pending`; nothing was handled that nobody appended;
+after `healed` everything was done within `recover_s`; and each kind of fault that was `expected` took effect.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .exposure import Exposure
 from .history import Event
 
 ACK_S = 0.1
@@ -93,35 +94,9 @@ class _Group:
         return None
 
 
-class _Exposure:
-    """When faults touched which process; "" stands for all."""
-
-    def __init__(self, events: Iterable[Event]) -> None:
-        spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-        for event in events:
-            if event.what == "fault":
-                spans[event.who].append((event.at, max(event.at, event.until)))
-        self._spans: dict[str, tuple[list[float], list[float]]] = {}
-        for who, some in spans.items():
-            some.sort()
-            ends: list[float] = []
-            for _, end in some:
-                ends.append(max(end, ends[-1]) if ends else end)
-            self._spans[who] = [start for start, _ in some], ends
-
-    def touches(self, who: str, began: float, ended: float) -> bool:
-        """Whether a fault touched this process, or all, between these times."""
-        for name in (who, ""):
-            starts, ends = self._spans.get(name, ([], []))
-            before = bisect_right(starts, ended)
-            if before and ends[before - 1] >= began:
-                return True
-        return False
-
-
 class _Judge:
     def __init__(self, events: list[Event], ack_s: float, decided: set[tuple[str, str]]) -> None:
-        self.exposure, self.ack_s, self.away = _Exposure(events), ack_s, decided
+        self.exposure, self.ack_s, self.away = Exposure(events), ack_s, decided
         self.asked: dict[tuple[str, str], float] = {}
         """Message -> the score that its producer gave it."""
         self.left: dict[tuple[str, str], tuple[int, float, float]] = {}
@@ -135,6 +110,8 @@ class _Judge:
         """Message -> its last run that ended well, and when that was."""
         self.decided: dict[tuple[str, str], int] = {}
         """Message -> the greatest token under which it failed."""
+        self.places: dict[tuple[str, str], Event] = {}
+        """Message -> a run of it, which shows its score and stamp."""
         self.unplaced: set[tuple[str, str]] = set()
         """Messages that ended well under a token older than one under which they failed: their order is judged by what
         became of them then."""
@@ -190,6 +167,7 @@ class _Judge:
         elif run.token == newest.token and run.who != newest.who:
             self.wrong("overlap", f"group {run.group}: token {run.token} has two processes, {newest.who} and {run.who}")
         group.add_top(run)
+        self.places[run.group, run.id] = run
         group.open[run.who] = run
         self.began[run.group, run.who, run.token] = run
 
@@ -236,6 +214,16 @@ class _Judge:
         self.done[name] = run, start
         self.counts["allowed"] += self.is_exposed(run, start)
 
+    def wait(self, name: tuple[str, str]) -> None:
+        """A message is still in the queue at the end: it was not handled, nor anything behind it."""
+        run, start = self.done.get(name, (None, 0.0))
+        known = self.places.get(name)
+        if run is not None:
+            if not self.is_exposed(run, start):
+                self.wrong("order", f"group {name[0]}: {name[1]} was handled, and is still in the queue")
+        elif known and not known.redriven and (behind := self.groups[name[0]].passed_by(known)):
+            self.wrong("order", f"group {name[0]}: {behind} began, and {name[1]}, which lies before it, still waits")
+
     def is_exposed(self, run: Event, start: float) -> bool:
         return self.exposure.touches(run.who, start, run.at + self.ack_s)
 
@@ -246,23 +234,29 @@ def judge(
     ack_s: float = ACK_S,
     recover_s: float | None = None,
     remaining: Iterable[tuple[str, str]] = (),
+    pending: Iterable[tuple[str, str]] = (),
     expected: Collection[str] = (),
 ) -> Judgement:
-    """What these events show. Groups as `encode_group` gives them; `remaining` are messages still in the queue, or
-    dead.
+    """What these events show. Messages as pairs of a group, as `encode_group` gives it, and an id.
 
+    `remaining`: messages that are not handled and not lost: given up (dead, dropped, skipped), or perhaps so.
+    `pending`: those known to be still in the queue: what lies behind one that a handler has seen may not have begun.
     `ack_s`: how long after its end a run may not have been acknowledged yet. `recover_s`: the longest time from
-    `healed`
-    to `drained`. `expected`: kinds of faults and effects that must have happened.
+    `healed` to `drained`. `expected`: kinds of faults and effects that must have happened. Where either of these two is
+    asked for, a history without a stored message is wrong: it shows nothing.
     """
     ordered = sorted(events, key=lambda event: event.at)
-    away = set(remaining)
+    away, waiting = set(remaining), set(pending)
     state, times = _Judge(ordered, ack_s, away), dict[str, float]()
     for event in ordered:
         state.take(event)
         if event.what in ("healed", "drained"):
             times[event.what] = event.at
-    for name in sorted(state.stored - state.done.keys() - away):
+    for name in sorted(waiting):
+        state.wait(name)
+    if not state.stored and (recover_s is not None or expected):
+        state.wrong("nothing", "no message was stored, so nothing was shown")
+    for name in sorted(state.stored - state.done.keys() - away - waiting):
         state.wrong("loss", f"group {name[0]}: {name[1]} was stored, and never handled")
     recovery = times["drained"] - times["healed"] if len(times) == 2 else None
     if recover_s is not None and (recovery is None or not 0 <= recovery <= recover_s):

@@ -22,20 +22,21 @@ of `claim()` counts the local end of its lease by the real clock; the server's e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls import Claimed, claim
-from ..client import Sequencer
+from ..client import Sequencer, _checked_handler
 from ..connection import Connection, Endpoint
+from ..consumer import Consumer
 from ..drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
-from ..errors import ConfigurationError, HandlerNotFound
+from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
 from ..holdings import Holdings
 from ..keys import encode_group
 from ..message import ConsumeSummary, DeadLetter, GroupInfo, Message
-from ..options import ConsumerOptions
+from ..options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
 from ..scripts import Link
 from .history import Event
 from .judgement import judge
@@ -100,10 +101,8 @@ class MemoryQueue(Sequencer):
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
         when that does not end in so many `steps`, HandlerNotFound without a handler.
         """
-        function = handler or self.registered_handler
-        if function is None:
-            raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
-        began_s, run = self.now, _Run(self, function, lease)
+        began_s = self.now
+        run = self._run(handler, ConsumerOptions(lease_s=lease, until_empty=True))
         summary = run.to_the_end(steps)
         return Drained(
             run.handled,
@@ -115,10 +114,44 @@ class MemoryQueue(Sequencer):
             summary.reason,
         )
 
-    def consume(self, handler: Handler | None = None, *, lease: float = 15.0, **_: Any) -> ConsumeSummary:
-        """As `drain`, for code under test that calls `consume`: ends when the queue is drained. Raises as `drain`."""
-        done = self.drain(handler, lease=lease)
-        return ConsumeSummary("drained", len(done.handled), len(done.failed), 0)
+    def consume(
+        self,
+        handler: Handler | None = None,
+        *,
+        lease: float = 15.0,
+        until_empty: bool = False,
+        max_messages: int | None = None,
+        max_age: float | None = None,
+        limits: ClaimLimits | None = None,
+        audit: bool = False,
+        audit_length: int = AUDIT_LENGTH,
+        on_start: Callable[[Consumer], None] | None = None,
+    ) -> ConsumeSummary:
+        """As `Sequencer.consume`, in virtual time, for code under test that calls it: ends when the queue is drained,
+        whatever `until_empty` says, as nobody else could append. Signals are left alone.
+
+        Raises as `drain`, and ConfigurationError for `on_start`: there is no consumer to stop from another thread; a
+        handler ends the run with StopConsuming.
+        """
+        del until_empty
+        if on_start is not None:
+            raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
+        options = ConsumerOptions(
+            lease_s=lease,
+            until_empty=True,
+            max_messages=max_messages,
+            max_age_s=max_age,
+            limits=limits or ClaimLimits(),
+            audit=audit,
+            audit_length=audit_length,
+        )
+        return self._run(handler, options).to_the_end(MAX_STEPS)
+
+    def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
+        function = self.registered_handler if handler is None else _checked_handler(handler)
+        if function is None:
+            raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
+        return _Run(self, function, options)
 
 
 def _private_server() -> Endpoint:
@@ -153,13 +186,13 @@ class _Clocked(Wire):
 class _Run:
     """One drain: does what the generator asks, as a consumer would, with neither threads nor waiting."""
 
-    def __init__(self, queue: MemoryQueue, handler: Handler, lease_s: float) -> None:
+    def __init__(self, queue: MemoryQueue, handler: Handler, options: ConsumerOptions) -> None:
         self.queue, self.handler = queue, handler
         self.handled: list[Message] = []
         self.failed: list[tuple[Message, BaseException]] = []
-        self._options = ConsumerOptions(lease_s=lease_s, until_empty=True)
+        self._options = options
         self._lanes = queue._place.lanes(role="consume")
-        self._holdings = Holdings(self._lanes, lease_s)
+        self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
@@ -210,7 +243,8 @@ class _Run:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # as a consumer does: whatever ends a handler is a failure of its message
-            self.failed.append((message, error))
+            if not isinstance(error, StopConsuming):
+                self.failed.append((message, error))
             return error
         self.handled.append(message)
         return None

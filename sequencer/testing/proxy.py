@@ -12,7 +12,8 @@ It listens on a Unix socket, or on a port of the loopback, and passes commands o
     reply lost         it is carried out, and the connection closed instead of an answer
     reply cut          so, with the first half of the answer
     reply trickled     the answer takes `seconds`, byte by byte where it is short
-    black hole         for `seconds`, connections are accepted, and nothing is carried out or answered
+    black hole         for `seconds`, connections are accepted, and nothing is carried out or answered, not even what
+                       was carried out before; a connection that it met is closed when it ends
     error NAME         it is not carried out, and answered with an error of the server (see ERRORS)
 
 What is counted is what took effect: a drop when its client gave up, a late or repeated request when the server
@@ -80,7 +81,9 @@ class FaultProxy:
 
     `server`: the URL of the server, `unix://` or on the loopback. `path`: the socket to listen on; a port otherwise.
     `recorder` gets a `fault` event for each fault that took effect, with the process that it touched where the system
-    tells it (Unix sockets on Linux). `watch` sees each reply: script or command, its first bytes, the process.
+    tells it (Unix sockets on Linux). Elsewhere (a port; macOS) `who` is "", which stands for all: then a fault excuses
+    every process in the judge's eyes, and what it shows is less. `watch` sees each reply: script or command, its first
+    bytes, the process.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class FaultProxy:
         return fault
 
     def clear(self) -> None:
-        """No more faults from now on; what is held is delivered now."""
+        """No more faults from now on; what is held is delivered now, and what a black hole met is closed."""
         with self._lock:
             self.faults = ()
         self._cleared_at = time.monotonic()
@@ -164,6 +167,15 @@ class FaultProxy:
                 return fault
             if now >= fault.ends:
                 self._forget(fault)
+        return None
+
+    def hole(self, name: str, who: str) -> Fault | None:
+        """The black hole that is open now for the reply to this command, if any."""
+        now = time.monotonic()
+        for fault in self.faults:
+            is_met = fault.kind == "black hole" and fault.fits(name, who, now, in_multi=False, is_sha=False)
+            if is_met and self._random.random() < fault.chance:
+                return fault
         return None
 
     def took_effect(self, kind: str, who: str, since: float, *, what: str = "fault") -> None:

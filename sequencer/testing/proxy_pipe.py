@@ -78,6 +78,7 @@ class Pipe:
         self._is_answering = self._in_multi = self._is_poisoned = False
         self._silent: tuple[str, float] | None = None
         """The fault by which nothing is passed on any more, and since when."""
+        self._closing: asyncio.Task[None] | None = None
         self._lost_scripts: set[str] = set()
         self._names: dict[tuple[bytes, bytes], str] = {}
 
@@ -89,6 +90,7 @@ class Pipe:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             is_over = True
         finally:
+            tasks += [self._closing] if self._closing else []
             for task in tasks:
                 task.cancel()
             with suppress(asyncio.CancelledError):
@@ -123,6 +125,16 @@ class Pipe:
                 self._to_server.write(data[start:at])
                 data = data[at:]
                 await self._to_server.drain()
+
+    def _fall_silent(self, fault: Fault, since: float) -> None:
+        """Pass on nothing more. What a black hole swallowed is never answered: when it ends, the connection must."""
+        self._silent = fault.kind, since
+        if fault.kind == "black hole":
+            self._closing = asyncio.ensure_future(self._close_after(since, fault.ends - since))
+
+    async def _close_after(self, since: float, seconds: float) -> None:
+        await self._proxy.hold(since, seconds)
+        self._to_client.transport.abort()
 
     def _is_silent(self) -> bool:
         return self._silent is not None
@@ -162,7 +174,7 @@ class Pipe:
         elif kind.startswith("error "):
             self._refuse(slot, ERRORS[kind.removeprefix("error ")])
         elif kind in ("request dropped", "black hole"):
-            self._silent = kind, slot.since
+            self._fall_silent(fault, slot.since)
         elif kind in ("request reset", "request late"):
             if kind == "request late":
                 self._proxy.later(request, fault, self._who, slot.since)
@@ -202,6 +214,11 @@ class Pipe:
                 while not self._is_mute() and at < len(data) and (end := end_of_reply(data, at)):
                     slot = self._slots.popleft()
                     self._look(slot, data[at : at + 32])
+                    if self._proxy.faults and (hole := self._proxy.hole(slot.name, self._who)):
+                        self._to_client.write(data[start:at])
+                        self._fall_silent(hole, time.monotonic())
+                        start = at
+                        break
                     if slot.fault or slot.instead:
                         self._to_client.write(data[start:at])
                         if not await self._reply(slot, data[at:end]):
@@ -239,7 +256,7 @@ class Pipe:
             self._to_client.write(reply)
             proxy.later(slot.request, fault, self._who, slot.since)
         elif fault.kind == "reply dropped":
-            self._silent = fault.kind, slot.since
+            self._fall_silent(fault, slot.since)
         elif fault.kind == "reply trickled":
             step = -(-len(reply) // TRICKLE_STEPS)
             for at in range(0, len(reply), step):

@@ -90,11 +90,12 @@ def test_a_supervisor_killed_before_it_configured_a_consumer_leaves_nobody(
 
 
 def test_one_case_by_its_command() -> None:
-    result = crash.run("smoke", point="keeper.renew:before", passage=1, kind="kill", variant="default")
+    result = crash.run("smoke", point="keeper.renew:before", passage=1, kind="kill", variant="default", seconds=60)
     assert result.is_passed, result.problems
     assert result.faults == {"kill": 1}
     assert result.command == (
         "python -m sequencer.faults crash --point keeper.renew:before --passage 1 --kind 'kill' --variant default"
+        " --seconds 60"
     )
 
 

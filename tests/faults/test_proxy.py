@@ -245,3 +245,48 @@ def test_frames_end_where_they_should_at_every_cut() -> None:
             read_request(wrong, 0)
     with pytest.raises(ValueError, match="is no reply"):
         end_of_reply(b"%1\r\n", 0)
+
+
+def test_a_black_hole_swallows_what_waits_and_ends_with_the_connection(
+    proxy: FaultProxy, server: EmbeddedServer, namespace: str
+) -> None:
+    """An answer that comes while it is open is lost; when it is over, what it met is closed, and the next one works."""
+    key = f"{namespace}:l".encode()
+    with socket.socket(socket.AF_UNIX) as waiting, redis.Redis.from_url(server.url, protocol=2) as direct:
+        waiting.connect(proxy.url.removeprefix("unix://"))
+        waiting.settimeout(5)
+        waiting.sendall(b"*3\r\n$5\r\nBLPOP\r\n$%d\r\n%s\r\n$1\r\n9\r\n" % (len(key), key))
+        wait_until(lambda: direct.info("clients")["blocked_clients"], what="the wait")
+        proxy.add("black hole", seconds=0.3)
+        began = time.monotonic()
+        direct.rpush(key, "x")
+        assert _until_closed(waiting) == b""
+        assert 0.25 <= time.monotonic() - began < 3
+        assert direct.llen(key) == 0, "it was carried out before"
+    wait_until(lambda: proxy.effects["black hole"])
+    with redis.Redis.from_url(proxy.url, protocol=2) as after:
+        assert after.ping()
+
+
+def test_clear_ends_a_black_hole(proxy: FaultProxy, server: EmbeddedServer) -> None:
+    with socket.socket(socket.AF_UNIX) as plain:
+        plain.connect(proxy.url.removeprefix("unix://"))
+        plain.settimeout(5)
+        proxy.add("black hole", seconds=60)
+        plain.sendall(b"*1\r\n$4\r\nPING\r\n")
+        plain.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            plain.recv(1)
+        plain.settimeout(5)
+        proxy.clear()
+        assert _until_closed(plain) == b""
+
+
+def _until_closed(plain: socket.socket) -> bytes:
+    received = b""
+    try:
+        while piece := plain.recv(100):
+            received += piece
+    except ConnectionResetError:
+        pass
+    return received

@@ -19,8 +19,9 @@ from sequencer.faults.server.denied import SCRIPTS, Denier, deny_all
 from sequencer.faults.server.failover import QUICK, Cluster
 from sequencer.faults.server.found import Found
 from sequencer.faults.server.full import Filling, Rounds, fill_and_drain
-from sequencer.faults.server.host import Host, binaries, free_port, running, workplace
+from sequencer.faults.server.host import Host, Interrupted, binaries, free_port, is_ended, running, workplace
 from sequencer.faults.server.kill import ALWAYS, Mode, lost_s, under_kills
+from sequencer.faults.server.load import wait
 from sequencer.faults.server.proof import CASES, run
 from sequencer.faults.server.spoil import loaded
 from sequencer.rights import commands_of
@@ -234,6 +235,34 @@ def test_a_fault_that_never_took_effect_is_a_problem() -> None:
     found = Found(seed=7, case="kill")
     found.add(judge([], expected=["server killed"]))
     assert "fault that never took effect: server killed" in found.problems[0]
+    assert "no message was stored" in found.problems[0]
+
+
+def test_what_never_recovered_is_a_problem() -> None:
+    stored = {"who": "p", "group": "g", "id": "m"}
+    events = [Event("appending", 1.0, **stored), Event("appended", 1.0, kind="stored", **stored)]  # type: ignore[arg-type]
+    found = Found(seed=7, case="kill")
+    found.add(judge(events), may_lose=True)
+    assert found.problems == [], "a loss alone is a figure here"
+    found.add(judge([*events, Event("healed", 2.0), Event("drained", 9.0)], recover_s=5.0), may_lose=True)
+    assert "stuck: drained after 7.000 s" in found.problems[0]
+
+
+def test_a_case_whose_program_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    result = run("smoke", only="failover")
+    assert "redis-sentinel is not installed" in result.figures["failover"]
+
+
+def test_an_interrupted_case_ends(tmp_path: Path) -> None:
+    is_ended.set()
+    try:
+        with pytest.raises(Interrupted):
+            Host(tmp_path / "d").start()
+        with pytest.raises(Interrupted):
+            wait(lambda: False, 60.0)
+    finally:
+        is_ended.clear()
 
 
 def test_a_case_is_run_by_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ def start_server() -> Iterator[Callable[..., str]]:
             *options,
         ]
         running.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
-        wait_until(path.exists, what=f"socket of {words}")
+        wait_until(lambda: _is_listening(path), what=f"socket of {words}")
         return str(path)
 
     yield start
@@ -49,6 +50,12 @@ def start_server() -> Iterator[Callable[..., str]]:
         process.kill()
         process.wait()
     shutil.rmtree(directory)
+
+
+def _is_listening(path: Path) -> bool:
+    """The socket is there a moment before the server listens at it."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 @pytest.fixture

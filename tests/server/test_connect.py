@@ -45,6 +45,12 @@ def test_a_server_that_evicts_is_refused(start_server: Callable[..., str]) -> No
     assert command(path, "RANDOMKEY", default="none") == "none", "nothing was written"
 
 
+def test_a_database_that_the_server_does_not_have_is_said(start_server: Callable[..., str]) -> None:
+    url = f"unix://{start_server('--databases', '4')}?db=4"
+    with Sequencer("q", url) as seq, pytest.raises(ServerNotUsable, match="no database of that number; correct it in"):
+        seq.append(1, group="g")
+
+
 def test_a_replica_is_refused(start_server: Callable[..., str]) -> None:
     path = start_server("--replicaof", "127.0.0.1 1")
     assert "replica" in str(refused(f"unix://{path}"))

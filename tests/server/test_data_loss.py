@@ -6,6 +6,7 @@ Found by `python -m sequencer.faults server`.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,22 @@ def lose_everything(admin: Link) -> None:
     admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
+FORTY = sorted(f"m{n}" for n in range(40))
+
+
+def append_forty(seq: Sequencer) -> None:
+    for n in range(40):
+        seq.append(n, f"g{n}", id=f"m{n}")
+
+
+def found(admin: Link) -> list[str]:
+    """What a client sees that comes new, in order of the ids."""
+    seen: list[str] = []
+    with client(admin) as new:
+        new.consume(lambda message: seen.append(message.id), until_empty=True)
+    return sorted(seen)
+
+
 def client(admin: Link, **options: Any) -> Sequencer:
     return Sequencer("q", admin.endpoint.url, **options)
 
@@ -46,14 +63,11 @@ def test_a_queue_keeps_its_lanes_and_policy(admin: Link, caplog: pytest.LogCaptu
         old.append(0, "g0")
         lose_everything(admin)
         with caplog.at_level(logging.WARNING, "sequencer"):
-            for n in range(40):
-                old.append(n, f"g{n}", id=f"m{n}")
+            append_forty(old)
     assert "registered again, with 4 lanes" in caplog.text
-    seen: list[str] = []
+    assert found(admin) == FORTY
     with client(admin) as new:
-        new.consume(lambda message: seen.append(message.id), until_empty=True)
         assert new.policy.dedup_window == 5.0
-    assert sorted(seen) == sorted(f"m{n}" for n in range(40))
 
 
 def test_a_running_consumer_brings_its_lanes_too(admin: Link) -> None:
@@ -67,6 +81,50 @@ def test_a_running_consumer_brings_its_lanes_too(admin: Link) -> None:
             for n in range(9):
                 new.append(n, f"g{n}", id=f"m{n}")
             wait_until(lambda: len(seen) == 10)
+
+
+def test_a_fork_brings_the_lanes_of_its_parent(admin: Link) -> None:
+    """Its first connection is new, and no lost one tells it that the server lost its data."""
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        lose_everything(admin)
+        if (pid := os.fork()) == 0:
+            is_done = False
+            try:
+                append_forty(old)
+                is_done = True
+            finally:
+                os._exit(0 if is_done else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    assert found(admin) == FORTY
+
+
+def test_a_client_that_was_closed_brings_its_lanes_again(admin: Link) -> None:
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        old.close()
+        lose_everything(admin)
+        append_forty(old)
+    assert found(admin) == FORTY
+
+
+def test_another_thread_brings_the_lanes_of_its_client(admin: Link) -> None:
+    """Its connection is new where the first one is in use."""
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        with old._place.link():
+            lose_everything(admin)
+            append_forty(old)
+    assert found(admin) == FORTY
+
+
+def test_a_consumer_that_begins_after_the_loss_brings_its_lanes(admin: Link) -> None:
+    """Else it would look at four lanes of a queue that all others take for one."""
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        lose_everything(admin)
+        old.consume(lambda message: None, until_empty=True)
+    assert admin.command("HGET", "sequencer:queues", "q") == b"4"
 
 
 def test_another_number_of_lanes_meanwhile_is_said(admin: Link) -> None:
@@ -97,7 +155,7 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
     if "redis_version:6." in version:
         pytest.skip("redis.acl_check_cmd needs Redis 7: before it a script stops where a right is missing")
     keys = lane_keys("sequencer", "q", 0)
-    for right in sorted(commands_of(script) - {"TIME", "RENAME"}):
+    for right in sorted(commands_of(script) - {"TIME"}):
         admin.command("FLUSHALL")
         admin.command("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
         url = f"{admin.endpoint.url}?username=app&password=x"

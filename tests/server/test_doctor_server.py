@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sequencer.scripts
-from sequencer import DataError, Sequencer
+from sequencer import DataError, Sequencer, SequencerError, ServerUnavailable
 from sequencer.connection import Endpoint
 from sequencer.doctor import diagnose, is_healthy
 from sequencer.keys import lane_keys
 from sequencer.rights import SCRATCH, plain_commands, run_every_script
 from sequencer.scripts import Link
 from sequencer.server_check import Finding, server_findings
+from sequencer.testing import wait_until
 
 from .conftest import command
 
@@ -177,3 +181,74 @@ def test_a_dispatch_list_of_another_type_is_deleted(make: Callable[..., Sequence
     assert is_healthy(found)
     assert any("is a string; it can be deleted" in one.text and one.repaired for one in found)
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
+
+
+@pytest.fixture
+def busy(start_server: Callable[..., str]) -> Iterator[str]:
+    """A server that is stuck in a script, with a queue on it."""
+    path = start_server()
+    with Sequencer("jobs", f"unix://{path}") as seq:
+        seq.append(1, group="g")
+    command(path, "CONFIG", "SET", "busy-reply-threshold", "20")
+
+    def spin() -> None:
+        with suppress(SequencerError):
+            Link(Endpoint.from_url(f"unix://{path}")).command("EVAL", "while true do end", 0)
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    with Sequencer("jobs", f"unix://{path}") as seq:
+        wait_until(lambda: _is_refused(seq))
+    yield path
+    command(path, "SCRIPT", "KILL")
+    thread.join(10)
+
+
+def _is_refused(seq: Sequencer) -> bool:
+    try:
+        seq.info()
+    except ServerUnavailable:
+        return True
+    return False
+
+
+def test_a_busy_server_is_neither_sound_nor_without_rights(busy: str) -> None:
+    with pytest.raises(ServerUnavailable, match="it is busy with a long script; try again"):
+        looked_at(busy)
+    with Sequencer("jobs", f"unix://{busy}") as seq:
+        for call in (lambda: seq.append(1, group="g"), lambda: seq.consume(lambda message: None), seq.doctor):
+            with pytest.raises(ServerUnavailable, match="it is busy"):
+                call()
+
+
+FOREIGN = {
+    "a policy": ("HSET", "policy", "dedup_us", "abc"),
+    "a policy that is no text": ("HSET", "policy", "on_late", b"\xff\xfe"),
+    "a policy out of range": ("HSET", "policy", "mark_us", "-5"),
+    "a total": ("HSET", "stats", "appended", "zz"),
+    "a total that is no text": ("HSET", "stats", "appended", b"\xff"),
+    "a time": ("HSET", "memory", "seen:began", "zz", "seen:last", "zz"),
+}
+
+
+@pytest.mark.parametrize("words", FOREIGN.values(), ids=FOREIGN)
+def test_what_an_error_says_that_doctor_knows_doctor_tells(
+    make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[Any, ...]
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="a")
+    seq.consume(lambda message: None, until_empty=True)
+    name, key, *rest = words
+    place = getattr(keys, key)
+    kept = link.command("HGETALL", place)
+    link.command(name, place, *rest)
+    for repair in (False, True):
+        (finding,) = [one for one in diagnose(link.endpoint, namespace, "jobs", repair=repair) if one.level != "ok"][
+            -1:
+        ]
+        assert finding.level == "problem"
+        assert finding.text.startswith(f"queue jobs: {place} can't be read (")
+        assert finding.text.endswith("; correct it with HSET")
+    link.command("DEL", place)
+    link.command("HSET", place, *kept)
+    assert [one.text for one in diagnose(link.endpoint, namespace, "jobs") if one.level == "problem"] == []

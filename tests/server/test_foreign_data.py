@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import Sequencer, SequencerError, ServerError, ServerUnavailable
+from sequencer import Message, Park, Sequencer, SequencerError, ServerError, ServerUnavailable
+from sequencer.auditor import audit
 from sequencer.connection import Endpoint
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.scripts import Link
@@ -155,6 +156,94 @@ def test_what_others_wrote_is_an_error_of_ours_or_a_sentence(
         assert "no client of ours wrote" in str(error)  # noqa: PT017
     link.command("DEL", keys.stats, keys.policy, keys.leases)
     link.command("ZADD", keys.schedule, 1, "g")
+
+
+TOTALS = ("appended", "handled", "failed", "parked", "dead", "late", "skipped", "redriven", "cancelled", "purged")
+
+
+@pytest.mark.parametrize("total", ["rubbish", str(2**63 - 1), "\udcff"])
+def test_a_total_that_can_not_be_counted_stops_nothing(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, total: str
+) -> None:
+    """A script that ended where it counts would have written one half of what it does."""
+    seq = make(on_failure="dead_letter", max_attempts=2, backoff=0.0, on_late="drop")
+    seq.connect()
+    value = total.encode("utf-8", "surrogateescape")
+    link.command("HSET", keys.stats, *[word for name in (*TOTALS, "dropped", "expired") for word in (name, value)])
+
+    def fail(message: Message) -> None:
+        if message.id == "b":
+            raise ValueError("no")
+        if message.id == "c":
+            raise Park("look at it")
+
+    assert seq.append_many({"body": n, "group": "g", "id": id, "score": n} for n, id in enumerate("abcd")).appended == 4
+    assert seq.consume(fail, until_empty=True).handled == 1
+    assert audit(link, [keys]) == []
+    assert [(letter.message.id, letter.error.type) for letter in seq.dead()] == [("b", "ValueError")]
+    skipped = seq.skip("g")
+    assert isinstance(skipped, Message)
+    assert skipped.id == "c"
+    assert seq.append(0, "g", id="e", score=-1).outcome == "dropped"
+    seq.cancel("g", "d")
+    assert seq.redrive(everything=True).redriven == 1
+    seq.consume(fail, until_empty=True)
+    assert seq.purge(everything=True) == 1
+    assert audit(link, [keys]) == []
+    assert link.command("KEYS", keys.order("*")) == []
+    if total != str(2**63 - 1):
+        assert any("stats can't be read" in one.text for one in seq.doctor() if one.level == "problem")
+    link.command("DEL", keys.stats)
+
+
+@pytest.mark.parametrize("name", ["began", "last", "old"])
+def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, name: str
+) -> None:
+    seq = make(on_late="drop", dedup_window=60.0, on_failure="drop", max_attempts=1)
+    seq.append_many({"body": n, "group": "g", "id": id, "score": n} for n, id in enumerate("abcde"))
+    seen: list[str] = []
+
+    def handle(message: Message) -> None:
+        seen.append(message.id)
+        if message.id == "b":
+            link.command("HSET", keys.memory, f"seen:{name}", "rubbish")
+        if message.id == "c":
+            raise ValueError("no")
+
+    with seq.claim(messages=1) as lease:
+        for message in lease:
+            lease.ack(message)
+    assert seq.consume(handle, until_empty=True).handled == 3
+    assert seen == ["b", "c", "d", "e"]
+    assert seq.info().totals["handled"] == 4
+    assert audit(link, [keys]) == []
+    assert all(at.isdigit() for at in link.command("HMGET", keys.memory, "seen:began", "seen:last"))
+    link.command("HDEL", keys.memory, "seen:old")
+    assert seq.append(4, "g", id="e", score=4).duplicate
+    assert seq.append(9, "g", id="z", score=-1).outcome == "dropped"
+
+
+def test_the_number_of_a_sequence_that_others_wrote_is_told(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+) -> None:
+    seq = make(sequence=True)
+    seq.append_many({"body": n, "group": "g", "id": str(n), "score": n} for n in (1, 2, 3))
+    with seq.claim(messages=1) as lease:
+        for message in lease:
+            lease.ack(message)
+    assert link.command("HGETALL", keys.numbers) == [b"g", b"#1"]
+    for mark, is_ours in (("#1", True), ("#9 2-3 5-5", True), ("zz", False), ("1", False), ("#9 2-", False)):
+        link.command("HSET", keys.numbers, "g", mark)
+        told = [one.text for one in seq.doctor() if one.level == "problem"]
+        said = f"group ['g']: {keys.numbers} says {mark.encode()!r}, not how far it has come"
+        assert [said in text for text in told] == ([] if is_ours else [True]), mark
+    link.command("HSET", keys.numbers, "g", "zz")
+    with pytest.raises(ServerError):
+        seq.append(4, "g", id="4", score=4)
+    link.command("HSET", keys.numbers, "g", "#1")
+    assert seq.append(4, "g", id="4", score=4).stamp
+    assert seq.consume(lambda message: None, until_empty=True).handled == 3
 
 
 def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Sequencer], seq: Sequencer) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, GroupNotFound, Retry, Sequencer, monitor
+from sequencer import ConfigurationError, GroupNotFound, InvalidMessage, Retry, Sequencer, StopConsuming, monitor
 from sequencer.auditor import audit
 from sequencer.keys import lane_keys
 from sequencer.place import list_queues
@@ -173,3 +173,35 @@ def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
     assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     assert seen == ["y", "x"]
+
+
+WRONG: dict[str, Callable[[Sequencer], Any]] = {
+    "a list as a state": lambda seq: seq.groups(["due"]),  # type: ignore[arg-type]
+    "a dict as a state": lambda seq: seq.groups({}),  # type: ignore[arg-type]
+    "no id": lambda seq: seq.get("g", None),  # type: ignore[arg-type]
+    "no group": lambda seq: seq.explain(None),  # type: ignore[arg-type]
+    "bytes as an id": lambda seq: seq.cancel("g", b"x"),  # type: ignore[arg-type]
+    "a fraction as a group": lambda seq: seq.pause(5.5),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_not_taken_for_damaged_data(seq: Sequencer, call: Callable[[Sequencer], Any]) -> None:
+    seq.append(1, group="g", id="a")
+    with pytest.raises((ConfigurationError, InvalidMessage)):
+        call(seq)
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), LookupError("mine"), StopConsuming("mine"), KeyboardInterrupt()])
+def test_an_error_of_the_caller_is_not_taken_for_damaged_data(seq: Sequencer, error: BaseException) -> None:
+    def items() -> Iterator[dict[str, Any]]:
+        yield {"body": 1, "group": "g"}
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        seq.append_many(items())
+    assert caught.value is error
+    seq.append(1, group="g")
+    with pytest.raises(type(error)) as caught, seq.claim():
+        raise error
+    assert caught.value is error

@@ -213,3 +213,72 @@ def test_a_recorder_writes_what_a_handler_did(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b'{"what": "begun", "at": 1, "color": 2}\n')
     with pytest.raises(ValueError, match="line 1 is no event"):
         read_events([tmp_path / "bad"])
+
+
+def appended(name: str, at: float, stamp: int, score: float = 1.0) -> list[Event]:
+    return [
+        Event("appending", at, "p", "g", name, score),
+        Event("appended", at, "p", "g", name, stamp=stamp, kind="stored"),
+    ]
+
+
+def ran(who: str, name: str, token: int, at: float, stamp: int, score: float = 1.0, how: str = "ended") -> list[Event]:
+    """A run of 0.1 s."""
+    fields: dict[str, Any] = {"who": who, "group": "g", "id": name, "score": score, "stamp": stamp, "token": token}
+    return [Event("begun", at, **fields), Event(how, at + 0.1, **fields)]
+
+
+def test_the_score_that_orders_is_the_one_of_the_producer() -> None:
+    events = appended("x", 0, 10, 2.0) + appended("m", 1, 11, 1.0)
+    handled = ran("c", "x", 20, 2, 10, 0.0) + ran("c", "m", 20, 4, 11, 0.0)
+    assert any(case.startswith("altered") for case in verdict(events + handled).cases)
+    assert verdict(events + ran("c", "m", 20, 2, 11, 1.0) + ran("c", "x", 20, 4, 10, 2.0)).is_clean
+
+
+def test_a_newer_run_does_not_hide_what_a_stale_holder_began() -> None:
+    """Under its old token one begins x before m, which lies before it; the newer lease then does both in order."""
+    events = appended("m", 0, 10, 2.0) + appended("x", 0, 11, 9.0) + [Event("fault", 1.0, "a", kind="stop", until=5.0)]
+    newer = ran("b", "m", 30, 4.0, 10, 2.0) + ran("b", "x", 30, 4.2, 11, 9.0)
+    assert verdict(events + newer).is_clean
+    assert verdict(events + newer + ran("a", "x", 20, 3.0, 11, 9.0)).order_violations == 1
+
+
+@pytest.mark.parametrize(("at", "kind"), [(100.5, "overlaps"), (102.0, "tokens_back")])
+def test_a_fault_before_the_lease_excuses_nothing(at: float, kind: str) -> None:
+    """One lost a reply long ago; since then it was at work here, under a newer token."""
+    events = [
+        Event("fault", 0.0, "a", kind="reply lost", until=0.01),
+        *appended("w", 0.1, 1),
+        *ran("a", "w", 5, 0.2, 1),
+    ]
+    events += appended("m", 90, 10) + appended("n", 90, 11)
+    newer = ran("b", "m", 30, 100.45, 10)
+    events += [newer[0], newer[1]._replace(at=101.0), *ran("a", "n", 20, at, 11)]
+    assert getattr(verdict(events), kind) == 1
+    assert getattr(verdict([*events, Event("fault", 100.4, "a", kind="stop", until=103.0)]), kind) == 0
+
+
+def test_drained_before_healed_is_no_recovery() -> None:
+    events = [*pair(), Event("drained", 3.0), Event("healed", 90.0)]
+    assert not verdict(events, recover_s=2.0).is_clean
+
+
+def test_an_empty_history_shows_nothing() -> None:
+    assert verdict([]).is_clean, "nothing was asked for"
+    drained = [Event("healed", 1.0), Event("drained", 1.1)]
+    assert verdict(drained, recover_s=2.0).cases == ["nothing: no message was stored, so nothing was shown"]
+    assert not verdict([Event("fault", 1.0, kind="kill")], expected=["kill"]).is_clean
+
+
+def test_nothing_behind_a_waiting_message_may_have_begun() -> None:
+    events = appended("m", 0, 10) + appended("x", 0, 11) + ran("a", "m", 20, 1.0, 10, how="failed")
+    overtaken = events + ran("a", "x", 20, 1.2, 11)
+    assert verdict(events, pending=[("g", "m"), ("g", "x")]).is_clean
+    assert verdict(overtaken, pending=[("g", "m")]).order_violations == 1
+    assert verdict(overtaken, remaining=[("g", "m")]).is_clean, "given up: the group goes on"
+
+
+def test_what_waits_was_not_handled_unless_a_fault_kept_its_acknowledgement() -> None:
+    events = appended("m", 0, 10) + ran("a", "m", 20, 1.0, 10)
+    assert verdict(events, pending=[("g", "m")]).order_violations == 1
+    assert verdict([*events, Event("fault", 1.11, "a", kind="kill")], pending=[("g", "m")]).is_clean

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, HandlerNotFound, LeaseLost, Message, Park, Retry, SetAside
+from sequencer import (
+    ConfigurationError,
+    HandlerNotFound,
+    LeaseLost,
+    Message,
+    Park,
+    Retry,
+    SetAside,
+)
+from sequencer.errors import StopConsuming
+from sequencer.options import ClaimLimits
 from sequencer.testing.memory import Drained, MemoryQueue, assert_order
 
 
@@ -178,3 +188,48 @@ def test_missing_fakeredis_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "redis-sequencer\[test\]"'):
         MemoryQueue()
+
+
+def test_consume_keeps_to_its_options(queue: MemoryQueue) -> None:
+    for number in range(10):
+        append(queue, number, 1)
+    summary = queue.consume(lambda message: None, max_messages=4, until_empty=True, limits=ClaimLimits(1, 1))
+    assert (summary.reason, summary.handled) == ("recycled", 4)
+    summary = queue.consume(lambda message: queue.advance(1), max_age=1.5, limits=ClaimLimits(1, 1))
+    assert (summary.reason, summary.handled) == ("recycled", 2)
+    summary = queue.consume(lambda message: None, audit=True, audit_length=100)
+    assert (summary.reason, summary.handled) == ("drained", 4)
+    assert queue.audit().messages == 4
+
+
+def test_consume_says_why_it_ended_and_what_it_lost(queue: MemoryQueue) -> None:
+    append(queue, 1, 1)
+
+    def enough(message: Message) -> None:
+        raise StopConsuming("enough")
+
+    assert queue.consume(enough).reason == "stopped"
+    assert not queue.drain(enough).failed
+
+    def slow(message: Message) -> None:
+        if not seen:
+            seen.append(message.id)
+            queue.advance(60)
+            with queue.claim(lease=1) as other:
+                other.ack(next(iter(other)))
+
+    seen: list[str] = []
+    assert queue.consume(slow, lease=15).lost == 1
+
+
+def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
+    async def charge(message: Message) -> None: ...
+
+    with pytest.raises(TypeError):
+        queue.consume(lambda message: None, max_mesages=4)  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match="coroutine"):
+        queue.consume(charge)
+    with pytest.raises(ConfigurationError, match="lease"):
+        queue.consume(lambda message: None, lease=0)
+    with pytest.raises(ConfigurationError, match="StopConsuming"):
+        queue.consume(lambda message: None, on_start=lambda consumer: None)

@@ -6,12 +6,15 @@ Found by `python -m sequencer.faults input`.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sequencer
 from sequencer import (
     ConfigurationError,
     InvalidBody,
@@ -24,12 +27,14 @@ from sequencer import (
     SequencerError,
 )
 from sequencer.codec import decode_letter, encode_due, encode_envelope, encode_id, encode_score
-from sequencer.connection import Endpoint, redact
+from sequencer.connection import TIMEOUTS, Endpoint, redact
+from sequencer.doctor import diagnose
 from sequencer.errors import shown
 from sequencer.keys import encode_group
 from sequencer.message import Failure
 from sequencer.options import QueueOptions
 from sequencer.policy import advance
+from sequencer.scripts import script_source
 from sequencer.words import decode_failure, encode_failure
 
 HUGE = 10**5000
@@ -101,6 +106,58 @@ def test_a_password_that_is_not_escaped_is_not_shown(url: str) -> None:
     assert redact(url) == "redis://***"
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "1e300", "86401"])
+@pytest.mark.parametrize("name", TIMEOUTS)
+def test_a_timeout_of_a_url_that_is_no_time_is_refused(name: str, seconds: str) -> None:
+    with pytest.raises(ConfigurationError, match="can't be read; check port, path and options"):
+        Endpoint.from_url(f"redis://127.0.0.1:1?{name}={seconds}")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h?db=-1", "redis://h?db=99999999999", "unix:///tmp/s?db=-1", "redis://h?db=x"]
+)
+def test_a_database_that_no_server_has_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="can't be read; check port, path and options"):
+        Endpoint.from_url(url)
+    assert Endpoint.from_url("redis://h/15").make().db == 15
+
+
+@pytest.mark.parametrize("look", [Sequencer.groups, Sequencer.parked, Sequencer.dead, lambda s, **k: s.peek("g", **k)])
+@pytest.mark.parametrize("limit", [0, -1, True, 1.0, "1", None, 10**9 + 1, 10**30])
+def test_a_limit_of_a_look_is_a_number_that_redis_can_read(look: Callable[..., Any], limit: Any) -> None:
+    with (
+        Sequencer("q", "redis://127.0.0.1:1") as seq,
+        pytest.raises(ConfigurationError, match=r"limit=.* must be a whole number from 1 to 1000000000"),
+    ):
+        look(seq, limit=limit)
+
+
+def test_a_limit_that_can_not_be_written_is_shown() -> None:
+    with pytest.raises(ConfigurationError, match=r"limit=an int of \d+ bits must be a whole number from 1"):
+        diagnose(Endpoint.from_url("redis://127.0.0.1:1"), "sequencer", limit=-HUGE)
+
+
+@pytest.mark.parametrize("error", [5, b"x", ["x"], True, ValueError])
+@pytest.mark.parametrize(
+    "call", [Sequencer.dead, Sequencer.count_dead, Sequencer.redrive, Sequencer.purge], ids=lambda call: call.__name__
+)
+def test_a_pattern_for_errors_is_text(call: Callable[..., Any], error: Any) -> None:
+    with (
+        Sequencer("q", "redis://127.0.0.1:1") as seq,
+        pytest.raises(ConfigurationError, match=r"error=.* must be text"),
+    ):
+        call(seq, error=error)
+
+
+@pytest.mark.parametrize("rate", ["x", 0, -1, True, None, float("nan"), float("inf"), 10**30])
+def test_a_rate_is_a_number_of_messages_a_second(rate: Any) -> None:
+    with (
+        Sequencer("q", "redis://127.0.0.1:1") as seq,
+        pytest.raises(ConfigurationError, match=r"rate=.* must be a number of messages a second"),
+    ):
+        seq.redrive(error="*", rate=rate)
+
+
 def test_a_control_character_of_a_url_is_not_shown_raw() -> None:
     assert redact("redis://127.0.0.1:1/\x1b[2J") == "redis://127.0.0.1:1/%1B[2J"
 
@@ -125,3 +182,17 @@ def test_a_score_of_others_moves_no_watermark_of_a_sequence(score: str) -> None:
 @pytest.mark.parametrize("letter", ["", "x", "0000000000000001g\nm"])
 def test_a_dead_letter_is_shown_whatever_is_left_of_it(kept: bytes, letter: str) -> None:
     assert decode_letter(letter, kept, 1.0, "q").letter == letter
+
+
+@pytest.mark.parametrize("path", sorted(Path(sequencer.__file__).parent.glob("lua/*.lua")), ids=lambda path: path.stem)
+def test_a_total_that_others_overwrote_ends_no_script(path: Path) -> None:
+    """It is counted by the pcall of Redis; Lua's own would count nothing."""
+    name = path.stem
+    source = path.read_text(encoding="utf-8") if name.startswith("_") else script_source(name)
+    counts = re.findall(r"(\w+)\('HINCRBY'", source)
+    assert set(counts) <= {"pcall"}
+    if counts and not name.startswith("_"):
+        bound = re.findall(r"^local (.*\bpcall\b.*) = (.*)$", source, re.MULTILINE)
+        assert len(bound) == 1
+        names, values = (text.split(", ") for text in bound[0])
+        assert values[names.index("pcall") - len(names)] == "redis.pcall"

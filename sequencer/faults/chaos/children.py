@@ -59,16 +59,18 @@ class Child:
             self._process.wait(timeout_s)
         return not self.is_running
 
-    def end(self) -> None:
-        """Ask it to end, and insist."""
+    def end(self) -> bool:
+        """Ask it to end, and insist; whether it ended when asked."""
         assert self._process.stdin
         assert self._process.stdout
         with suppress(BrokenPipeError):
             self._process.stdin.close()
-        if not self.wait(END_S):
+        is_ended = self.wait(END_S)
+        if not is_ended:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        return is_ended
 
 
 class Paused:

@@ -23,7 +23,8 @@ from ...scripts import Link
 from ...server import EmbeddedServer
 from ...testing.history import read_events
 from ...testing.judgement import Judgement, judge
-from .children import Child, Paused, send
+from ..strays import end_strays
+from .children import END_S, Child, Paused, send
 from .nemesis import EXPECTED, FIRST_ACTS, Act, acts, again
 from .setting import QUEUE, Setting
 
@@ -75,7 +76,8 @@ def run_seed(
                 run.heal()
                 problems = run.problems()
             finally:
-                run.end()
+                left = run.end()
+            problems += left
         outcome = _judged(setting, problems, expected)
     except BaseException:
         shutil.rmtree(home)
@@ -225,13 +227,15 @@ class _Run:
         found += [f"doctor: {one.check}: {one.text}" for one in self._direct.doctor() if one.level == "problem"]
         return found + [f"left: {info}" for info in self._direct.groups(limit=3)]
 
-    def end(self) -> None:
-        """End all processes."""
+    def end(self) -> list[str]:
+        """End all processes; what did not end when it should."""
         self._paused.go_on(everything=True)
-        for child in [*self._children, self._proxy]:
-            child.end()
+        found = [f"{one.role} did not end" for one in [*self._children, self._proxy] if not one.end()]
         self._link.close()
         self._direct.close()
+        if outlived := end_strays(self._setting.mark, END_S):
+            found.append(f"{outlived} consumers outlived their supervisor")
+        return found
 
 
 def _let_go(seq: Sequencer) -> bool:

@@ -49,7 +49,16 @@ class Setting:
     def environment(self) -> dict[str, str]:
         """The environment of a process of this run."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
-        return {**kept, VARIABLE: orjson.dumps(asdict(self)).decode()}
+        return {**kept, VARIABLE: self._text}
+
+    @property
+    def mark(self) -> str:
+        """The entry by which a process of this run is known."""
+        return f"{VARIABLE}={self._text}"
+
+    @property
+    def _text(self) -> str:
+        return orjson.dumps(asdict(self)).decode()
 
     @property
     def proxy_path(self) -> Path:

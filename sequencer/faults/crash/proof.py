@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import median
-from typing import get_args
+from typing import Any, get_args
 
 from ...errors import ConfigurationError
 from ...server import EmbeddedServer
@@ -56,7 +58,7 @@ def run(
     began = time.monotonic()
     seed = (int.from_bytes(os.urandom(4)) if scale == "nightly" else 1) if seed is None else seed
     single = chosen(point, passage, kind, variant)
-    directory = Path(tempfile.mkdtemp(prefix="sqc-"))
+    directory, others = Path(tempfile.mkdtemp(prefix="sqc-")), active_children()
     try:
         with EmbeddedServer(directory / "server") as server, _pool() as pool:
             runner = Runner(pool, server.url, directory)
@@ -64,14 +66,18 @@ def run(
                 runner.run(scale, seed, seconds, single)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for worker in active_children():
+                    if worker not in others:
+                        worker.terminate()  # it ends its trial, with all processes of that
                 raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    command = f"python -m sequencer.faults crash --scale {scale} --seed {seed}"
+    limit = "" if seconds is None else f" --seconds {seconds:g}"
+    command = f"python -m sequencer.faults crash --scale {scale} --seed {seed}{limit}"
     if single:
         given = {"point": point, "passage": passage, "kind": kind and f"'{kind}'", "variant": variant}
         words = " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
-        command, seed = f"python -m sequencer.faults crash {words}", None
+        command, seed = f"python -m sequencer.faults crash {words}{limit}", None
     seeds = "" if seed is None else str(seed)
     return replace(runner.result(command), seeds=seeds, seconds=time.monotonic() - began)
 
@@ -94,7 +100,24 @@ def chosen(point: str | None, passage: int | None, kind: str | None, variant: st
 
 
 def _pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(PARALLEL, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(PARALLEL, mp_context=get_context("spawn"), initializer=_listen)
+
+
+_is_ended = False
+"""Of a process of the pool: whether it was told to end."""
+
+
+def _listen() -> None:
+    """In a process of the pool: Ctrl-C is for its parent, which tells it by SIGTERM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_: Any) -> None:
+    global _is_ended
+    is_first, _is_ended = not _is_ended, True
+    if is_first:
+        sys.exit(128 + signal.SIGTERM)
 
 
 def run_case(url: str, directory: Path, variant: str, case: Case | None) -> Outcome:
@@ -126,6 +149,8 @@ def discover(url: str, directory: Path, variant: str) -> Outcome:
 
 def run_chain(url: str, directory: Path, chain: Chain, until: float) -> list[Outcome]:
     """The cases of a chain, the last of which was not reached, or is the last that was asked for."""
+    if _is_ended:
+        sys.exit(128 + signal.SIGTERM)
     outcomes: list[Outcome] = []
     for number in range(chain.first, (chain.last or MOST_PASSAGES) + 1):
         if outcomes and time.monotonic() > until:

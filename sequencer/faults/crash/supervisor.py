@@ -1,16 +1,15 @@
 """Trials in which the supervisor is the victim: before it starts a consumer, between that and its configuration, and
 while it replaces one that died.
 
-A supervisor that is killed leaves nobody behind: its consumers see their standard input end, and stop. One that is
-stopped is missed by nobody but a consumer that dies meanwhile. Either way a fresh supervisor finds everything in order.
+A supervisor that is killed leaves nobody behind: its consumers see their standard input end, and stop, though there
+is a message to wait for. One that is stopped is missed by nobody but a consumer that dies meanwhile, and that is
+replaced. Either way a fresh supervisor finds everything in order.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from ...backoff import Backoff, RestartPolicy
@@ -19,6 +18,7 @@ from ...keys import encode_group
 from ...supervisor import Slot, Supervisor
 from ...testing import Event, Recorder, judge, wait_until
 from ...worker import WorkerConfig
+from ..strays import end_strays, strays
 from .app import DIRECTORY
 from .child import PATIENCE_S, Child, read_counts, start, write_counts
 from .points import Case, Points
@@ -27,6 +27,8 @@ from .work import LEASE_S, clean
 
 QUEUE, PROCESSES = "work", 2
 GROUPS, MESSAGES = ("x", "y", "z"), 4
+LATE, LATE_S = "late", 600.0
+"""Group and id, and the delay, of a message that keeps consumers waiting until it is cancelled."""
 RECOVER_S = LEASE_S + SLACK_S + 8.0
 """A fresh interpreter for the supervisor's consumers takes 0.3 s, and several times that on a busy machine."""
 
@@ -78,7 +80,9 @@ class SupervisorTrial:
         with Sequencer(QUEUE, self._url, namespace=self._namespace) as seq:
             self._append(seq)
             try:
-                self._break()
+                self._break(seq)
+                outlived = self._strays()
+                problems += [f"{len(outlived)} consumers outlived their supervisor"] if outlived else []
                 left = seq.info().backlog
                 problems += [f"{left} messages left at the end"] if left else []
                 drained_at = time.monotonic()
@@ -87,7 +91,7 @@ class SupervisorTrial:
             finally:
                 for child in self._children:
                     child.end()
-                self._end_strays()
+                end_strays(self._mark)
                 clean(seq.endpoint, self._namespace)
         return self._outcome(problems, drained_at)
 
@@ -100,23 +104,32 @@ class SupervisorTrial:
                 seq.append({}, [group], id=f"{group}-{number}", score=number)
                 recorder.note("appended", kind="stored", **name)
         recorder.close()
+        seq.append({}, [LATE], id=LATE, delay=LATE_S)
 
-    def _break(self) -> None:
+    def _break(self, seq: Sequencer) -> None:
         """Run the victim, and after it one that finishes the work."""
         victim = self._start("supervisor-0", self._case)
-        victim.wait()
+        wait_until(lambda: victim.poll() or seq.info().backlog <= 1, PATIENCE_S, "all messages but the late one")
+        if victim.signal is not None:
+            self._wait_for_consumers()
+        seq.cancel([LATE], LATE)
+        if victim.stopped_at is None:
+            victim.wait()
         if victim.stopped_at is not None:
             until = victim.stopped_at + 2 * LEASE_S
             wait_until(lambda: time.monotonic() >= until, what="two leases")
             victim.resume()
             victim.wait()
         elif victim.signal is not None:
-            wait_until(lambda: not self._strays(), PATIENCE_S, "the end of the consumers of a killed supervisor")
+            self._wait_for_consumers()
         if victim.signal is None:
             assert victim.is_fine, f"the supervisor ended with wait status {victim.status}: {victim.said[-600:]}"
         fresh = self._start("supervisor-1", None)
         fresh.wait()
         assert fresh.is_fine, f"the fresh supervisor ended with wait status {fresh.status}: {fresh.said[-600:]}"
+
+    def _wait_for_consumers(self) -> None:
+        wait_until(lambda: not self._strays(), PATIENCE_S, "the end of the consumers of a killed supervisor")
 
     def _start(self, name: str, case: Case | None) -> Child:
         child = start(name, self._directory, lambda: self._supervise(name, case))
@@ -144,20 +157,16 @@ class SupervisorTrial:
         status = supervisor.run()
         write_counts(self._directory / f"{name}.json", points.passages)
         assert status == 0, f"the supervisor returned {status}"
+        due, started = PROCESSES + points.passages["supervisor.replace:after"], supervisor.totals.started
+        assert started == due, f"the supervisor started {started} consumers, not {due}: it does not replace the dead"
+
+    @property
+    def _mark(self) -> str:
+        return f"{DIRECTORY}={self._directory}"
 
     def _strays(self) -> list[int]:
-        """Consumers of this trial that still run, known by their environment (from /proc, where there is one)."""
-        mark, found = f"{DIRECTORY}={self._directory}".encode(), []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):
-                if mark in path.read_bytes().split(b"\0"):
-                    found.append(int(path.parent.name))
-        return found
-
-    def _end_strays(self) -> None:
-        for pid in self._strays():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Consumers of this trial that still run."""
+        return strays(self._mark)
 
     def _outcome(self, problems: list[str], drained_at: float) -> Outcome:
         events = events_of(self._directory)

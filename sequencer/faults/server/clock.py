@@ -86,7 +86,8 @@ def jump(found: Found, binary: str, version: str) -> str:
         with running(host), host.link() as link:
             try:
                 load.start()
-                wait(lambda: load.count("ended") >= 50, RECOVER_S)
+                if not wait(lambda: load.count("ended") >= 50, RECOVER_S):
+                    found.problem(f"{version}: the load did not begin")
                 for offset_s in (JUMP_S, 0, -JUMP_S, 0):
                     began = time.monotonic()
                     clock.set(offset_s)

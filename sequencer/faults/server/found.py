@@ -11,6 +11,7 @@ from ...keys import LaneKeys
 from ...scripts import Link
 from ...testing.judgement import Judgement
 from ..report import Result, Scale
+from .host import go_on
 
 COMMAND = "python -m sequencer.faults server"
 
@@ -51,12 +52,14 @@ class Found:
             self.recovery_s.append(judged.recovery_s)
         if not may_lose:
             self.losses += judged.losses
+        is_wrong = any(not case.startswith("loss") for case in judged.cases)  # not recovered, say
         wrong = judged.disorder + judged.inventions + judged.unexplained + len(judged.missing)
-        if wrong or (judged.losses and not may_lose):
+        if wrong or is_wrong or (judged.losses and not may_lose):
             self.problem(f"{said} {judged.losses} lost; {' / '.join(judged.cases)}".strip())
 
     def check(self, link: Link, lanes: list[LaneKeys], said: str) -> bool:
-        """Audit these lanes; whether every invariant holds."""
+        """Audit these lanes; whether every invariant holds. Raises Interrupted when the proof is ended."""
+        go_on()
         wrong = audit(link, lanes)
         if wrong:
             self.problem(f"{said}: {len(wrong)} invariants broken, first: {wrong[0]}")

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,20 @@ from ...server import find_binary
 
 START_S = 20.0
 LISTING = "appendonlydir"
+
+
+is_ended = threading.Event()
+"""Set when the proof is interrupted: its cases run in threads, which hear of it no other way."""
+
+
+class Interrupted(Exception):
+    """The proof was interrupted: cases end, and remove what is theirs."""
+
+
+def go_on() -> None:
+    """Raise Interrupted when the proof is ended: called wherever a case may take long."""
+    if is_ended.is_set():
+        raise Interrupted
 
 
 @cache
@@ -80,7 +95,8 @@ class Host:
         return found
 
     def start(self, *more: str) -> None:
-        """Start it, and wait until it answers with its data loaded. Raises RuntimeError when it does not."""
+        """Start it, and wait until it answers, its data loaded. Raises RuntimeError when it does not, Interrupted."""
+        go_on()
         words = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket), "--save", ""]
         words += ["--dir", str(self.directory), "--logfile", str(self.directory / "log"), *self.settings, *more]
         self.process = subprocess.Popen(

@@ -156,7 +156,7 @@ def flush(found: Found) -> None:
         with running(host):
             try:
                 load.start()
-                wait(lambda: load.count("ended") >= 20, RECOVER_S)
+                began = wait(lambda: load.count("ended") >= 20, RECOVER_S)
                 flushes, missing = _flush_for(host, seconds)
                 host.kill()
                 killed = time.monotonic()
@@ -165,7 +165,7 @@ def flush(found: Found) -> None:
                 load.recorder.note("fault", who="", kind="server killed", at=killed - 0.05, until=time.monotonic())
                 load.recorder.note("healed")
                 time.sleep(SETTLE_S)
-                wrong = load.crashes()
+                wrong = load.crashes() + ([] if began else ["the load did not begin"])
                 with host.link() as link:
                     wrong += [] if load.drain(link) else ["it was not drained"]
                     found.check(link, [load.keys], "after the drain")

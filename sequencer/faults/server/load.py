@@ -24,6 +24,7 @@ from ...keys import LaneKeys, encode_group, lane_keys
 from ...message import Message
 from ...scripts import Link
 from ...testing.history import Event, Recorder, read_events
+from .host import go_on
 
 QUEUE = "jobs"
 NAMESPACE = "faults"
@@ -117,9 +118,10 @@ def left(link: Link, keys: LaneKeys) -> int:
 
 
 def wait(is_so: Callable[[], bool], timeout_s: float, pause_s: float = 0.01) -> bool:
-    """Whether it became so in time."""
+    """Whether it became so in time. Raises Interrupted when the proof is ended."""
     until = time.monotonic() + timeout_s
     while not is_so():
+        go_on()
         if time.monotonic() > until:
             return False
         time.sleep(pause_s)

@@ -18,6 +18,7 @@ from .denied import denied
 from .failover import failover
 from .found import COMMAND, Found
 from .full import full
+from .host import is_ended
 from .kill import flush, kill
 from .spoil import rights, spoil
 
@@ -45,10 +46,12 @@ def run(scale: Scale, *, only: str | None = None, seed: int | None = None) -> Re
     began = time.monotonic()
     total = Found(SEED if seed is None else seed, scale)
     cases = [Found(total.seed, scale, name) for name in names]
+    is_ended.clear()
     with ThreadPoolExecutor(1 if scale == "nightly" else 2) as pool:
         try:
             list(pool.map(_try, cases))
         except BaseException:
+            is_ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     for case in cases:

@@ -7,7 +7,7 @@ Only what the handler does, and when somebody acts, comes from the seed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ...client import Sequencer
 from ...consumer import Consumer
@@ -23,6 +23,8 @@ from .stage import Crashed, Process, Stage
 RESTART_US = 300_000
 """The longest until a supervisor has replaced a process."""
 MAX_TRIES = 200
+STOP_RATE = 0.4
+"""Of batches: how many are stored whole or not at all."""
 IN_HANDLER = 3.0
 """How much likelier a process is killed or frozen beside its handler, where it holds leases, than elsewhere."""
 
@@ -128,7 +130,8 @@ class Cast:
             }
             began_us = stage.now_us
             self.note("begun", **fields)
-            if message.body != message.id:  # as the scenario made it
+            self.net.truth.ledger.begun(encode_group(message.group), message)
+            if message.body.rstrip("!") != message.id:  # as the scenario made it
                 stage.fail(AssertionError(f"{message.id} came with the body {message.body!r} of another"))
             self._on_step(process, IN_HANDLER)
             stage.sleep(self._duration_us())
@@ -176,12 +179,15 @@ class Cast:
         names = [{"who": process.name, "group": encode_group(item["group"]), "id": item["id"]} for item in batch]
         for name, item in zip(names, batch, strict=True):
             self.note("appending", score=float(item.get("score", 0.0)), **name)
+        on_refused: Literal["stop", "skip"] = "stop" if self.stage.rng.random() < STOP_RATE else "skip"
         for _ in range(MAX_TRIES):
             try:
                 if len(batch) == 1:
-                    kind = str(client.append(**batch[0]).outcome)
+                    receipt = client.append(**batch[0])
+                    self.net.truth.told(names[0]["group"], receipt.id, receipt.outcome, receipt.stamp)
+                    kind = str(receipt.outcome)
                 else:
-                    kind = _kind(client.append_many(batch, on_refused="skip"))
+                    kind = _kind(client.append_many(batch, on_refused=on_refused))
             except (OutcomeUnknown, ServerUnavailable) as error:
                 is_unknown = isinstance(error, OutcomeUnknown)
                 self.note("unknown" if is_unknown else "refused", kind=type(error).__name__, **names[0])
@@ -206,7 +212,9 @@ class Cast:
             for _ in range(self.play.operations):
                 self.stage.sleep(rng.randrange(round(self.over_us * 1.6 / self.play.operations)))
                 if self.is_storm:
-                    self._try(client, rng.choice(("resume", "skip", "pause", "pause all", "unpause", "redrive")))
+                    self._try(
+                        client, rng.choice(("resume", "skip", "skip", "pause", "pause all", "unpause", "redrive"))
+                    )
 
         self.stage.start(process, run)
 
@@ -226,6 +234,10 @@ class Cast:
         except SequencerError as error:
             done = type(error).__name__
         self.net.note("operator", f"{what}: {done}")
+
+    def redrive(self, client: Sequencer) -> None:
+        """What a person may do once all is well again."""
+        self._try(client, "redrive")
 
     def mend(self, client: Sequencer) -> None:
         """What a person does after the storm: unpause everything, resume what is parked, skip what is missing."""

@@ -100,8 +100,23 @@ class Network:
         self.executed += len(words)
         self.changes += any(str(one[0]).startswith("EVAL") for one in words)
         self.truth.now_us = self.stage.now_us
+        self.truth.ledger.newest_us = max(self.truth.ledger.newest_us, now_us)
         self.truth.saw(words, replies)
+        if self.truth.ledger.asks:
+            self._look()
         return replies
+
+    def _look(self) -> None:
+        """Whether groups that were leased or got a message will be looked at in time, on a connection of its own."""
+        ledger, connection = self.truth.ledger, self.physical.take()
+        asks, ledger.asks = ledger.asks, {}
+        for (prefix, group), ask in asks.items():
+            words = [("ZSCORE", f"{prefix}schedule", group)]
+            words += [("HEXISTS", f"{prefix}{name}", group) for name in ("leases", "failures")]
+            connection.send_packed_command(connection.pack_commands(words), check_health=False)
+            visible, *holds = [connection.read_response() for _ in words]
+            ledger.answered(group, ask, None if visible is None else float(visible), is_held=any(holds))
+        self.physical.put(connection, is_clean=True)
 
     def server_us(self) -> int:
         """What the server's clock shows."""

@@ -49,6 +49,8 @@ class Scenario:
     operations: int
     """How often an operator does something to the queue."""
     audits: int
+    redrives: bool
+    """Whether dead letters are put back after the storm."""
     batches: tuple[tuple[tuple[dict[str, Any], ...], ...], ...] = field(repr=False)
     """Of each producer: what it appends, batch by batch."""
 
@@ -82,7 +84,7 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
         lanes=rng.choice((1, 1, 2)),
         lease_s=lease_s,
         max_attempts=rng.randrange(2, 6),
-        on_failure=rng.choice(("park", "park", "dead_letter", "drop")),
+        on_failure=rng.choice(("park", "dead_letter", "drop")),
         backoff_s=rng.choice((0.02, 0.1)),
         backoff_cap_s=0.4,
         consumers=rng.randrange(2, 4),
@@ -92,9 +94,10 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
         pause_rate=rng.choice((0.0, 0.004, 0.012)) if is_wild else 0.0,
         flushes=rng.randrange(3) if is_wild else 0,
         steps_us=tuple(steps),
-        failure_rate=rng.choice((0.0, 0.05, 0.2)),
-        operations=rng.choice((0, 4, 10)),
+        failure_rate=rng.choice((0.0, 0.05, 0.3)),
+        operations=rng.choice((0, 4, 12)),
         audits=1,
+        redrives=rng.random() < 0.5,
         batches=_batches(rng, policy),
     )
 
@@ -121,6 +124,10 @@ def _batches(rng: random.Random, policy: str) -> tuple[tuple[tuple[dict[str, Any
                 if rng.random() < 0.08:
                     item["delay"] = round(rng.uniform(0.05, 1.5), 3)
                 batch.append(item)
+            if batches and rng.random() < 0.2:  # an id comes again with other content, most likely while it is pending
+                old = max(batches[-1], key=lambda item: item.get("delay", 0.0))
+                if all((old["group"], old["id"]) != (item["group"], item["id"]) for item in batch):
+                    batch.append({**old, "body": f"{old['id']}!"})
             if is_sequence:
                 rng.shuffle(batch)
             batches.append(tuple(batch))

@@ -97,7 +97,7 @@ class Simulation:
         lease_us, over_us = round(play.lease_s * 1e6), round(play.storm_s * 1e6)
         weather = Weather(play.fault_rate, play.crash_rate, play.pause_rate, lease_us, over_us)
         self.stage = Stage(play.seed)
-        self.truth = Truth(is_remembered=play.policy != "no dedup")
+        self.truth = Truth(play)
         self.net = Network(self.stage, ground.physical, self.truth, weather)
         connect_by_wires(self.net)
         self.cast = Cast(self.stage, self.net, play, self.lanes)
@@ -121,6 +121,9 @@ class Simulation:
         finally:
             self.stage.close()
             self.net.close()
+        for keys in self.lanes:
+            stats = iter(self._probe().command("HGETALL", keys.stats))
+            self.truth.ledger.check_stats(keys.prefix, {name.decode(): int(next(stats)) for name in stats})
         self.problems += self.truth.problems
         judgement = judge(self._history(), recover_s=self._recover_s(), remaining=self._remaining())
         self.problems += judgement.cases
@@ -159,6 +162,8 @@ class Simulation:
                 raise AssertionError("producers do not end after the storm")
         self.cast.note("healed")
         client = self.cast.client(Process("operator"))
+        if play.redrives:
+            self.cast.redrive(client)
         healed_s = stage.now_s
         while stage.now_s - healed_s < self._recover_s() + 1:
             if not self._backlog():

@@ -15,7 +15,17 @@ import redis
 
 from ...codec import STAMP_DIGITS
 from ...testing.wire import Words, name_of
+from .ledger import Ledger
+from .scenario import Scenario
 
+EFFECTS = {
+    "=": "duplicate refused",
+    "!": "conflict refused",
+    "<": "late refused",
+    "~": "late dropped",
+    "x": "late dead letter",
+}
+"""By the mark of an append."""
 Name = tuple[str, str, int]
 """Group as in its key, id, stamp."""
 
@@ -23,8 +33,8 @@ Name = tuple[str, str, int]
 class Truth:
     """Reads every command and its reply in the order in which the server took them."""
 
-    def __init__(self, *, is_remembered: bool) -> None:
-        self.is_remembered = is_remembered
+    def __init__(self, play: Scenario) -> None:
+        self.is_remembered = play.policy != "no dedup"
         """Whether an id stays known after its message was handled, for longer than a run."""
         self.stored: dict[Name, None] = {}
         self.now_us = 0
@@ -37,7 +47,10 @@ class Truth:
         self.stamps: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         """Message -> the stamps under which it was stored: one, where ids are remembered."""
         self.effects: Counter[str] = Counter()
-        self.problems: list[str] = []
+        self.ledger = Ledger(play)
+        self.problems = self.ledger.problems
+        self._told: set[Name] = set()
+        """Messages of which a producer heard that its append stored them."""
         self.calls: Counter[str] = Counter()
         self._tokens: dict[str, int] = {}
         self._holders: dict[tuple[str, str], int] = {}
@@ -70,22 +83,30 @@ class Truth:
         if name in self._lost_scripts and str(words[0]) == "EVAL":
             self._lost_scripts.discard(name)
             self.effects["script reloaded"] += 1
-        look = getattr(self, f"_{name}", None)
-        if look is not None:
+        if hasattr(self, f"_{name}") or name == "pause":
             args = [_text(word) for word in words[3 + int(words[2]) :]]
             if name == "renew":  # it is not told the prefix of its lane, but the key of its schedule
                 args.append(_text(words[3]).removesuffix("schedule"))
-            look(args, reply)
+            self.ledger.saw(name, args, reply)
+            getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
     def _append(self, args: list[str], reply: bytes) -> None:
         prefix, mode, text = args[0], args[1], reply.decode()
         marks = [text[at : at + 1 + STAMP_DIGITS] for at in range(0, len(text), 1 + STAMP_DIGITS)]
         is_undone = mode in ("none", "error") and any(mark[0] in "!#<" for mark in marks)
+        self.effects["refused batch undone"] += is_undone and any(mark[0] == "+" for mark in marks)
         if mode.startswith("check") or is_undone:
+            for mark in marks:
+                self.effects["conflict refused"] += mark[0] == "!"
+                self.effects["late refused"] += mark[0] == "<"
             return
         for word, mark in zip(orjson.loads(args[3]), marks, strict=True):
             group, message_id, stamp = str(word[0]), str(word[1]), int(mark[1:])
-            if mark[0] == "+":
+            if mark[0] == "x":  # late: a dead letter from the beginning on
+                self.stored[group, message_id, stamp] = None
+                self.stamps[group, message_id].append(stamp)
+                self.passed_us.setdefault((group, message_id, stamp), self.now_us)
+            elif mark[0] == "+":
                 if stamp <= self._ticks.get(prefix, 0):
                     self.problems.append(f"stamp {stamp} of {group}/{message_id} does not lie after the last one")
                 self._ticks[prefix] = stamp
@@ -93,10 +114,10 @@ class Truth:
                 self.stamps[group, message_id].append(stamp)
                 if self.is_remembered and len(self.stamps[group, message_id]) > 1:
                     self.problems.append(f"{group}/{message_id} was stored twice: {self.stamps[group, message_id]}")
-            elif mark[0] == "=":
-                self.effects["duplicate refused"] += 1
             elif mark[0] == "~":
                 self.refused_late.add((group, message_id))
+            if mark[0] in EFFECTS:
+                self.effects[EFFECTS[mark[0]]] += 1
 
     def _claim(self, args: list[str], reply: list[Any]) -> None:
         if len(reply) == 4 and isinstance(reply[2], int):
@@ -150,6 +171,16 @@ class Truth:
 
     def _step(self, args: list[str], reply: bytes) -> None:
         self.effects["gap stepped over"] += reply == b"stepped"
+
+    def told(self, group: str, message_id: str, outcome: str | None, stamp: int | None) -> None:
+        """A producer got this receipt for its append."""
+        known, name = self.stamps[group, message_id], (group, message_id, stamp or 0)
+        if outcome == "stored" and (stamp not in known or name in self._told):
+            self.problems.append(f"{group}/{message_id} was told as stored now with {stamp}; it was with {known}")
+        elif outcome == "duplicate" and stamp is not None and stamp not in known:
+            self.problems.append(f"{group}/{message_id} was told as a duplicate of {stamp}; it was stored with {known}")
+        if outcome == "stored":
+            self._told.add(name)
 
     def _redrive(self, args: list[str], reply: bytes) -> None:
         self.effects["message redriven"] += reply.count(b"+")

@@ -1,0 +1,121 @@
+"""What a proof leaves behind when it is interrupted: nothing; and that processes which outlive others are found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sequencer import EmbeddedServer
+from sequencer.faults.crash import supervisor as crash_supervisor
+from sequencer.faults.crash.points import Case
+from sequencer.faults.strays import end_strays, strays
+from sequencer.supervisor import Slot, Supervisor
+from sequencer.testing import wait_until
+
+END_S = 25.0
+linux = pytest.mark.skipif(not Path("/proc").exists(), reason="the environment of other processes is seen on Linux")
+
+
+@pytest.fixture
+def room() -> Iterator[Path]:
+    """A directory for temporary ones, by which the processes of a proof are known as well."""
+    directory = Path(tempfile.mkdtemp(prefix="sql-"))
+    yield directory
+    end_strays(f"TMPDIR={directory}")
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_at_work(room: Path) -> bool:
+    """Whether a server runs and somebody has written what he saw."""
+    return any(room.rglob("s*.sock")) or (any(room.rglob("log")) and len(list(room.rglob("*"))) > 8)
+
+
+@linux
+@pytest.mark.parametrize(
+    ("proof", "number"),
+    [
+        ("crash", signal.SIGINT),
+        ("crash", signal.SIGTERM),
+        ("chaos", signal.SIGTERM),
+        ("server", signal.SIGINT),
+        ("server", signal.SIGTERM),
+    ],
+)
+def test_an_interrupted_proof_leaves_nothing_behind(proof: str, number: signal.Signals, room: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sequencer.faults", proof, "--scale", "ci"],
+        env={**os.environ, "TMPDIR": str(room)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: is_at_work(room), 20.0, "the proof's server")
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() > began + 1.0)
+        # Ctrl-C reaches all of a terminal's processes, SIGTERM the one alone.
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        assert process.wait(END_S) == 128 + number
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not strays(f"TMPDIR={room}"), 3.0, "the end of its processes")
+    assert [path.name for path in room.iterdir()] == []
+
+
+@linux
+def test_a_process_that_outlives_others_is_found_and_ended() -> None:
+    mark = f"SEQUENCER_STRAY={os.getpid()}"
+    name, _, value = mark.partition("=")
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(command, env={**os.environ, name: value}) as process:
+        assert wait_until(lambda: strays(mark)) == [process.pid]
+        assert end_strays(mark, 0.05) == 1
+        assert process.wait(10) == -signal.SIGKILL
+    assert strays(mark) == []
+    assert end_strays(mark, 0.05) == 0
+
+
+def test_a_supervisor_that_does_not_replace_the_dead_is_found(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def bury(self: object, slot: Slot, *_: object) -> None:
+        slot.is_done = True
+
+    monkeypatch.setattr(Supervisor, "_replace", bury)
+    case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way
+    found = crash_supervisor.SupervisorTrial(server.url, tmp_path, case).run()
+    assert any("does not replace the dead" in problem for problem in found.problems), found.problems
+
+
+@linux
+def test_consumers_that_outlive_a_killed_supervisor_are_found(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Their standard input is kept open by another process, so that they never see its end."""
+    monkeypatch.setattr(crash_supervisor, "PATIENCE_S", 1.0)
+    case = Case("default", "supervisor.replace:after", 1, "kill")
+    trial = crash_supervisor.SupervisorTrial(server.url, tmp_path, case)
+    real = subprocess.Popen
+
+    def keep_open(*words: object, **options: object) -> object:
+        process = real(*words, **options)  # type: ignore[call-overload]
+        if os.fork() == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(4)
+            signal.pause()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", keep_open)
+    found = trial.run()
+    assert any("the end of the consumers of a killed supervisor" in problem for problem in found.problems)
+    assert not trial._strays()

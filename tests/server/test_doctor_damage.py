@@ -1,0 +1,87 @@
+"""Keys that others overwrote: whatever an error points at, doctor tells; and doctor itself never ends with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer, SequencerError
+from sequencer.connection import Endpoint
+from sequencer.keys import lane_keys, registry_key
+from sequencer.scripts import Link
+
+KEYS, REGISTRY = lane_keys("sequencer", "q", 0), registry_key("sequencer")
+MEMBER = "0000000000000001x"
+RULES = ("window_us", "zz", "sequence", "zz", "gap_us", "q")
+CASES: dict[str, list[tuple[Any, ...]]] = {
+    "registry type": [("DEL", REGISTRY), ("SET", REGISTRY, "x")],
+    "registry lanes": [("HSET", REGISTRY, "q", "x")],
+    "registry name": [("HSET", REGISTRY, b"\xff", "1")],
+    "registry odd name": [("HSET", REGISTRY, "a b{}*", "1")],
+    "policy number": [("HSET", KEYS.policy, "dedup_us", "abc")],
+    "policy bytes": [("HSET", KEYS.policy, "on_late", b"\xff\xfe")],
+    "policy unknown": [("HSET", KEYS.policy, "zz", "1")],
+    "policy range": [("HSET", KEYS.policy, "mark_us", "-5")],
+    "policy rules": [("HSET", KEYS.policy, *RULES)],
+    "policy type": [("DEL", KEYS.policy), ("SET", KEYS.policy, "1")],
+    "clock text": [("SET", KEYS.clock, "zz")],
+    "clock empty": [("SET", KEYS.clock, "")],
+    "clock fraction": [("SET", KEYS.clock, "1.5")],
+    "clock ahead": [("SET", KEYS.clock, "99999999999999999")],
+    "clock type": [("DEL", KEYS.clock), ("HSET", KEYS.clock, "a", "1")],
+    "lease": [("HSET", KEYS.leases, "7", b"\xff")],
+    "failure": [("HSET", KEYS.failures, "7", b"\xff{")],
+    "schedule bytes": [("ZADD", KEYS.schedule, "1", b"\xff\xfe")],
+    "schedule time": [("ZADD", KEYS.schedule, "-inf", "zz")],
+    "dead letter time": [("ZADD", KEYS.dead, "inf", b"\xff")],
+    "dead letter": [("HSET", KEYS.letters, b"short", b"\xff")],
+    "memory": [("HSET", KEYS.memory, "seen:began", "zz", "seen:last", "zz")],
+    "marks": [("HSET", KEYS.marks, "7", "zz")],
+    "numbers": [("HSET", KEYS.numbers, "7", "zz")],
+    "order score": [("ZADD", KEYS.order("7"), "inf", MEMBER)],
+    "order member": [("ZADD", KEYS.order("7"), "1", "x")],
+    "record": [("HSET", KEYS.body("7"), "a", "x")],
+    "total": [("HSET", KEYS.stats, "appended", "zz")],
+    "total type": [("DEL", KEYS.stats), ("SET", KEYS.stats, "1")],
+    "paused type": [("SET", KEYS.paused, "1")],
+    "hint": [("RPUSH", KEYS.dispatch, b"\xff")],
+    "audit type": [("SET", KEYS.audit, "x")],
+    "audit": [("XADD", KEYS.audit, "*", "a", "b")],
+}
+CALLS: dict[str, Callable[[Sequencer], Any]] = {
+    "append": lambda seq: seq.append(3, "7", id="c"),
+    "consume": lambda seq: seq.consume(lambda message: None, until_empty=True),
+    "info": lambda seq: seq.info(),
+    "groups": lambda seq: seq.groups(),
+    "dead": lambda seq: seq.dead(),
+    "peek": lambda seq: seq.peek("7"),
+    "explain": lambda seq: seq.explain("7"),
+    "get": lambda seq: seq.get("7", "a"),
+    "audit": lambda seq: seq.audit(),
+}
+POINTS_AT_DOCTOR = ("see what doctor says", "answered with an error", "written by something else")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_an_error_points_at_is_told(start_server: Callable[..., str], case: list[tuple[Any, ...]]) -> None:
+    url = f"unix://{start_server()}"
+    link = Link(Endpoint.from_url(url))
+    with Sequencer("q", url) as seq:
+        seq.append_many([{"body": 1, "group": "7", "id": "a"}, {"body": 2, "group": "7", "id": "b"}])
+    link.commands(case)
+    link.close()
+    told = []
+    for repair in (False, True, False):
+        with Sequencer("q", url) as seq:
+            told += [one.text for one in seq.doctor(repair=repair) if one.level == "problem"]
+    said = []
+    for name, call in CALLS.items():
+        with Sequencer("q", url) as seq:
+            try:
+                call(seq)
+            except SequencerError as error:
+                said.append(f"{name}: {error}")
+    pointing = [text for text in said if any(words in text for words in POINTS_AT_DOCTOR)]
+    assert told or not pointing, pointing

@@ -1,0 +1,138 @@
+"""`wait_replicas` on a server without replicas: what is said of what was stored, and of what was not.
+
+Replicas that do confirm: tests/faults/test_server_faults.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import fakeredis
+import pytest
+
+from sequencer import (
+    BatchRefused,
+    ConfigurationError,
+    IdConflict,
+    NotReplicated,
+    Sequencer,
+    ServerNotUsable,
+    ServerUnavailable,
+)
+from sequencer.connection import Endpoint
+from sequencer.scripts import Link
+
+from .conftest import command
+
+GONE: dict[str, Any] = {"wait_replicas": 1, "wait_timeout": 0.01}
+
+
+@pytest.fixture
+def url(start_server: Callable[..., str]) -> str:
+    return f"unix://{start_server()}"
+
+
+def test_what_is_stored_is_said_to_be_and_can_be_asked_for_again(url: str) -> None:
+    with Sequencer("q", url, **GONE) as seq:
+        for _ in range(2):
+            with pytest.raises(NotReplicated, match=r"message 'a' is stored, but 0 of 1 .* that adds nothing"):
+                seq.append(1, "g", id="a")
+        with pytest.raises(NotReplicated, match="message 'b to c' is stored"):
+            seq.append_many([{"body": 1, "group": "g", "id": "b"}, {"body": 2, "group": "h", "id": "c"}])
+        assert seq.info().backlog == 3
+
+
+def test_after_a_replace_nobody_is_told_to_repeat_it(url: str) -> None:
+    """Once the message was handled, that would add it again."""
+    with Sequencer("q", url, **GONE) as seq, pytest.raises(NotReplicated, match=r"see get\(\) before") as caught:
+        seq.append(1, "g", id="a", replace=True)
+    assert "adds nothing" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_what_is_refused_is_not_said_to_be_stored(url: str, lanes: int) -> None:
+    clash = {"body": 2, "group": "g", "id": "a"}
+    with Sequencer("q", url, lanes=lanes, **GONE) as seq:
+        with pytest.raises(NotReplicated):
+            seq.append(1, "g", id="a")
+        with pytest.raises(IdConflict):
+            seq.append(2, "g", id="a")
+        with pytest.raises(BatchRefused) as caught:
+            seq.append_many([*({"body": 0, "group": n, "id": "b"} for n in range(8)), clash])
+        assert caught.value.stored == 0
+        assert [one.index for one in seq.append_many([clash], on_refused="skip").refused] == [0]
+        assert seq.info().backlog == 1
+
+
+def test_a_late_message_that_is_dropped_is_not_said_to_be_stored(url: str) -> None:
+    with Sequencer("q", url, on_late="drop") as seq:
+        seq.append(1, "g", id="a", score=10)
+        seq.consume(lambda message: None, until_empty=True)
+    with Sequencer("q", url, **GONE) as seq:
+        assert seq.append(1, "g", id="b", score=5).outcome == "dropped"
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_server_that_wants_more_replicas_has_stored_nothing_and_says_it(
+    start_server: Callable[..., str], count: int
+) -> None:
+    path = start_server()
+    with Sequencer("q", f"unix://{path}", lanes=4, **GONE) as seq:
+        with pytest.raises(NotReplicated):
+            seq.append(1, "g", id="a")
+        command(path, "CONFIG", "SET", "min-replicas-to-write", "1")
+        with pytest.raises(ServerUnavailable, match="it has too few replicas"):
+            seq.append_many({"body": 2, "group": f"g{n}", "id": "c"} for n in range(count))
+        assert seq.info().backlog == 1
+
+
+@pytest.mark.parametrize("option", ["socket_timeout=0.3", "socket_timeout=1"])
+def test_a_reply_must_have_more_time_than_the_replicas(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"wait_timeout=1 must be below the socket_timeout="):
+        Sequencer("q", f"redis://127.0.0.1:1?{option}", wait_replicas=1)
+    Sequencer("q", f"redis://127.0.0.1:1?{option}", wait_replicas=1, wait_timeout=0.2)
+
+
+def test_a_server_that_can_not_wait_is_refused_before_anything_is_stored() -> None:
+    client = fakeredis.FakeRedis(server=fakeredis.FakeServer(), version=(7,))
+    with Sequencer("q", client, wait_replicas=1) as seq, pytest.raises(ServerNotUsable, match=r"(?i)'wait'"):
+        seq.append(1, "g")
+    assert client.keys() == []
+    with Sequencer("q", client) as seq:
+        assert seq.append(1, "g").stamp
+    client.close()
+
+
+def test_a_user_who_may_not_wait_is_refused_before_anything_is_stored(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    command(path, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-wait")
+    with (
+        Sequencer("q", f"unix://app:x@{path}", wait_replicas=1) as seq,
+        pytest.raises(ServerNotUsable, match=r"lacks \+wait;"),
+    ):
+        seq.append(1, "g")
+    assert command(path, "KEYS", "*", default="none") == "none"
+
+
+def test_threads_of_one_client_are_told_apart(url: str) -> None:
+    """Each append is told of its own WAIT, not of another's."""
+    told: list[str] = []
+
+    def append(id: str) -> None:
+        try:
+            seq.append(1, "g", id=id)
+        except NotReplicated as error:
+            told.append(error.id)
+
+    with Sequencer("q", url, **GONE) as seq:
+        threads = [threading.Thread(target=append, args=(str(n),)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert sorted(told) == [str(n) for n in range(8)]
+    link = Link(Endpoint.from_url(url))
+    assert link.command("HLEN", "{sequencer:q:0}:body:g") == 8
+    link.close()
