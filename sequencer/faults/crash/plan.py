@@ -59,6 +59,10 @@ class Chain(NamedTuple):
         return Case(self.variant, self.point, passage, self.kind)
 
 
+SELDOM = {f"keeper.nack:{when}" for when in ("before", "sent", "after")}
+"""Points that are passed only where the machine stood still: the keeper sends a failure when the next exchange is late."""
+
+
 def mismatch(variant: str, passages: Mapping[str, int]) -> list[str]:
     """Where the list of points and what the processes passed differ."""
     named = {point for point in named_points(variant) if point not in SUPERVISOR}
@@ -66,7 +70,7 @@ def mismatch(variant: str, passages: Mapping[str, int]) -> list[str]:
         f"{variant}: no process passes {point}, which the list names" for point in sorted(named - set(passages))
     ]
     return problems + [
-        f"{variant}: a process passes {point}, which the list lacks" for point in sorted(set(passages) - named)
+        f"{variant}: a process passes {point}, which the list lacks" for point in sorted(set(passages) - named - SELDOM)
     ]
 
 
