@@ -60,7 +60,7 @@ class Chain(NamedTuple):
 
 
 SELDOM = {f"keeper.nack:{when}" for when in ("before", "sent", "after")}
-"""Points that are passed only where the machine stood still: the keeper sends a failure when the next exchange is late."""
+"""Passed only where the machine stood still: the keeper sends a failure when the next exchange is late."""
 
 
 def mismatch(variant: str, passages: Mapping[str, int]) -> list[str]:
