@@ -176,7 +176,7 @@ class Place:
         return lanes, known is not None
 
     def look_again(self, link: Link) -> None:
-        """After a lost connection: a server that lost its data gets the queue's lanes and policy again.
+        """With each new connection: a server that lost its data gets the queue's lanes and policy again.
 
         Else a client that comes new would take one lane, and never see what this one appends to the others. Raises
         DataError when others registered the queue meanwhile with another number of lanes.

@@ -49,7 +49,7 @@ def ci(as_json: AsJson = False, output: Output = None) -> None:
 
 @app.command()
 def nightly(as_json: AsJson = False, output: Output = None) -> None:
-    """Everything, in about two hours."""
+    """Everything: hours."""
     finish([run_one(name, "nightly") for name in PROOFS], "nightly", as_json, output)
 
 
