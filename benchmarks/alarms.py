@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..client import Sequencer
 from ..connection import Endpoint
-from ..scripts import Link
+from ..link import Link
 from .history import Row
 from .member import QUEUE, Parent
 from .naive import NaiveQueue

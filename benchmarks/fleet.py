@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from .member import Job, Report
+from .placement import place
 
 READY_S = 60.0
 """Enough for an interpreter to start and to make a million messages on a busy machine."""
@@ -28,8 +29,9 @@ class MemberFailed(Exception):
 class Fleet:
     """Processes that begin together. A context manager: none is left at its end."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Sequence[Job], cpus: set[int] | None = None) -> None:
+        """`cpus`: the processors they may run on; None for any."""
+        self._jobs, self._cpus = jobs, cpus
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Fleet:
@@ -44,6 +46,7 @@ class Fleet:
                     start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends all of them
                 )
                 self._processes.append(process)
+                place(process.pid, self._cpus)
                 self._tell(process, job.line())
         except BaseException:
             self.__exit__(None, None, None)

@@ -1,64 +1,175 @@
-"""Times that are compared across processes: the server's clock, and what a list of delays comes to.
+"""Scenario `latency`: how long it takes from `append` to the begin of the handler, while consumers are idle.
 
-Processes of one machine share CLOCK_MONOTONIC; arrivals and due times are by the server's clock. One offset turns the
-one into the other, so that a server on another machine gives right delays too.
+One producer process appends one by one at 100 and at 1,000 messages a second, at random times with that mean (see
+`arrivals`), over many groups; one consumer process with a handler that does nothing waits for them. Both read the same
+clock (CLOCK_MONOTONIC). Two delays of each message are shown:
+
+    from append   from the moment before the append is called: what the system adds
+    from due      from the moment at which the message was to be appended: also what waited for the append before it to
+                  return, or for the producer to wake up. A system that holds its producer up can't hide that here
+
+The first `settle_s` of a run are judged but not counted: connections send their scripts in full the first time.
+GroupMQ, if scenario `peers` has installed it, takes turns with sequencer; its producer does not wait for one append
+before the next, and its timers wake up to 1 ms late, which is in `from due` only.
+
+A run counts only if every message was handled once and in the order of its group. A handler that began before its
+append is a fault of the clock, and that run is not valid either.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from ..connection import Endpoint
-from ..scripts import Link
+from ..testing import Handled
+from . import arrivals, nodejs
+from .arrivals import delays, numbers_of, reached
+from .charts import Chart
+from .fleet import Fleet, MemberFailed
+from .history import read_history
+from .member import Role
+from .ordering import limit_s, wait_drained
+from .placement import Placement, client_cpus
+from .rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, wrong_in
+from .task import Task, scratch
+from .workload import Spread, Workload
 
-SAMPLES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class ServerClock:
-    """The server's time is CLOCK_MONOTONIC + `offset_s`, and is known to `error_s`."""
-
-    offset_s: float
-    error_s: float
-
-    def until(self, later: ServerClock) -> ServerClock:
-        """For the time between two looks: the clocks may have been drifting apart."""
-        drift_s = abs(later.offset_s - self.offset_s)
-        return ServerClock((self.offset_s + later.offset_s) / 2, max(self.error_s, later.error_s) + drift_s)
+SEQUENCER = "sequencer"
+SHOWN = ("p50", "p99", "p99.9", "max")
 
 
-def server_clock(url: str) -> ServerClock:
-    """Of some round trips the quickest, the answer taken for the middle of it. Raises ServerError."""
-    link = Link(Endpoint.from_url(url))
-    try:
-        link.connection()
-        found = []
-        for _ in range(SAMPLES):
-            before = time.monotonic()
-            seconds, micros = link.command("TIME")
-            after = time.monotonic()
-            there = int(seconds) + int(micros) / 1e6
-            found.append(ServerClock(there - (before + after) / 2, (after - before) / 2))
-    finally:
-        link.close()
-    return min(found, key=lambda clock: clock.error_s)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What to measure. Rates in messages a second."""
+
+    rates: tuple[int, ...]
+    seconds: float
+    settle_s: float
+    groups: int
+    runs: int
+    warmup: int
+    placement: Placement = "free"
+    cache: str = nodejs.CACHE
+    """Where scenario `peers` installs what it compares with."""
+
+    @property
+    def systems(self) -> dict[str, int]:
+        """What takes turns, with the jobs at once of GroupMQ's worker."""
+        peers = {} if self.left_out else {f"groupmq, {count} at once": count for count in nodejs.CONCURRENCIES}
+        return {SEQUENCER: 0, **peers}
+
+    @property
+    def left_out(self) -> str:
+        """Why GroupMQ is, in words; "" if it is not."""
+        return nodejs.missing(Path(self.cache))
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "systems": list(self.systems), "groupmq_left_out": self.left_out}
 
 
-def quantiles(values: Sequence[float]) -> dict[str, float] | None:
-    """`p50`, `p99` and `max`, each a value that occurs (nearest rank); None of nothing."""
-    some = sorted(values)
-    if not some:
-        return None
-    return {
-        "p50": some[math.ceil(0.5 * len(some)) - 1],
-        "p99": some[math.ceil(0.99 * len(some)) - 1],
-        "max": some[-1],
-    }
+USUAL = Parameters(rates=(100, 1000), seconds=10.0, settle_s=0.5, groups=1000, runs=5, warmup=1)
+SMOKE = replace(USUAL, seconds=0.5, settle_s=0.1, groups=20, runs=1, warmup=0)
 
 
-def show_quantiles(found: dict[str, float] | None, names: Sequence[str] = ("p50", "p99", "max")) -> list[str]:
-    """One cell for each name, with one decimal."""
-    return [f"{found[name]:,.1f}" if found else "-" for name in names]
+def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
+    """All runs, rates and systems in turn within each round. Raises ServerError."""
+    cases = [(rate, system) for rate in parameters.rates for system in parameters.systems]
+    runs = []
+    with placed(url, parameters.placement):
+        for turn in turns(parameters.warmup, parameters.runs):
+            for rate, system in in_turn(cases, turn):
+                run = run_case(url, parameters, rate, system, turn)
+                on_run(run)
+                runs.append(run)
+    return runs
+
+
+def run_case(url: str, parameters: Parameters, rate: int, system: str, turn: Turn) -> Run:
+    """One run with processes and keys of its own, both gone afterwards. Raises ServerError."""
+    workload = Workload(Spread(parameters.groups), max(2, round(rate * parameters.seconds)), 1, turn.seed)
+    patience_s, cpus, problem = limit_s(workload.messages) + parameters.seconds, client_cpus(parameters.placement), ""
+    is_ours = system == SEQUENCER
+    module = arrivals.MODULE if is_ours else nodejs.MODULE
+    numbers = {"rate": rate, "cache": parameters.cache, "concurrency": parameters.systems[system]}
+    with scratch(url) as (namespace, directory):
+        sent_file, handled_file = directory / "producer.json", directory / "consumer.json"
+
+        def task(role: Role, path: Path) -> Task:
+            return Task("sequencer", role, url, namespace, workload, 0, str(path), module, role, numbers)
+
+        try:
+            with (
+                Fleet([task("produce", sent_file)], cpus) as producers,
+                Fleet([task("consume", handled_file)], cpus) as drainers,
+            ):
+                producers.wait_ready()
+                drainers.wait_ready()
+                drainers.go()
+                producers.go()
+                producers.wait(patience_s)
+                if is_ours:  # GroupMQ's consumer ends by itself, or some time after the end of its input
+                    problem = wait_drained(url, namespace, drainers, patience_s)
+                drainers.end()
+                drainers.wait(patience_s)
+        except MemberFailed as error:
+            problem = problem or str(error)
+        finally:
+            if not is_ours:
+                nodejs.forget_keys(url, namespace)
+        sent, handled = read_history([sent_file]), read_history([handled_file])
+    run = assess(sent, handled, workload, parameters.settle_s, problem)
+    return replace(run, case=f"{rate:,}/s", turn=turn, system=system, settings={"rate": rate})
+
+
+def assess(
+    sent: Sequence[Handled], handled: Sequence[Handled], workload: Workload, settle_s: float, problem: str = ""
+) -> Run:
+    """What the two histories show, as run 1. Pure."""
+    found, expected = delays(sent, handled, settle_s), workload.numbers()
+    if not problem and numbers_of(sent) != expected:
+        problem = f"the producer appended {len(sent)} messages of {len(expected)}, or others"
+    if not problem and min(found.from_append, default=0.0) < 0:
+        problem = "a handler began before its append: the clocks of the processes differ"
+    return Run(
+        case="",
+        turn=Turn(0, 1, False),
+        messages=len(expected),
+        problem=wrong_in(expected, handled, problem),
+        single={"rate": reached(sent)},
+        samples={
+            "from append": found.from_append,
+            "from due": found.from_due,
+            "append": found.append,
+            "behind": found.behind,
+        },
+    )
+
+
+# -- what came out --------------------------------------------------------------------------------------------
+
+
+def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, columns and rows of each table."""
+    for since, title in (
+        ("from append", "Append to handler start in ms: median (min..max) of the runs"),
+        ("from due", "Due time to handler start in ms: the same with what held the producer up"),
+    ):
+        rows = [
+            [
+                entry["case"],
+                entry["system"],
+                show_valid(entry),
+                *(show(entry["figures"].get(f"{since} {which}")) for which in SHOWN),
+            ]
+            for entry in summary
+        ]
+        yield title, ["rate", "system", "valid runs", *SHOWN], rows
+
+
+def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
+    """The middle and the tail."""
+    for which in ("p50", "p99"):
+        name = f"from append {which}"
+        yield chart(which, f"Append to handler start, {which}", "ms", name, summary)

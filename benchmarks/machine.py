@@ -13,7 +13,7 @@ import redis
 from redis.utils import HIREDIS_AVAILABLE
 
 from ..connection import Endpoint, parse_info
-from ..scripts import Link
+from ..link import Link
 from ..version import VERSION
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from ..connection import Endpoint
 from ..keys import lane_keys
-from ..scripts import Link
+from ..link import Link
 from ..server import EmbeddedServer
 from .fleet import Fleet, MemberFailed
 from .history import read_history
@@ -272,3 +272,9 @@ def fault_rows(summary: list[dict[str, Any]]) -> Iterator[list[str]]:
     for entry in summary:
         counts = (show_range(entry["faults"][name]) for name in FAULTS)
         yield [entry["title"], entry["system"], f"{entry['valid_runs']} of {entry['runs']}", *counts]
+
+
+def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, Sequence[str], Iterable[Sequence[str]]]]:
+    """Title, columns and rows of each table."""
+    yield "Messages a second: median (min..max) of the valid runs", RATE_COLUMNS, rate_rows(summary)
+    yield "Faults in a run: median (min..max) of all runs but the warm-up", FAULT_COLUMNS, fault_rows(summary)

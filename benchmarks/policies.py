@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ..client import Sequencer
 from ..connection import Endpoint
 from ..keys import lane_keys
-from ..scripts import Link
+from ..link import Link
 from .fleet import Fleet, MemberFailed
 from .history import Row, read_history
 from .judge import Phase, judge

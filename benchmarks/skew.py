@@ -25,15 +25,15 @@ from typing import Any, NamedTuple
 from ..client import Sequencer
 from ..connection import Endpoint
 from ..keys import lane_keys
-from ..scripts import Link
+from ..link import Link
 from ..testing import Handled, check_history
 from .fleet import Fleet, MemberFailed
 from .history import Row, read_history
-from .latency import ServerClock, quantiles, server_clock, show_quantiles
 from .member import QUEUE, Parent, Role, System
 from .ordering import limit_s, wait_drained
 from .report import median_min_max
 from .task import Task, consume, play, scratch
+from .times import ServerClock, quantiles, server_clock, show_quantiles
 from .workload import Spread, Workload
 
 MODULE = "sequencer.benchmarks.skew"

@@ -29,11 +29,11 @@ from .alarms import MODULE, TIMER, expiry_events, plan
 from .fleet import Fleet, MemberFailed
 from .history import read_history
 from .judge import FAULTS
-from .latency import ServerClock, quantiles, server_clock, show_quantiles
 from .member import Role
 from .ordering import limit_s, wait_drained
 from .report import median_min_max
 from .task import Task, scratch
+from .times import ServerClock, quantiles, server_clock, show_quantiles
 from .workload import Spread, Workload
 
 System = Literal["sequencer", "key expiry"]

@@ -15,7 +15,7 @@ from ..client import Sequencer
 from ..message import GroupInfo, QueueInfo
 from ..place import list_queues
 from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import console, group_table, info_json, message_json, message_table, plain, print_json, queue_table
+from .render import console, group_table, info_json, message_json, message_table, named, plain, print_json, queue_table
 
 
 class State(StrEnum):
@@ -123,7 +123,7 @@ def peek(
     if json:
         print_json([message_json(message) for message in messages])
     else:
-        console().print(message_table(messages) if messages else f"group {' '.join(group)} has no messages")
+        console().print(message_table(messages) if messages else f"group {named(group)} has no messages")
 
 
 @app.command()

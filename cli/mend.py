@@ -10,7 +10,7 @@ from ..client import Sequencer
 from ..message import Gap
 from ..place import list_queues
 from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import message_json, print_json
+from .render import message_json, named, plain, print_json
 
 
 @app.command()
@@ -29,9 +29,9 @@ def resume(
     if json:
         print_json({"group": group, "resumed": is_resumed, "paused": is_paused})
     elif is_resumed and is_paused:
-        typer.echo(f"its head has fresh attempts, but {found.text}")
+        typer.echo(f"its head has fresh attempts, but {plain(found.text)}")
     else:
-        typer.echo(f"group {' '.join(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
+        typer.echo(f"group {named(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
 
 
 @app.command()
@@ -53,10 +53,10 @@ def skip(
             print_json(asdict(skipped))
         else:
             which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
-            typer.echo(f"stepped over {which} in group {' '.join(group)}, which goes on")
+            typer.echo(f"stepped over {which} in group {named(group)}, which goes on")
         return
     if not json:
-        typer.echo(f"removed {skipped.id} from group {' '.join(group)}, which goes on; it was:", err=True)
+        typer.echo(f"removed {plain(skipped.id)} from group {named(group)}, which goes on; it was:", err=True)
     print_json(message_json(skipped))
 
 
@@ -98,5 +98,5 @@ def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: st
     if as_json:
         print_json({"queue": queue, "group": group or None, "changed": is_changed})
     else:
-        name = f"group {' '.join(group)}" if group else f"queue {queue}"
+        name = f"group {named(group)}" if group else f"queue {queue}"
         typer.echo(f"{name} is {state}")

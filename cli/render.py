@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -37,6 +38,11 @@ def table(*columns: str) -> Table:
 def plain(text: str) -> str:
     """The text of a producer with its control characters spelled out."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def named(group: Sequence[str]) -> str:
+    """A group as its words stand on a command line, with control characters spelled out."""
+    return plain(" ".join(group))
 
 
 def cells(*texts: str) -> list[Text]:

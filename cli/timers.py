@@ -13,7 +13,18 @@ from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..message import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import console, fields_table, group_text, message_info_json, moment, number, plain, print_json, seconds
+from .render import (
+    console,
+    fields_table,
+    group_text,
+    message_info_json,
+    moment,
+    named,
+    number,
+    plain,
+    print_json,
+    seconds,
+)
 
 
 @app.command()
@@ -70,7 +81,7 @@ def cancel(
     if json:
         print_json({"group": group, "id": id, "cancelled": True})
     else:
-        typer.echo(f"cancelled {id} of group {' '.join(group)}")
+        typer.echo(f"cancelled {plain(id)} of group {named(group)}")
 
 
 @app.command()
@@ -109,7 +120,7 @@ def reschedule(
     if json:
         print_json({"group": group, "id": id, "due_in_s": due_in_s})
     else:
-        typer.echo(f"rescheduled {id} of group {' '.join(group)}, due in {seconds(due_in_s)}")
+        typer.echo(f"rescheduled {plain(id)} of group {named(group)}, due in {seconds(due_in_s)}")
 
 
 def _number(text: str) -> int | float:

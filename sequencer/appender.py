@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from . import calls
 from .errors import (
@@ -23,10 +23,11 @@ from .errors import (
 )
 from .items import ItemMaker
 from .keys import LaneKeys, decode_group
+from .link import Link
 from .message import BatchReceipt, Receipt, Refused
 from .options import QueueOptions
 from .place import Place
-from .scripts import Link, eval_command
+from .scripts import eval_command
 
 CHUNK = 500
 """Messages a round trip in `append_many`: about 3 ms of the server's time."""
@@ -63,46 +64,54 @@ class Appender:
             raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
         counts: Counter[str] = Counter()
         refused: list[Refused] = []
-        numbered = enumerate(items)
-        while some := list(itertools.islice(numbered, chunk)):
-            marks, errors = self._append_chunk(some, "replace" if replace else on_refused, on_refused == "stop")
-            counts.update(mark.outcome for mark in marks)
+        mode = "replace" if replace else on_refused
+        ahead = _Ahead(self._chunks(items, chunk), is_eager=isinstance(items, list | tuple))
+        while (batch := ahead.take()) is not None:
+            errors, marks = batch.errors, list[calls.Mark]()
+            if batch.items and not (errors and on_refused == "stop"):
+                marks = self._send_chunk(batch.items, mode, on_refused == "stop", ahead.look)
+                for mark, count in Counter(marks).items():
+                    counts[mark.outcome] += count
+                if any(counts[outcome] for outcome in calls.REFUSALS):
+                    errors += _refusals(batch, marks)
+                    errors.sort(key=lambda one: one.index)
             if errors and on_refused == "stop":
                 raise BatchRefused(errors, counts["stored"])
             refused += errors
         return BatchReceipt(counts["stored"], counts["duplicate"], refused, counts["dropped"], counts["dead_letter"])
 
-    def _append_chunk(
-        self, some: list[tuple[int, Any]], mode: str, stops: bool
-    ) -> tuple[list[calls.Mark], list[Refused]]:
-        errors: list[Refused] = []
-        ready: list[tuple[int, calls.Item]] = []
-        for index, value in some:
-            try:
-                ready.append((index, self._items.make_of(value)))
-            except InvalidMessage as error:
-                errors.append(Refused(index, error))
-        marks: list[calls.Mark] = []
-        if ready and not (errors and stops):
-            marks = self._send_chunk([item for _, item in ready], mode, stops)
-            for (index, item), mark in zip(ready, marks, strict=True):
-                if refusal := _refusal(item, mark):
-                    errors.append(Refused(index, refusal))
-        return marks, sorted(errors, key=lambda refused: refused.index)
+    def _chunks(self, items: Iterable[Any], size: int) -> Iterator[_Batch]:
+        numbered = enumerate(items)
+        while some := list(itertools.islice(numbered, size)):
+            batch = _Batch([], [], [])
+            for index, value in some:
+                try:
+                    item = self._items.make_of(value)
+                except InvalidMessage as error:
+                    batch.errors.append(Refused(index, error))
+                else:
+                    batch.indexes.append(index)
+                    batch.items.append(item)
+            yield batch
 
-    def _send_chunk(self, items: list[calls.Item], mode: str, stops: bool) -> list[calls.Mark]:
+    def _send_chunk(
+        self, items: list[calls.Item], mode: str, stops: bool, meanwhile: Callable[[], None]
+    ) -> list[calls.Mark]:
         by_lane: dict[LaneKeys, list[int]] = {}
-        for position, item in enumerate(items):
-            by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
+        if self._place.lane_count() == 1:
+            by_lane[self._place.keys_of(items[0].group)] = list(range(len(items)))
+        else:
+            for position, item in enumerate(items):
+                by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
         if mode == "skip":
-            return self._send(items, by_lane, "others")
+            return self._send(items, by_lane, "others", meanwhile)
         if mode == "replace":
             # A script can't undo what it replaced: what would be refused is looked for first.
             marks = self._send(items, by_lane, "check_replace") if stops else []
             _mark_numbers_within(items, marks if self._place.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
-            return self._send(items, by_lane, "replace")
+            return self._send(items, by_lane, "replace", meanwhile)
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")
@@ -110,19 +119,34 @@ class Appender:
             _mark_numbers_within(items, marks if self._place.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
-        return self._send(items, by_lane, "none")
+        return self._send(items, by_lane, "none", meanwhile)
 
     def _send(
         self,
         items: list[calls.Item],
         by_lane: dict[LaneKeys, list[int]],
         mode: calls.OnConflict,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[calls.Mark]:
-        todo = [calls.append(keys, [items[p] for p in places], on_conflict=mode) for keys, places in by_lane.items()]
+        some = by_lane.items()
+        todo = [
+            calls.append(
+                keys,
+                items if len(by_lane) == 1 else [items[p] for p in places],
+                on_conflict=mode,
+                with_stamps=False,
+            )
+            for keys, places in some
+        ]
         with self._place.link() as link:
             results = _known(
                 f"{items[0].id} to {items[-1].id}",
-                lambda: link.run(todo, is_atomic=True, wait=None if mode.startswith("check") else self._wait),
+                lambda: link.run(
+                    todo,
+                    is_atomic=True,
+                    wait=None if mode.startswith("check") else self._wait,
+                    meanwhile=meanwhile,
+                ),
                 replaces=mode == "replace",
             )
             marks = _in_order(by_lane, results, mode)
@@ -132,8 +156,9 @@ class Appender:
 
     def _check_replicas(self, link: Link, what: str, marks: list[calls.Mark], *, replaces: bool) -> None:
         """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
-        is_stored = any(mark.outcome in ("stored", "duplicate", "dead_letter") for mark in marks)
-        if self._wait and is_stored and link.confirmed < self._wait[0]:
+        if not self._wait or link.confirmed >= self._wait[0]:
+            return
+        if any(mark.outcome in ("stored", "duplicate", "dead_letter") for mark in marks):
             wanted, within = self._wait
             advice = (
                 "see get() before you repeat it: once it was handled, that adds it again"
@@ -147,8 +172,49 @@ class Appender:
             )
 
 
+class _Batch(NamedTuple):
+    """The messages of one chunk and their positions among all, and what could not become one."""
+
+    items: list[calls.Item]
+    indexes: list[int]
+    errors: list[Refused]
+
+
+class _Ahead:
+    """Chunks one by one; the next one is made while the server works on the one before, if `is_eager`.
+
+    Only for what can be read again: from an iterator nothing is taken that may then not be sent.
+    """
+
+    def __init__(self, chunks: Iterator[_Batch], *, is_eager: bool) -> None:
+        self._chunks, self._is_eager = chunks, is_eager
+        self._found: list[_Batch | None] = []
+        self._error: Exception | None = None
+
+    def look(self) -> None:
+        """Make the next chunk; an error of it is raised when it is taken."""
+        if self._is_eager and not self._found:
+            try:
+                self._found.append(next(self._chunks, None))
+            except Exception as error:
+                self._error = error
+
+    def take(self) -> _Batch | None:
+        if self._error:
+            raise self._error
+        return self._found.pop() if self._found else next(self._chunks, None)
+
+
+def _refusals(batch: _Batch, marks: list[calls.Mark]) -> list[Refused]:
+    found = zip(batch.indexes, batch.items, marks, strict=True)
+    return [Refused(index, error) for index, item, mark in found if (error := _refusal(item, mark))]
+
+
 def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], mode: calls.OnConflict) -> list[calls.Mark]:
     """The marks of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
+    if len(results) == 1 and not any(mark.outcome in calls.REFUSALS for mark in set(results[0])):
+        only: list[calls.Mark] = results[0]
+        return only
     marks: dict[int, calls.Mark] = {}
     for places, result in zip(by_lane.values(), results, strict=True):
         is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)

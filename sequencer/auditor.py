@@ -22,7 +22,7 @@ from typing import Any
 from .codec import STAMP_DIGITS
 from .desk import Checked, Found, mend
 from .keys import LaneKeys
-from .scripts import Link
+from .link import Link
 
 PAGE = 500
 """Names read by one command."""

@@ -166,7 +166,8 @@ class Sequencer(Looking, Mending):
         of the message that is pending under the id, if any: it sets a timer again.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp.
+        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp. A server that loses its
+        data between this call and `execute()` may take the message into a lane that new clients do not look at.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
@@ -174,6 +175,7 @@ class Sequencer(Looking, Mending):
         """
         item = self._items.make(body, group, id, score, headers, delay, at)
         if pipeline is not None:
+            self._place.look_anew()
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace)
 
@@ -188,10 +190,10 @@ class Sequencer(Looking, Mending):
         """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
 
         An item is a body when the queue has `group_by`; else a mapping with the arguments of `append`: `body`, `group`,
-        and as needed `id`, `score`, `headers`, `delay`, `at`. With
-        on_refused="stop", a chunk that holds an item which can't be stored
-        is not stored at all, and BatchRefused says which and why and how many messages of earlier chunks were stored;
-        with "skip" the others are stored and the receipt lists the refused.
+        and as needed `id`, `score`, `headers`, `delay`, `at`. With on_refused="stop", a chunk that holds an item which
+        can't be stored is not stored at all, and BatchRefused says which and why and how many messages of earlier
+        chunks were stored; with "skip" the others are stored and the receipt lists the refused. Of a list or tuple the
+        next chunk is checked while the server stores one; from an iterator no more is taken than is sent.
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """

@@ -19,18 +19,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import redis
-
 from .backoff import RECONNECT
-from .calls import Claimed, claim
-from .connection import Endpoint, translate
-from .drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
+from .claimed import Claimed
+from .connection import Endpoint
+from .courier import AHEAD_S, Courier
+from .drain import Ahead, Control, Exchange, Flush, Handler, Pause, Wait, drain
 from .errors import SequencerError, StopConsuming
-from .holdings import Holdings, Sending
+from .holdings import HOARD_S, Holdings
 from .keys import LaneKeys
+from .link import Link
 from .message import ConsumeSummary, Message
 from .options import ConsumerOptions, QueueOptions
-from .scripts import Link
+from .waiter import SLICE_S, Waiter
 
 log = logging.getLogger("sequencer")
 
@@ -40,8 +40,6 @@ LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
-SLICE_S = 0.05
-"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 
 
 def owner_name() -> str:
@@ -68,6 +66,7 @@ class Consumer:
         self._main, self._side = Link(endpoint, on_connect), Link(endpoint)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
         self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._courier = Courier(self._main, self._holdings, lanes, queue, options, self.owner)
         self._lock = threading.Lock()
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
@@ -145,12 +144,17 @@ class Consumer:
     def _do(self, effect: Any) -> Claimed | None:
         if isinstance(effect, Exchange):
             return self._exchange(effect)
-        if isinstance(effect, Flush):
+        if isinstance(effect, Ahead):
             with self._lock:
-                now = time.monotonic()
-                self._send(self._holdings.outgoing(now=now), self._main, now)
+                self._courier.ahead(effect)
+        elif isinstance(effect, Flush):
+            with self._lock:
+                self._courier.flush(time.monotonic())
         elif isinstance(effect, Wait):
-            self._waiter.wait(effect.seconds, lambda: self._control.is_stopping)
+            with self._lock:
+                has_landed = self._courier.land()
+            if not has_landed:
+                self._waiter.wait(effect.seconds, lambda: self._control.is_stopping)
         elif isinstance(effect, Pause):
             until = time.monotonic() + effect.seconds
             while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
@@ -160,24 +164,9 @@ class Consumer:
     def _exchange(self, effect: Exchange) -> Claimed | None:
         self._busy.clear()
         with self._lock:
-            holdings, lane = self._holdings, effect.lane
-            holdings.settle(everything=True)
-            sending = holdings.outgoing(claims_next=lane)
-            calls = list(sending.calls) if sending else []
-            if lane is not None:
-                calls.append(
-                    claim(self._lanes[lane], self._queue.queue, self.owner, self._options.lease_s, effect.limits)
-                )
-            if not calls:
-                return None
-            before = time.monotonic()
-            results = self._main.run(calls, in_order=sending is not None and sending.needs_order)
-            if sending:
-                holdings.sent(sending, results, before, is_repeat=self._main.is_repeat)
-            if lane is None:
-                return None
-            claimed: Claimed = results[-1]
-            holdings.take(lane, claimed.groups, before, time.monotonic())
+            claimed = self._courier.exchange(effect)
+        if claimed is None:
+            return None
         for group in claimed.groups:
             if group.expired_owner:
                 log.warning(
@@ -190,16 +179,20 @@ class Consumer:
             self._busy.set()
         return claimed
 
-    def _send(self, sending: Sending | None, link: Link, now: float) -> None:
-        if sending:
-            results = link.run(sending.calls, in_order=sending.needs_order)
-            self._holdings.sent(sending, results, now, is_repeat=link.is_repeat)
-
     def _give_back(self) -> None:
         try:
             self._exchange(Exchange(None))
         except SequencerError as error:
             log.warning("consumer %s could not release its groups: %s", self.owner, error)
+
+    def _keep_once(self, now: float) -> None:
+        holdings, since = self._holdings, self._courier.ahead_since
+        running_since = holdings.running_since
+        if since is not None and running_since is not None and (now - since > AHEAD_S or now - running_since > HOARD_S):
+            self._courier.bring_back()
+        if sending := holdings.tick(now):
+            results = self._side.run(sending.calls, in_order=sending.needs_order)
+            holdings.sent(sending, results, now, is_repeat=self._side.is_repeat)
 
     def _keep(self) -> None:
         with suppress(SequencerError):
@@ -212,8 +205,7 @@ class Consumer:
                 return
             try:
                 with self._lock:
-                    now = time.monotonic()
-                    self._send(self._holdings.tick(now), self._side, now)
+                    self._keep_once(time.monotonic())
             except SequencerError as error:
                 log.warning("consumer %s: keeping its leases failed, trying again: %s", self.owner, error)
                 self._ended.wait(RECONNECT.base_s)
@@ -231,44 +223,6 @@ def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
         return effects.throw(error)
 
     return send
-
-
-class Waiter:
-    """Blocks on the dispatch lists, so that an idle consumer costs one command a second and starts at once.
-
-    The server looks at the timeouts of blocked clients about ten times a second only. A wait that must end sooner is
-    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
-    """
-
-    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link) -> None:
-        self.link = Link(endpoint)
-        self._lists, self._other = lists, other
-        self._client_id: tuple[Any, int] | None = None
-
-    def wait(self, seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Return at a hint, after `seconds`, or when `should_stop` says so. Raises ServerUnavailable."""
-        if seconds <= 0:
-            return
-        try:
-            connection = self.link.connection()
-            if self._client_id is None or self._client_id[0] is not connection:
-                number = self.link.command("CLIENT", "ID")
-                connection = self.link.connection()  # the command has replaced one that had gone stale
-                self._client_id = (connection, number)
-            until = time.monotonic() + seconds
-            # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
-            is_exact = seconds < 1.0
-            connection.send_command("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}", check_health=False)
-            while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
-                if should_stop() or (is_exact and time.monotonic() >= until):
-                    self._other.command("CLIENT", "UNBLOCK", self._client_id[1])
-                    break
-            connection.read_response()
-        except BaseException as error:
-            self.link.close()  # an answer may still be on its way
-            if isinstance(error, redis.RedisError | OSError):
-                raise translate(error, self.link.endpoint.name) from error
-            raise
 
 
 @contextmanager

@@ -12,14 +12,19 @@ from .auditor import Auditor
 from .connection import Endpoint, reading
 from .errors import ConfigurationError, SequencerError, shown
 from .keys import LaneKeys, check_name, decode_group, lane_keys, registry_key
+from .link import Link
 from .options import MAX_LANES
-from .policy import merge_policy
+from .policy import FIELDS, merge_policy
 from .rights import SCRATCH, try_rights
-from .scripts import Link
 from .server_check import MAX_CLOCK_OFF_S, Finding, Level, server_facts, server_findings, tried
 
-_NUMBERS = re.compile(rb"#\d+( \d+-\d+)*")
+_NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
+_SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
+_WHOLE_FIELDS = [key for key in FIELDS.values() if key.endswith(("_us", "_cap"))]
 MAX_TOLD = 50
 """Problems of one kind in one queue that are told one by one; the rest is counted."""
 
@@ -155,33 +160,45 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
             pairs = dict(zip(words[::2], words[1::2], strict=True))
+            own = [pairs.get(name, "0") for name in _WHOLE_FIELDS] if key == keys.policy else pairs.values()
             try:
+                if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
+                    raise ValueError(f"{odd[:60]!r} is no whole number")
                 if key == keys.policy:
                     merge_policy(queue, pairs, {})
-                else:
-                    _ = [int(value) for value in pairs.values()]
             except (ValueError, TypeError, ConfigurationError) as error:
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 
 
 def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
-    """How far a group has come in a sequence, where no client of ours wrote it, stops whoever appends to the group."""
+    """How far a group has come, where no client of ours wrote it, stops whoever appends to the group or claims it."""
+    count = 0
     for keys in lanes:
-        cursor, looked, count = b"0", 0, 0
-        while limit is None or looked < limit:
-            cursor, words = link.command("HSCAN", keys.numbers, cursor, "COUNT", 500)
-            looked += len(words) // 2
-            for group, mark in zip(words[::2], words[1::2], strict=True):
-                if not _NUMBERS.fullmatch(mark):
+        is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
+        for key in (keys.numbers, keys.marks, f"{keys.marks}:old"):
+            if link.command("TYPE", key) not in (b"hash", b"none"):
+                continue  # the auditor tells of it
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")
+            for group, mark in _pairs(link, key, limit):
+                if not wanted.fullmatch(mark):
                     count += 1
                     if count <= MAX_TOLD:
                         parts = list(decode_group(group.decode("utf-8", "surrogateescape")))
-                        text = f"group {parts}: {keys.numbers} says {mark!r}, not how far it has come, such as #57"
+                        text = f"group {parts}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
                         yield Finding("keys", "problem", f"queue {queue}: {text}; correct it with HSET")
-            if int(cursor) == 0:
-                break
-        if count > MAX_TOLD:
-            yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_TOLD} more like these")
+    if count > MAX_TOLD:
+        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_TOLD} more like these")
+
+
+def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
+    """The fields of a hash and what they hold, in pages: about `limit` of them."""
+    cursor, looked = b"0", 0
+    while limit is None or looked < limit:
+        cursor, words = link.command("HSCAN", key, cursor, "COUNT", 500)
+        looked += len(words) // 2
+        yield from zip(words[::2], words[1::2], strict=True)
+        if int(cursor) == 0:
+            return
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

@@ -3,7 +3,10 @@
 A shell (`consumer.py`) does what each effect asks and sends the answer back:
 
     Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip
-                            -> Claimed, already held; raises ServerUnavailable into the generator
+                            -> Claimed, already held; raises ServerUnavailable into the generator. If a claim is on its
+                            way, that is what comes; with `ahead` the next one sets out then
+    Ahead(lane, limits)     send a claim, unless one is on its way, and wait for nothing -> None; raises
+                            ServerUnavailable. A shell may leave it out
     Message                 run the handler -> None, or the exception it raised
     Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
     Wait(seconds)           sleep until a dispatch hint, at most so long -> None; raises ServerUnavailable
@@ -15,18 +18,18 @@ succeeded, and only while the group's lease counts as held.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .backoff import RECONNECT
-from .calls import Claimed
-from .errors import Park, Retry, ServerUnavailable, SetAside, StopConsuming
-from .holdings import FLUSH_S, Clock, Ending, Held, Holdings
-from .message import ConsumeSummary, Failure, Message
-from .options import ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, is_named
+from .claimed import Claimed
+from .decisions import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
+from .errors import ServerUnavailable, StopConsuming
+from .holdings import FLUSH_S, Clock, Held, Holdings
+from .message import ConsumeSummary, Message
+from .options import ClaimLimits, ConsumerOptions, QueueOptions
 from .words import encode_failure
 
 GROW_BELOW_S = 0.008
@@ -42,6 +45,13 @@ ENDING_S = 0.1
 class Exchange:
     lane: int | None
     limits: ClaimLimits = field(default_factory=ClaimLimits)
+    ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    lane: int
+    limits: ClaimLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Pause:
     seconds: float
 
 
-Effect = Exchange | Message | Flush | Wait | Pause
+Effect = Exchange | Ahead | Message | Flush | Wait | Pause
 Drain = Generator[Effect, Any, ConsumeSummary]
 
 
@@ -76,85 +86,19 @@ class BatchSize:
 
     limits: ClaimLimits
     messages: int = 1
+    is_quick: bool = False
+    """Whether the last batch was done well inside 20 ms: then the next one may be claimed while this one is handled."""
 
     def next_limits(self, left: int | None) -> ClaimLimits:
         messages = self.messages if left is None else min(self.messages, left)
         return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
 
     def learn(self, handled: int, elapsed_s: float) -> None:
+        self.is_quick = elapsed_s < GROW_BELOW_S
         if elapsed_s > SHRINK_ABOVE_S:
             self.messages = max(1, min(self.messages // 2, int(handled * GROW_BELOW_S / elapsed_s)))
         elif elapsed_s < GROW_BELOW_S and handled * 2 >= self.messages:
             self.messages = min(self.messages * 2, self.limits.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What becomes of a failed message: tried again after `delay_s`, or, when that is None, ended so."""
-
-    delay_s: float | None
-    ending: Ending = "park"
-
-
-ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
-
-
-def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
-    """By what the handler raised, else by the queue's options."""
-    if isinstance(error, TooLate):
-        return Decision(None, error.ending)
-    if isinstance(error, SetAside):
-        return Decision(None, "dead")
-    if isinstance(error, Park) or is_named(error, options.park_on):
-        return Decision(None, "park")
-    if is_named(error, options.dead_letter_on):
-        return Decision(None, "dead")
-    if isinstance(error, Undecodable) or attempt >= options.max_attempts:
-        return Decision(None, ENDINGS[options.on_failure])
-    if isinstance(error, Retry) and error.after is not None:
-        return Decision(error.after)
-    return Decision(options.backoff.delay_s(attempt, random))
-
-
-class Undecodable(Exception):
-    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
-
-
-class LeaseExpired(Exception):
-    """Consumers died, or were paused past their lease, at this message again and again."""
-
-
-def has_expired(options: QueueOptions, message: Message) -> bool:
-    """Whether so many leases ended without an answer that the message is not tried any more.
-
-    One alone may be a claim whose answer was lost, with no handler begun: that drops no message.
-    """
-    limit = max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
-    return message.attempt > limit
-
-
-class TooLate(Exception):
-    """The message's score lies below one already handled, and the queue gives such messages up."""
-
-    def __init__(self, message: Message, mark: str, on_late: str) -> None:
-        self.ending: Ending = "drop" if on_late == "drop" else "dead"
-        super().__init__(f"its score {message.score!r} lies below {mark}, which was handled")
-
-
-def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
-    """The failure as it is kept with the group. The traceback starts below our own frames."""
-    inner = error.__traceback__.tb_next if error.__traceback__ else None
-    try:
-        said = str(error)
-        text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
-    except Exception as broken:  # an exception that can't even say what it is
-        said, text = f"its text could not be read: {type(broken).__name__}", ""
-    return Failure(message.id, type(error).__name__, said, text, tries(message, error), at, owner)
-
-
-def tries(message: Message, error: BaseException) -> int:
-    """How often the message was tried, when it failed with this."""
-    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate) else message.attempt
 
 
 def drain(
@@ -176,7 +120,7 @@ def drain(
     size = BatchSize(options.limits)
     born, lanes = clock(), len(holdings.lanes)
     lane, idle, waits, troubles, failed, handled = 0, 0, [IDLE_S], 0, 0, 0
-    empty = True
+    empty = goes_ahead = True
 
     def ending() -> str | None:
         if control.is_stopping:
@@ -190,7 +134,9 @@ def drain(
     while (reason := ending()) is None:
         left = None if options.max_messages is None else options.max_messages - handled - failed
         try:
-            claimed: Claimed = yield Exchange(lane, size.next_limits(left))
+            # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
+            ahead = goes_ahead and size.is_quick and lanes == 1 and left is None
+            claimed: Claimed = yield Exchange(lane, size.next_limits(left), ahead)
         except ServerUnavailable:
             troubles += 1
             if clock() >= holdings.deadline:
@@ -199,6 +145,9 @@ def drain(
             yield Pause(RECONNECT.delay_s(troubles, random()))
             continue
         troubles, lane = 0, (lane + 1) % lanes
+        goes_ahead = bool(claimed.groups) or not claimed.was_ahead
+        if not goes_ahead:
+            continue
         if not claimed.groups:
             idle, empty = idle + 1, empty and claimed.is_empty
             waits.append(IDLE_S if claimed.next_due_s is None else claimed.next_due_s)
@@ -214,6 +163,9 @@ def drain(
             continue
         idle, empty, waits = 0, True, [IDLE_S]
 
+        if ahead and claimed.has_more:
+            with suppress(ServerUnavailable):
+                yield Ahead(lane, size.next_limits(left))
         began, before = clock(), handled + failed
         for index, held in enumerate(holdings.groups):
             with lock:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .calls import Ack, Call, LeasedGroup, Nack, Run, ack, nack, renew
+from .calls import Ack, Call, Nack, Run, ack, nack, renew
+from .claimed import LeasedGroup
 from .keys import LaneKeys
 from .options import AUDIT_LENGTH
 from .policy import advance
@@ -200,12 +201,25 @@ class Holdings:
         self._tried = True
         return sending
 
+    def depart(self, sending: Sending) -> None:
+        """It is on its way: what comes meanwhile goes into another. `sent` or `came_back` says what became of it."""
+        self._acks, self._nacks, self._tried = [], [], False
+
+    def came_back(self, sending: Sending) -> None:
+        """It was not answered: it is to be sent again, before what came meanwhile."""
+        self._acks, self._nacks, self._tried = sending.acks + self._acks, sending.nacks + self._nacks, True
+
+    def give_back(self, groups: Sequence[LeasedGroup]) -> None:
+        """Groups that were claimed and never taken are given back."""
+        self._acks += [Ack(group.key, group.token, [], True) for group in groups]
+
     def sent(self, sending: Sending, results: Sequence[Any], sent_at: float, *, is_repeat: bool = False) -> None:
         """Take in the results of `sending.calls`, in their order: every call was answered.
 
         `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
         """
-        self._acks, self._nacks, self._tried = [], [], False
+        if self._acks is sending.acks:
+            self._acks, self._nacks, self._tried = [], [], False
         answers = iter(results)
         refused: list[tuple[str, str]] = []
         if sending.acks:

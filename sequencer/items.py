@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -53,7 +53,8 @@ class ItemMaker:
             score = _field(body, options.score_by, "score_by", InvalidScore)
         key, text = encode_group(group), "" if score is None else encode_score(score)
         given_id = "" if message_id is None else encode_id(message_id)
-        envelope, due = encode_envelope(body, headers, options.max_body_bytes), encode_due(delay, at)
+        envelope = encode_envelope(body, headers, options.max_body_bytes)
+        due = "" if delay is None and at is None else encode_due(delay, at)
         if self._is_sequence():
             number = _number(text)
             given_id = given_id or number
@@ -63,15 +64,15 @@ class ItemMaker:
         """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
         if self._options.group_by is not None:
             return self.make(value, None, None, None, None)
-        if not isinstance(value, Mapping) or "body" not in value:
+        if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
             raise InvalidMessage(
                 f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
             )
-        if unknown := set(value) - FIELDS:
-            names = sorted(map(str, unknown))
+        if not FIELDS.issuperset(value):
+            names = sorted(map(str, set(value) - FIELDS))
             raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
-        given = [value.get(name) for name in ("group", "id", "score", "headers", "delay", "at")]
-        return self.make(value["body"], *given)
+        get = value.get
+        return self.make(value["body"], get("group"), get("id"), get("score"), get("headers"), get("delay"), get("at"))
 
 
 def _number(score: str) -> str:
@@ -99,14 +100,22 @@ class _IdMaker:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._source = (0, "", itertools.count(1))
+        self._renew()
+        _makers.add(self)
+
+    def _renew(self) -> None:
+        self._prefix, self._count = secrets.token_hex(8), itertools.count(1)
 
     def make(self) -> str:
-        pid, prefix, count = self._source
-        if pid != os.getpid():
-            with self._lock:
-                if self._source[0] != os.getpid():
-                    self._source = (os.getpid(), secrets.token_hex(8), itertools.count(1))
-                _, prefix, count = self._source
-        return f"{prefix}-{next(count):x}"
+        return f"{self._prefix}-{next(self._count):x}"
+
+
+_makers: weakref.WeakSet[_IdMaker] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for maker in _makers:
+        maker._renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)

@@ -60,9 +60,11 @@ def _escape(match: re.Match[str]) -> str:
 def _part(part: Any, group: Any) -> str:
     kind = type(part)
     if kind is str:
+        if part.isalnum():  # the usual case, without a look for what must be escaped
+            return str(part)
         text = part
     elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
-        text = str(part)
+        return str(part)
     elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
         raise InvalidGroup(f"group: part {shown(part)} is too long for a key, at most {MAX_GROUP_BYTES} bytes")
     elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
@@ -88,7 +90,7 @@ def encode_group(group: Any) -> str:
         raise InvalidGroup("group is empty; give at least one part, for example group=[user_id, order_id]")
     text = ":".join([_part(part, group) for part in group])
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise InvalidGroup(f"group {shown(group)} holds a lone surrogate, which is not text") from None
     if size > MAX_GROUP_BYTES:

@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from . import calls
-from .drain import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
+from .claimed import LeasedGroup
+from .decisions import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
 from .keys import LaneKeys
+from .links import Links
 from .message import Message
 from .options import ConsumerOptions, QueueOptions
-from .scripts import Links
 from .words import encode_failure
 
 log = logging.getLogger("sequencer")
@@ -40,7 +41,7 @@ class Lease:
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
-        groups: list[calls.LeasedGroup],
+        groups: list[LeasedGroup],
         asked_at: float,
     ) -> None:
         self.owner = owner

@@ -11,8 +11,8 @@ from .codec import STAMP_DIGITS, decode_letter
 from .desk import Redriving, purge, redrive
 from .errors import ConfigurationError, shown
 from .keys import LaneKeys, decode_group
+from .link import Link
 from .message import DeadLetter, Redriven
-from .scripts import Link
 
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import desk, monitor
-from .calls import late_below
 from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
 from .connection import reading
 from .doctor import diagnose
@@ -26,7 +25,7 @@ from .message import (
 )
 from .options import QueueOptions
 from .place import Place
-from .policy import Policy, check_integer
+from .policy import Policy, check_integer, late_below
 from .proof import Proof, prove_lanes
 from .server_check import Finding
 from .words import decode_failure
@@ -69,7 +68,7 @@ class Looking:
         lanes = self._place.lanes(register=False)
         with self._place.link() as link:
             found = link.commands([("SMEMBERS", keys.paused) for keys in lanes])
-        return sorted(decode_group(group.decode("utf-8", "surrogateescape")) for some in found for group in some)
+            return sorted(decode_group(group.decode("utf-8", "surrogateescape")) for some in found for group in some)
 
     def peek(self, group: Group, *, limit: int = 10) -> list[Message]:
         """The next messages of a group, in order; changes nothing. Empty when the group has none."""
@@ -165,10 +164,15 @@ def _state(facts: desk.Facts) -> tuple[MessageState, float | None]:
         return "delayed", own_us
     is_head = facts.member == facts.head
     if facts.lease and visible is not None and visible > now:
-        stamp, token = int(facts.member[:STAMP_DIGITS]), int(facts.lease[:STAMP_DIGITS])
+        stamp, token = _number(facts.member[:STAMP_DIGITS]), _number(facts.lease[:STAMP_DIGITS])
         return ("leased" if is_head and max(stamp, record.due_us or 0) <= token else "behind"), own_us
     if not is_head:
         return "behind", own_us
     if visible is not None and visible > now:
         return "waiting", visible
     return "due", own_us
+
+
+def _number(text: str | bytes) -> int:
+    """A stamp or a token; 0 for what no client of ours wrote."""
+    return int(text) if text.isdigit() and text.isascii() else 0

@@ -21,11 +21,11 @@ from .explain import explain, missing_number
 from .items import Group, Score
 from .keys import decode_group, encode_group
 from .letters import Letters, Wanted, check_pattern, check_rate
+from .link import Link
 from .message import Gap, Message, Redriven
 from .options import QueueOptions
 from .place import Place
 from .policy import Sequenced, advance
-from .scripts import Link
 from .words import decode_failure
 
 TRIES = 5

@@ -81,6 +81,10 @@ class QueueOptions:
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
         check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
         check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
+        for option in ("park_on", "dead_letter_on"):
+            names = getattr(self, option)
+            if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+                raise ConfigurationError(f"{option}={shown(names)} must be a tuple of the names of exception classes")
         for name in set(self.park_on) & set(self.dead_letter_on):
             raise ConfigurationError(f"{name} stands in park_on and in dead_letter_on; leave it in one of them")
         if self.asked:

@@ -5,25 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .connection import SOCKET_TIMEOUT_S, Endpoint, check_server, parse_info, reading, server_url_from_environment
-from .desk import resume
-from .errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
-from .keys import PAUSED, LaneKeys, lane_keys, lane_of, registry_key
+from .errors import ConfigurationError, DataError, ServerNotUsable
+from .kept import find_policy, texts
+from .keys import LaneKeys, lane_keys, lane_of, registry_key
+from .link import Link
+from .links import Links
 from .options import MAX_LANES, QueueOptions
-from .policy import Policy, merge_policy, read_policy
+from .policy import Policy, merge_policy
 from .rights import ASKED, Role, lacking, missing_rights
-from .scripts import Link, Links
 
 log = logging.getLogger("sequencer")
-
-TRIES = 20
-"""How often a change of the policy is tried again when another client's came between."""
-PAGE = 200
-"""Names read, and groups looked at again, in one round trip."""
 
 
 class Place:
@@ -79,11 +74,12 @@ class Place:
             with self.link() as link, self._lock:
                 lanes, is_known = self._find_lanes(link, register)
                 keys = [lane_keys(self._options.namespace, self._options.queue, lane) for lane in range(lanes)]
-                self._policy, is_stored = self._find_policy(link, keys, register)
+                name, asked = self._options.queue, self._options.asked
+                self._policy, is_stored = find_policy(link, name, keys, asked, register=register)
                 # In this order: another thread that sees a flag uses lanes and policy without the lock.
                 self._lanes = keys
                 self._is_known = is_known and is_stored
-                self._is_registered = register
+                self._is_registered = register or self._is_registered  # another thread may have done it meanwhile
         return self._lanes
 
     def _check_roles(self, wanted: Role | None) -> None:
@@ -118,6 +114,11 @@ class Place:
         is_ready = self._is_registered and (not register or "append" in self._roles)
         lanes = self._lanes if is_ready else self.lanes(register=register, role="append" if register else None)
         return lanes[lane_of(group, len(lanes))]
+
+    def lane_count(self) -> int:
+        """Of how many lanes `keys_of` chooses, for one who appends."""
+        is_ready = self._is_registered and "append" in self._roles
+        return len(self._lanes if is_ready else self.lanes(role="append"))
 
     @contextmanager
     def link(self, role: Role | None = None) -> Iterator[Link]:
@@ -176,104 +177,57 @@ class Place:
         return lanes, known is not None
 
     def look_again(self, link: Link) -> None:
-        """With each new connection: a server that lost its data gets the queue's lanes and policy again.
+        """With each new connection: a server that lost its data gets the queue's lanes and policy again, the policy as
+        this client last saw it.
 
         Else a client that comes new would take one lane, and never see what this one appends to the others. Raises
-        DataError when others registered the queue meanwhile with another number of lanes.
+        DataError, and writes nothing, when others registered the queue meanwhile with another number of lanes.
         """
         keys = self._lanes
         if not self._is_registered:
             return
-        registry, queue = registry_key(self._options.namespace), self._options.queue
-        known, *stored = link.commands([("HGET", registry, queue), *[("EXISTS", lane.policy) for lane in keys]])
-        if known == str(len(keys)).encode() and all(stored):
-            return
-        log.warning("queue %s: the server does not know it any more; registered again, with %d lanes", queue, len(keys))
-        fields = self._policy.stored().items()
-        link.commands(
-            [
-                ("HSETNX", registry, queue, len(keys)),
-                *[("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields],
-            ]
-        )
-        if (known := link.command("HGET", registry, queue)) != str(len(keys)).encode():
+        registry, queue, count = registry_key(self._options.namespace), self._options.queue, str(len(keys)).encode()
+        looks = [("HGET", registry, queue), ("HGETALL", keys[0].policy), *[("EXISTS", lane.policy) for lane in keys]]
+        known, policy, *stored = link.commands(looks)
+        if known is None:
+            link.command("HSETNX", registry, queue, count)
+            known = link.command("HGET", registry, queue)
+            stored = []
+        if known != count:
             raise DataError(
                 f"queue {queue!r} had {len(keys)} lanes, and now {registry} says {known!r}: the server lost its data, "
                 "and others registered the queue anew; start this program again"
             )
+        self._learn(policy)
+        if stored and all(stored):
+            return
+        fields = self._policy.stored().items()
+        # In one transaction: of two clients that come back with two policies, one sets all of it in all lanes.
+        writes = [("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields]
+        link.commands([("MULTI",), *writes, ("EXEC",)])
+        log.warning("queue %s: the server does not know it any more; registered again, with %d lanes", queue, len(keys))
 
     def fresh_policy(self, link: Link) -> Policy:
         """The policy as the server has it now."""
         keys = self.lanes(register=False)[0]
-        return merge_policy(self._options.queue, _texts(link.command("HGETALL", keys.policy)), {})
+        reply = link.command("HGETALL", keys.policy)
+        self._learn(reply)
+        return merge_policy(self._options.queue, texts(reply), {})
 
-    def _find_policy(self, link: Link, lanes: list[LaneKeys], register: bool) -> tuple[Policy, bool]:
-        """What the server keeps, changed by what this client asks for; and whether it kept any.
+    def _learn(self, reply: list[bytes]) -> None:
+        """Remember the policy as it is now: a server that loses its data gets this one again."""
+        with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
+            if stored := texts(reply):
+                self._policy = merge_policy(self._options.queue, stored, {})
 
-        Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
-        other's policy, nor leave two that exclude each other.
+    def look_anew(self) -> None:
+        """Look again if the server has closed the connection since, as it does when it ends.
+
+        For one who is about to send over a connection of another's. Asks the socket, without a round trip, where
+        nothing was lost. Raises as `look_again` does, and ServerUnavailable.
         """
-        name, asked = self._options.queue, self._options.asked if register else {}
-        for _ in range(TRIES):
-            if register:
-                link.command("WATCH", *[keys.policy for keys in lanes])
-            before = _policies(link, lanes)
-            try:
-                policy = merge_policy(name, before[0], asked)
-            except ConfigurationError:
-                _unwatch(link, register)
-                raise
-            wanted, writes = policy.stored(), []
-            for keys, old in zip(lanes, before, strict=True):
-                changed = {key: value for key, value in wanted.items() if old.get(key) != value}
-                writes += [("HSET", keys.policy, *chain.from_iterable(changed.items()))] if changed else []
-            if not (register and writes):
-                _unwatch(link, register)
-                return policy, bool(before[0])
-            if link.commands([("MULTI",), *writes, ("EXEC",)])[-1] is None:
-                continue  # another client set something meanwhile
-            self._tell(read_policy(before[0]), policy, asked)
-            for keys, old in zip(lanes, before, strict=True):
-                if any(old.get(key, wanted[key]) != wanted[key] for key in ("gap_us", "on_gap", "window_us")):
-                    _look_again(link, keys)
-            return policy, True
-        raise ServerUnavailable(f"the policy of queue {name!r} is being changed by others all the time; try again")
-
-    def _tell(self, old: dict[str, Any], policy: Policy, asked: dict[str, Any]) -> None:
-        for name in asked:
-            if name in old and old[name] != getattr(policy, name):
-                queue = self._options.queue
-                log.warning("queue %s: %s changes from %r to %r", queue, name, old[name], getattr(policy, name))
-
-
-def _unwatch(link: Link, is_watching: bool) -> None:
-    if is_watching:
-        link.command("UNWATCH")
-
-
-def _policies(link: Link, lanes: list[LaneKeys]) -> list[dict[str, str]]:
-    return [_texts(reply) for reply in link.commands([("HGETALL", keys.policy) for keys in lanes])]
-
-
-def _look_again(link: Link, keys: LaneKeys) -> None:
-    """Let claims decide anew about groups that were put off by a rule that has changed: each of them once."""
-    now_us = int(link.command("TIME")[0]) * 1_000_000
-    names: dict[str, None] = {}
-    cursor: Any = b"0"
-    while True:
-        cursor, words = link.command("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)
-        for word, at in zip(words[::2], words[1::2], strict=True):
-            if float(at) > now_us and float(at) != PAUSED:
-                names[word.decode("utf-8", "surrogateescape")] = None
-        if int(cursor) == 0:
-            break
-    calls = [resume(keys, name, b"", "", look=True) for name in names]
-    for start in range(0, len(calls), PAGE):
-        link.run(calls[start : start + PAGE])
-
-
-def _texts(reply: list[bytes]) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in zip(reply[::2], reply[1::2], strict=True)}
+        with self.link() as link:
+            link.refresh()
 
 
 def _check(link: Link) -> None:

@@ -28,7 +28,8 @@ def check_number(name: str, value: Any, low: float, high: float, unit: str = "")
 
 
 def check_integer(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= high or str(value) != str(int(value)):  # an enum's text may be its name
         raise ConfigurationError(f"{name}={shown(value)} must be a whole number from {low} to {high}")
 
 
@@ -216,3 +217,10 @@ def advance(mark: str, scores: Sequence[str], redriven: Sequence[bool] = ()) -> 
         if not (redriven and redriven[position] and number > state.number):
             state = state.passed(number)
     return state.text()
+
+
+def late_below(mark: str) -> float:
+    """Messages with a score under this are late."""
+    if mark in ("", "#"):
+        return -math.inf
+    return Sequenced.parse(mark).number + 1 if mark.startswith("#") else float(mark)

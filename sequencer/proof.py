@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from .errors import DataError
 from .keys import LaneKeys, decode_group
-from .scripts import Link
+from .link import Link
 
 PAGE = 1000
 KEPT_LEASES = 8

@@ -22,8 +22,9 @@ from .calls import Ack, Call, Item, Nack
 from .connection import translate
 from .errors import SequencerError, ServerNotUsable
 from .keys import LaneKeys, lane_keys, registry_key
+from .link import Link
 from .options import ClaimLimits
-from .scripts import Link, commands_in, script_source
+from .scripts import commands_in, script_source
 
 Role = Literal["append", "consume", "mend", "operate"]
 """What a program does: a producer appends; a consumer claims, and may look at `info`; `mend` is to resume, skip, pause,

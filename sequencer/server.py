@@ -25,7 +25,7 @@ from types import TracebackType
 
 from .connection import MIN_VERSION, Endpoint, parse_info
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
-from .scripts import Link
+from .link import Link
 
 SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from .connection import MIN_VERSION, parse_info
 from .errors import SequencerError, ServerUnavailable
-from .scripts import Link
+from .link import Link
 
 Level = Literal["ok", "warning", "problem"]
 MAX_CLOCK_OFF_S = 1.0

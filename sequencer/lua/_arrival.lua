@@ -17,14 +17,14 @@ local function look() -- what is known of these messages; reads only. An error t
   if sequence or on_late ~= 'handle' then marked = marks_of(groups, mark_us) end
 end
 
-local function arrival(word, stamp) -- head of the record, score, and from when on it may be handled
-  local score, due, flag, at = word[3], word[4], '0', now
+local function arrival(word, seconds, us) -- head of the record, score, and from when on it may be handled
+  local score, due, flag, at, stamp = word[3], word[4], '0', now, seconds .. us
   if due then
     at = tonumber(due); if sub(due, 1, 1) == '+' then at = now + at end
     due = fmt('%016.0f', at)
     flag = score == '' and 'T' or 'D'
     if score == '' then score = sub(due, 1, 10) .. '.' .. sub(due, 11) end
-  elseif score == '' then score = sub(stamp, 1, 10) .. '.' .. sub(stamp, 11) end
+  elseif score == '' then score = seconds .. '.' .. us end
   if window > 0 then at = math.max(at, tonumber(stamp) + window) end
   return stamp .. '0000' .. flag .. (due or ''), score, at
 end

@@ -1,26 +1,23 @@
 -- settle: the end of an append: groups become due or wake, late messages are buried, everything is counted.
 -- Needs what append.lua binds, and: memory, wake, bury. Totals are counted by pcall, here and everywhere: one that others
--- overwrote must not end a script in the middle of what it writes.
-local function settle(stored, late, ready, dedup_us, dedup_cap)
-  local list, first, others, hints, entries, count = {}, {}, {}, {}, {}, {appended = #stored}
-  local number_of = {} -- group -> watermark, in a sequence
-  for _, i in ipairs(stored) do
-    local group = words[i][1]
-    if not first[group] then list[#list + 1] = group end
-    number_of[group] = sequence and marked and marked[i]
-    first[group] = math.min(first[group] or ready[i], ready[i])
+-- overwrote must not end a script in the middle of what it writes. A consumer blocks on an empty list only: where there
+-- are hints already, all are busy.
+local HINTS = 100
+local function settle(late, dedup_us, dedup_cap)
+  local news, hints, entries, count, text = {}, {}, {}, {appended = #stored}, fmt('%.0f', now)
+  for _, i in ipairs(sequence and marked and stored or {}) do
+    if marked[i] then call('HSETNX', numbers, words[i][1], marked[i]) end
   end
-  for _, group in ipairs(list) do
-    local at = math.max(first[group], now)
-    if number_of[group] then call('HSETNX', numbers, group, number_of[group]) end
-    if call('ZADD', schedule, 'NX', fmt('%.0f', at), group) == 0 then others[#others + 1] = group
-    elseif at <= now + SOON then hints[#hints + 1] = group end
+  local visibles = #list > 0 and call('ZMSCORE', schedule, unpack(list)) or {}
+  for i, group in ipairs(list) do
+    local at, visible = math.max(first[group], now), visibles[i]
+    if not visible then
+      news[#news + 1], news[#news + 2] = at == now and text or fmt('%.0f', at), group
+      if at <= now + SOON then hints[#hints + 1] = group end
+    elseif tonumber(visible) > at then wake(group, at) end
   end
-  if #hints > 0 and call('RPUSH', dispatch, unpack(hints)) > 1000 then call('LTRIM', dispatch, -1000, -1) end
-  local visibles = #others > 0 and call('ZMSCORE', schedule, unpack(others)) or {}
-  for i, group in ipairs(others) do
-    if tonumber(visibles[i]) > math.max(first[group], now) then wake(group, first[group]) end
-  end
+  if #news > 0 then call('ZADD', schedule, unpack(news)) end
+  if #hints > 0 and hinted == 0 then call('RPUSH', dispatch, unpack(hints, 1, math.min(#hints, HINTS))) end
   for _, one in ipairs(late) do
     local i, fate, stamp, score, record = unpack(one)
     local group, id = words[i][1], words[i][2]

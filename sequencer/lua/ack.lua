@@ -20,44 +20,36 @@ if runs ~= '' then call('XLEN', audit) end
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
+--+ higher
 check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
 local groups, refused = {}, {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))
 local stale, free, gone, visibles, cleared, marks, ids, handled, late = {}, {}, {}, {}, {}, {}, {}, 0, 0
+local doubtful = {} -- like `marks`, of entries that may have been carried out before, by an earlier sending
+local orders, valid = {}, {}
 for i, word in ipairs(words) do
   local group, held = word[1], leased[i]
   if not held or sub(held, 1, 16) ~= word[2] then
     stale[#stale + 1] = i
     refused[i] = true
   else
+    local order = prefix .. 'order:' .. group
+    orders[#orders + 1], valid[#valid + 1] = order, word
     if #word > 5 then
-      handled, late = handled + remove(group, word, 6, ids), late + word[5]
+      local removed = remove(group, word, 6, ids, order)
+      local to = removed == #word - 5 and marks or doubtful
+      handled, late = handled + removed, late + word[5]
       cleared[#cleared + 1] = group
-      if word[4] ~= '' then marks[#marks + 1] = group; marks[#marks + 1] = word[4] end
-    end
-    if call('EXISTS', prefix .. 'order:' .. group) == 0 then
-      gone[#gone + 1] = group
-      free[#free + 1] = group
-    elseif word[3] == '1' then
-      visibles[#visibles + 1] = fmt('%.0f', now)
-      visibles[#visibles + 1] = group
-      free[#free + 1] = group
+      if word[4] ~= '' then to[#to + 1] = group; to[#to + 1] = word[4] end
     end
   end
 end
-if #gone > 0 then call('ZREM', schedule, unpack(gone)) end
-if call('EXISTS', numbers) == 1 then
-  for _, group in ipairs(gone) do retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
-end
-if #visibles > 0 then
-  call('ZADD', schedule, unpack(visibles))
-  if hint == '1' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, visibles[2]) end
-end
-if #free > 0 then call('HDEL', leases, unpack(free)) end
+--+ release
 if #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
 remember_marks(marks, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
+remember_marks(higher(doubtful, tonumber(policy[3] or 0)), tonumber(policy[3] or 0), tonumber(policy[4] or 0))
 if handled > 0 then pcall('HINCRBY', stats, 'handled', handled) end
 if late > 0 then pcall('HINCRBY', stats, 'late', late) end
 for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do

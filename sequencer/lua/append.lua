@@ -20,9 +20,11 @@ local policy_key, memory = KEYS[7], KEYS[8]
 local prefix, on_conflict, now, words = ARGV[1], ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-call('ZCARD', schedule); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', leases); call('HLEN', failures)
+call('ZMSCORE', schedule, ''); call('HLEN', stats); call('HLEN', leases); call('HLEN', failures)
+local hinted = call('LLEN', dispatch)
 local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
 local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
+local is_plain = window == 0 and on_late == 'handle' and not sequence and (on_conflict == 'none' or on_conflict == 'others' or on_conflict == 'error')
 local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
 local is_error = sub(on_conflict, 1, 5) == 'error'
 local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
@@ -32,8 +34,7 @@ local seen, marked = {}, nil -- by position: whether the id was handled lately; 
 --+ take
 --+ bury
 --+ arrival
---+ settle
-check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
+if sequence or on_late ~= 'handle' then check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters') end
 local wrong = look()
 if wrong then return redis.error_reply(wrong) end
 local clock = math.max(lane_clock(), now - 1)
@@ -41,11 +42,16 @@ call('SET', clock_key, fmt('%.0f', clock + #words))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
-local marks, stored, ready, late, refused, failure = {}, {}, {}, {}, '', nil
-for i, word in ipairs(words) do
-  local group, id, stamp = word[1], word[2], fmt('%.0f', clock + i)
+local marks, stored, late, refused, failure = {}, {}, {}, '', nil
+local list, first = {}, {} -- groups that got messages, and from when on the earliest of these may be handled
+--+ batch
+--+ settle
+for _, i in ipairs(store_groups()) do
+  if failure then break end
+  local word, seconds, us = words[i], stamp_of(i)
+  local group, id, stamp = word[1], word[2], seconds .. us
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-  local head, score, at = arrival(word, stamp)
+  local head, score, at = arrival(word, seconds, us)
   local fate = fate_of(i, word, score, body)
   if fate == '+' then
     if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
@@ -53,17 +59,17 @@ for i, word in ipairs(words) do
     if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
     else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
     if new == 1 and not is_check then
-      stored[#stored + 1], ready[i] = i, at
+      stored_at(i, group, at)
       local added = pcall('ZADD', order, score, stamp .. id)
-      if type(added) == 'table' then failure = added; break end
+      if type(added) == 'table' then failure = added end
     elseif new == 0 then
       stamp = compare(word, order, body, ARGV[4 + i])
       fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
-    elseif new ~= 1 then failure = new; break end
+    elseif new ~= 1 then failure = new end
   elseif fate == '=' then stamp = '0000000000000000'
   elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
   if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
-  marks[i] = fate .. stamp
+  marks[2 * i - 1], marks[2 * i] = fate, stamp
 end
 
 if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
@@ -74,5 +80,5 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   if is_error and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
   if is_error then return redis.error_reply(refused:find('#', 1, true)
     and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
-elseif not is_check then settle(stored, late, ready, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
+elseif not is_check then settle(late, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
 return table.concat(marks)

@@ -8,16 +8,20 @@
 -- ARGV[5] max_messages
 -- ARGV[6] max_bytes    of records; one message always fits
 -- ARGV[7] now_us       "" for the server's time
+-- ARGV[8] ahead        "1": the caller still works on other groups; it gets none whose lease expired
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "", what becomes of a late
---         message, member, score, bytes, ...], ...], records]
+--         message, [member, score, ...]], ...], [record, ...], "1" if more was due]; the
+--         records of all groups stand one after the other
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
 -- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 -- A group whose head may not be handled yet is put off until then: this is the only place that decides it.
+-- Where several groups are due, none of them gets more than its part of max_messages, an eighth if there are so many: one
+-- that never ends would let the others wait.
 local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local room, bytes, now = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local room, bytes, now, is_ahead = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
@@ -33,44 +37,48 @@ if #due == 0 then
   if is_paused then return {now, '', groups, groups} end
   return {now, call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or '', groups, call('ZCOUNT', schedule, 9e15, 'inf')}
 end
+local groups, records, visibles, holders, passed = {}, {}, {}, {}, 0
 --+ memory
 --+ gate
 --+ read
 local leased, marks = call('HMGET', leases, unpack(due)), marks_of(due, tonumber(policy[7] or 0))
 local held_back, action = some_paused and call('SMISMEMBER', paused, unpack(due)) or {}, policy[6] or 'handle'
-local groups, records, visibles, holders, passed = {}, {}, {}, {}, 0
+local quota = math.ceil(room / math.min(#due, 8))
 local visible, token = fmt('%.0f', now + lease_ms * 1000), fmt('%.0f', math.max(clock + 1, now))
 for i, group in ipairs(due) do
   local expired = leased[i]
-  if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and #groups > 0) then break end
+  if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
   if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
   else
-    local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or room - 1, 'WITHSCORES')
-    local entry, opens_at = {group, expired and sub(expired, 18) or '', marks[i] or (sequence and '#' or ''), action}, 0
+    local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or math.min(room, quota) - 1, 'WITHSCORES')
+    local count, opens_at = 0, 0
     if range.err then
       call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)
       call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))
     elseif #range == 0 then -- deleted by hand
       call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
       retire(group, tonumber(policy[7] or 0), tonumber(policy[8] or 0))
-    else opens_at = read(entry, range, prefix .. 'body:' .. group, expired, number_of(marks[i]), records) end
+    else count, opens_at = read(range, prefix .. 'body:' .. group, expired, number_of(marks[i])) end
     if opens_at > 0 then
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)
       call('HDEL', leases, group); call('HDEL', failures, group) -- a failure would keep an append from waking it
       if opens_at == math.huge then pcall('HINCRBY', stats, 'parked', 1) end
-    elseif #entry > 4 then
-      local n = 2 * #groups; groups[#groups + 1] = entry
+    elseif count > 0 then
+      local n, mark = 2 * #groups, marks[i] or (sequence and '#' or '')
+      room = room - count
+      for j = #range, 2 * count + 1, -1 do range[j] = nil end
+      groups[#groups + 1] = {group, expired and sub(expired, 18) or '', mark, action, range}
       visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. '0' .. owner
     elseif #range > 0 then break end -- its first record does not fit
-    if #entry > 4 and expired then passed = i; pcall('HINCRBY', stats, 'expired', 1); break end
+    if count > 0 and expired then passed = i; pcall('HINCRBY', stats, 'expired', 1); break end
   end
   passed = i
 end
 if #groups > 0 then
-  if #groups == 1 then holders[2] = token .. '1' .. owner end
+  if #groups == 1 and not is_ahead then holders[2] = token .. '1' .. owner end
   call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles)); call('HSET', leases, unpack(holders))
 end
 if #due == passed then call('DEL', dispatch)
 elseif hints == 0 then call('RPUSH', dispatch, due[#due]) end -- wakes one more consumer for the rest
-return {now, token, cjson.encode(groups), table.concat(records)}
+return {now, token, cjson.encode(groups), records, #due > passed and '1' or '0'}

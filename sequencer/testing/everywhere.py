@@ -232,7 +232,7 @@ def _judge(
 ) -> _Run:
     """What a run showed; whether a process was really killed is what its parent saw."""
     fault = next((event for event in events if event.what == "fault"), None)
-    verdict = judge(events, remaining=dead, pending=left)
+    verdict = judge(events, dead=dead, pending=left)
     problems = list(verdict.cases)
     if fault and "died (signal SIGKILL)" not in said:
         problems.append(

@@ -15,11 +15,12 @@ after `healed` everything was done within `recover_s`; and each kind of fault th
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .begun import Begun
 from .exposure import Exposure
 from .history import Event
 
@@ -67,33 +68,6 @@ class Judgement:
         return self.order_violations + self.overlaps + self.tokens_back
 
 
-@dataclass(slots=True)
-class _Group:
-    tops: list[tuple[int, tuple[float, int], str]] = field(default_factory=list)
-    """Token, place and id of runs that began, by token upwards and by place downwards: no later one passed them."""
-    open: dict[str, Event] = field(default_factory=dict)
-    """Process -> the run that it began and did not end."""
-    newest: Event | None = None
-    """The run with the greatest token that began."""
-
-    def add_top(self, run: Event) -> None:
-        place = (run.score, run.stamp)
-        at = bisect_left(self.tops, run.token, key=lambda top: top[0])
-        if at < len(self.tops) and self.tops[at][1] >= place:
-            return  # under this token or a newer one, something at least as far behind began
-        end = at + (at < len(self.tops) and self.tops[at][0] == run.token)
-        while at and self.tops[at - 1][1] <= place:
-            at -= 1
-        self.tops[at:end] = [(run.token, place, run.id)]
-
-    def passed_by(self, run: Event) -> str | None:
-        """The id of a message behind this one that began before it ended, though this one was there."""
-        first = bisect_right(self.tops, run.stamp, key=lambda top: top[0])
-        if first < len(self.tops) and self.tops[first][1] > (run.score, run.stamp):
-            return self.tops[first][2]
-        return None
-
-
 class _Judge:
     def __init__(self, events: list[Event], ack_s: float, decided: set[tuple[str, str]]) -> None:
         self.exposure, self.ack_s, self.away = Exposure(events), ack_s, decided
@@ -101,7 +75,7 @@ class _Judge:
         """Message -> the score that its producer gave it."""
         self.left: dict[tuple[str, str], tuple[int, float, float]] = {}
         """Group and process -> its newest token there, when it was last seen under an older one, and last seen."""
-        self.groups: defaultdict[str, _Group] = defaultdict(_Group)
+        self.groups: defaultdict[str, Begun] = defaultdict(Begun)
         self.counts: Counter[str] = Counter()
         self.cases: list[str] = []
         self.intended: set[tuple[str, str]] = set()
@@ -115,6 +89,10 @@ class _Judge:
         self.unplaced: set[tuple[str, str]] = set()
         """Messages that ended well under a token older than one under which they failed: their order is judged by what
         became of them then."""
+        self.ended: dict[tuple[str, str], int] = {}
+        """Message -> the greatest token under which it ended well."""
+        self.appending: dict[tuple[str, str], float] = {}
+        """Message -> when somebody first set out to append it: no lease on it is older."""
         self.effects: Counter[str] = Counter()
         self.began: dict[tuple[str, str, int], Event] = {}
 
@@ -127,6 +105,7 @@ class _Judge:
         name = (event.group, event.id)
         if event.what == "appending":
             self.intended.add(name)
+            self.appending.setdefault(name, event.at)
             if event.score:
                 self.asked[name] = event.score
         elif event.what == "appended":
@@ -173,14 +152,16 @@ class _Judge:
 
     def see(self, run: Event) -> None:
         key = run.group, run.who
-        token, before, last = self.left.get(key, (run.token, float("-inf"), float("-inf")))
+        token, before, last = self.left.get(key, (run.token, -math.inf, -math.inf))
         self.left[key] = (run.token, last, run.at) if run.token > token else (token, before, run.at)
 
     def since(self, run: Event) -> float:
-        """A time before which this lease can't have been taken: its process was at work here under an older one."""
-        return self.left[run.group, run.who][1]
+        """A time before which this lease can't have been taken: its process was at work here under an older one, or
+        nobody had appended its message.
+        """
+        return max(self.left[run.group, run.who][1], self.appending.get((run.group, run.id), -math.inf))
 
-    def meet(self, group: _Group, other: Event, run: Event) -> None:
+    def meet(self, group: Begun, other: Event, run: Event) -> None:
         """A run begins while another of its group has not ended; it may be that the other's process is dead."""
         older = other if other.token <= run.token else run
         if not self.exposure.touches(older.who, older.at if older is other else self.since(run), run.at):
@@ -212,17 +193,32 @@ class _Judge:
                     "order", f"group {run.group}: {behind} began before {run.id}, which lies before it, had succeeded"
                 )
         self.done[name] = run, start
+        self.ended[name] = max(run.token, self.ended.get(name, 0))
         self.counts["allowed"] += self.is_exposed(run, start)
 
     def wait(self, name: tuple[str, str]) -> None:
         """A message is still in the queue at the end: it was not handled, nor anything behind it."""
-        run, start = self.done.get(name, (None, 0.0))
-        known = self.places.get(name)
-        if run is not None:
-            if not self.is_exposed(run, start):
-                self.wrong("order", f"group {name[0]}: {name[1]} was handled, and is still in the queue")
-        elif known and not known.redriven and (behind := self.groups[name[0]].passed_by(known)):
+        run, known = self.kept(name, "in the queue"), self.places.get(name)
+        if run is not None and not run.redriven:
+            behind = self.groups[name[0]].passed_by(run, self.ended[name])
+        elif run is None and known and not known.redriven:
+            behind = self.groups[name[0]].passed_by(known)
+        else:
+            return
+        if behind:
             self.wrong("order", f"group {name[0]}: {behind} began, and {name[1]}, which lies before it, still waits")
+
+    def kept(self, name: tuple[str, str], where: str) -> Event | None:
+        """A message is there at the end: somebody appended it, and no run of it ended well, or a fault came between
+        that and its acknowledgement. Such a run.
+        """
+        run, start = self.done.get(name, (None, 0.0))
+        if name not in self.intended:
+            self.wrong("invention", f"group {name[0]}: {name[1]} is {where}, and was never appended")
+        if run is not None and not self.is_exposed(run, start):
+            self.wrong("order", f"group {name[0]}: {name[1]} was handled, and is still {where}")
+            return None
+        return run
 
     def is_exposed(self, run: Event, start: float) -> bool:
         return self.exposure.touches(run.who, start, run.at + self.ack_s)
@@ -235,18 +231,21 @@ def judge(
     recover_s: float | None = None,
     remaining: Iterable[tuple[str, str]] = (),
     pending: Iterable[tuple[str, str]] = (),
+    dead: Iterable[tuple[str, str]] = (),
     expected: Collection[str] = (),
 ) -> Judgement:
     """What these events show. Messages as pairs of a group, as `encode_group` gives it, and an id.
 
     `remaining`: messages that are not handled and not lost: given up (dead, dropped, skipped), or perhaps so.
     `pending`: those known to be still in the queue: what lies behind one that a handler has seen may not have begun.
+    `dead`: those known to be dead letters. What is there and was handled, with no fault that explains it, is wrong.
     `ack_s`: how long after its end a run may not have been acknowledged yet. `recover_s`: the longest time from
     `healed` to `drained`. `expected`: kinds of faults and effects that must have happened. Where either of these two is
     asked for, a history without a stored message is wrong: it shows nothing.
     """
     ordered = sorted(events, key=lambda event: event.at)
-    away, waiting = set(remaining), set(pending)
+    letters, waiting = set(dead), set(pending)
+    away = set(remaining) | letters
     state, times = _Judge(ordered, ack_s, away), dict[str, float]()
     for event in ordered:
         state.take(event)
@@ -254,6 +253,8 @@ def judge(
             times[event.what] = event.at
     for name in sorted(waiting):
         state.wait(name)
+    for name in sorted(letters):
+        state.kept(name, "a dead letter")
     if not state.stored and (recover_s is not None or expected):
         state.wrong("nothing", "no message was stored, so nothing was shown")
     for name in sorted(state.stored - state.done.keys() - away - waiting):

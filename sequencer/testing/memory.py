@@ -27,7 +27,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import Claimed, claim
+from ..calls import claim
+from ..claimed import Claimed
 from ..client import Sequencer, _checked_handler
 from ..connection import Connection, Endpoint
 from ..consumer import Consumer
@@ -35,9 +36,9 @@ from ..drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
 from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
 from ..holdings import Holdings
 from ..keys import encode_group
+from ..link import Link
 from ..message import ConsumeSummary, DeadLetter, GroupInfo, Message
 from ..options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
-from ..scripts import Link
 from .history import Event
 from .judgement import judge
 from .wire import Wire, Words, at_time, wired

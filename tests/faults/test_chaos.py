@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from sequencer.faults.chaos import proof as chaos
+from sequencer.faults.chaos.children import Child, Paused
 from sequencer.faults.chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
 from sequencer.faults.chaos.run import run_seed
-from sequencer.testing import Event, judge
+from sequencer.faults.strays import strays
+from sequencer.testing import Event, Recorder, judge, wait_until
 from sequencer.testing.proxy import KINDS
 
 FEW = ("producer", "consumers")
@@ -83,3 +89,29 @@ def test_a_stale_run_that_ends_after_its_message_was_set_aside_is_no_disorder() 
     assert judge([*known, *stale, *next_one]).order_violations == 1, "nobody decided"
     again_later = [run("begun", 4, "b", "1", 40), run("ended", 4.1, "b", "1", 40)]
     assert judge([*known, *stale, *later, *next_one, *again_later]).order_violations == 1, "it was not set aside"
+
+
+def test_a_consumer_that_was_stopped_goes_on_when_its_supervisor_ended_meanwhile(tmp_path: Path) -> None:
+    mark = f"CHAOS_TEST={tmp_path.name}-{os.getpid()}"
+    environment = {**os.environ, "CHAOS_TEST": mark.partition("=")[2]}
+    with subprocess.Popen(["sleep", "60"], env=environment) as consumer:
+        ended = Child.__new__(Child)
+        ended.role, ended.pid = "consumers", 0
+        ended._process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            wait_until(lambda: consumer.pid in strays(mark))
+            os.kill(consumer.pid, signal.SIGSTOP)
+            wait_until(lambda: status(consumer.pid) == "T")
+            assert ended.end()
+            paused = Paused(Recorder(tmp_path / "nemesis.events"), mark)
+            paused._since.append((0.0, 0.0, ended, consumer.pid))
+            paused.go_on()
+            wait_until(lambda: status(consumer.pid) != "T")
+            assert paused.pids == set()
+        finally:
+            consumer.kill()
+
+
+def status(pid: int) -> str:
+    """The state of a process, as in /proc: "T" for a stopped one."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
+from sequencer.faults import strays as strays_module
 from sequencer.faults.crash import supervisor as crash_supervisor
 from sequencer.faults.crash.points import Case
 from sequencer.faults.strays import end_strays, strays
@@ -85,6 +87,38 @@ def test_a_process_that_outlives_others_is_found_and_ended() -> None:
     assert end_strays(mark, 0.05) == 0
 
 
+PARENT = """
+import subprocess, sys
+while True:
+    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"]).wait()
+"""
+
+
+@linux
+@pytest.mark.parametrize("is_child_first", [True, False])
+def test_a_process_that_is_started_meanwhile_does_not_outlive_the_end(
+    monkeypatch: pytest.MonkeyPatch, is_child_first: bool
+) -> None:
+    """Its parent replaces what was killed before its own turn comes."""
+    mark = f"SEQUENCER_STRAY={os.getpid()}.{is_child_first}"
+    name, _, value = mark.partition("=")
+    real_strays, real_kill = strays_module.strays, os.kill
+
+    def kill(pid: int, number: int) -> None:
+        others = set(real_strays(mark)) - {pid}
+        real_kill(pid, number)
+        if is_child_first and process.pid in others:
+            wait_until(lambda: set(real_strays(mark)) - others - {pid}, what="the child that replaces it")
+
+    with subprocess.Popen([sys.executable, "-S", "-c", PARENT], env={name: value}) as process:
+        wait_until(lambda: len(real_strays(mark)) == 2, what="its child")
+        monkeypatch.setattr(strays_module, "strays", lambda it: sorted(real_strays(it), reverse=is_child_first))
+        monkeypatch.setattr(os, "kill", kill)
+        assert end_strays(mark) == (3 if is_child_first else 2)
+        assert real_strays(mark) == []
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_a_supervisor_that_does_not_replace_the_dead_is_found(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,21 +135,28 @@ def test_a_supervisor_that_does_not_replace_the_dead_is_found(
 def test_consumers_that_outlive_a_killed_supervisor_are_found(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Their standard input is kept open by another process, so that they never see its end."""
-    monkeypatch.setattr(crash_supervisor, "PATIENCE_S", 1.0)
+    """Their standard input is kept open by other processes until the trial is over, so that they never see its end."""
+    monkeypatch.setattr(crash_supervisor, "ENDING_S", 1.0)
     case = Case("default", "supervisor.replace:after", 1, "kill")
     trial = crash_supervisor.SupervisorTrial(server.url, tmp_path, case)
     real = subprocess.Popen
+    over, is_on = os.pipe()
 
     def keep_open(*words: object, **options: object) -> object:
         process = real(*words, **options)  # type: ignore[call-overload]
         if os.fork() == 0:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(4)
-            signal.pause()
+            os.close(is_on)
+            select.select([over], [], [], 60.0)
+            os._exit(0)
         return process
 
     monkeypatch.setattr(subprocess, "Popen", keep_open)
-    found = trial.run()
-    assert any("the end of the consumers of a killed supervisor" in problem for problem in found.problems)
+    try:
+        found = trial.run()
+    finally:
+        os.close(is_on)
+        os.close(over)
+    assert any("the end of the consumers of a killed supervisor" in problem for problem in found.problems), (
+        found.problems
+    )
     assert not trial._strays()

@@ -22,8 +22,8 @@ from sequencer.faults.security.search import Search, logs
 from sequencer.faults.security.server import OwnServer, own_server
 from sequencer.faults.security.tls import Tls
 from sequencer.keys import lane_keys
+from sequencer.link import Link
 from sequencer.rights import acl_rules, commands_of, missing_rights, needed
-from sequencer.scripts import Link
 
 
 @pytest.fixture

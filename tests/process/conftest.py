@@ -180,7 +180,7 @@ class Cli:
             words = ["ps", "-p", str(pid), "-o", "args="]
             return subprocess.run(words, capture_output=True, text=True, check=False).stdout
         with suppress(FileNotFoundError, ProcessLookupError):
-            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         return ""
 
     def open(self, gate: str) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sequencer import Sequencer
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 if TYPE_CHECKING:
     from .conftest import Cli

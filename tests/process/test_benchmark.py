@@ -22,9 +22,9 @@ from sequencer import EmbeddedServer
 from sequencer.benchmarks import alarms, costs, ordering, policies, skew, timers
 from sequencer.benchmarks.__main__ import app
 from sequencer.benchmarks.judge import Phase
-from sequencer.benchmarks.latency import ServerClock, quantiles
+from sequencer.benchmarks.times import ServerClock, quantiles
 from sequencer.benchmarks.workload import Spread, Workload
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import Handled, wait_until
 
 COMMAND = [sys.executable, "-P", "-m", "sequencer.benchmarks"]

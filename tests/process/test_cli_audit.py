@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sequencer import Sequencer
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 if TYPE_CHECKING:
     from .conftest import Cli

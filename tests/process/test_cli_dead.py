@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 from .said import dump, ids, json_of, refused
 

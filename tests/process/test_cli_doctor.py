@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sequencer import Sequencer
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -65,12 +65,12 @@ def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
 
 def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     """As words for ACL SETUSER, with which the role's work can be done, and no other's."""
-    url = seq.endpoint.url or ""
+    path = (seq.endpoint.url or "").removeprefix("unix://").rpartition("@")[2]
     for role in ("append", "consume"):
         words = cli.run("acl", role, "jobs").stdout.split()
         assert words[:2] == ["resetchannels", f"~{{{namespace}:jobs:*"]
         link.command("ACL", "SETUSER", role, "reset", "on", ">x", *words)
-    producer, consumer = (url.replace("unix://", f"unix://{role}:x@") for role in ("append", "consume"))
+    producer, consumer = (f"unix://{role}:x@{path}" for role in ("append", "consume"))
     line = '{"group": ["g"], "body": 1}\n'
     assert cli.run("append", "jobs", "--redis", producer, input=line).returncode == 0
     refused = cli.run("consume", "jobs", "--redis", producer, "--exec", "true", "--until-empty")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sequencer import Sequencer
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 from .said import json_of

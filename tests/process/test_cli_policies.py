@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
+from sequencer.link import Link
 from sequencer.policy import Policy
-from sequencer.scripts import Link
 
 from .said import dump, ids, json_of, refused
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
-from sequencer import Sequencer
-from sequencer.scripts import Link
+from sequencer import Message, Park, Sequencer
+from sequencer.cli.main import app
+from sequencer.link import Link
 
 from .said import dump, ids, json_of, refused
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from .conftest import Cli
 
 FAR = 4_000_000_000
+BELL = "q\x07\x1b[2J"
 
 
 def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequencer]) -> None:
@@ -132,3 +135,37 @@ def test_pause_and_unpause_a_queue(cli: Cli, seq: Sequencer) -> None:
     assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused any more\n"
     assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused\n"
     assert not seq.info().is_paused
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause", "jobs", BELL),
+        ("unpause", "jobs", BELL),
+        ("cancel", "jobs", BELL, "--id", BELL),
+        ("reschedule", "jobs", BELL, "--id", BELL, "--delay", "5"),
+        ("peek", "jobs", f"{BELL}{BELL}"),
+        ("skip", "jobs", BELL),
+        ("resume", "jobs", BELL),
+        ("explain", "jobs", BELL),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_control_character_of_a_name_reaches_the_terminal(
+    seq: Sequencer, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, namespace: str
+) -> None:
+    seq.append(1, group=[BELL], id=BELL, delay=60)
+    if words[0] in ("skip", "resume"):
+        seq.reschedule([BELL], BELL, delay=0)
+        seq.consume(fail, until_empty=True)
+    monkeypatch.setenv("SEQUENCER_REDIS", seq.endpoint.url or "")
+    monkeypatch.setenv("SEQUENCER_NAMESPACE", namespace)
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == 0, done.output
+    said = done.stdout.replace(json.dumps(BELL), "") + done.stderr
+    assert "\\x07" in said
+    assert not set(said) & {"\x07", "\x1b"}
+
+
+def fail(_: Message) -> None:
+    raise Park

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sequencer.connection import parse_info
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:

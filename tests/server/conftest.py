@@ -15,7 +15,7 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.connection import Endpoint
 from sequencer.errors import SequencerError
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy

@@ -8,7 +8,7 @@ from typing import Any
 
 from sequencer import Sequencer
 from sequencer.keys import LaneKeys
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 Damage = Callable[[Link, LaneKeys], Any]
 FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'

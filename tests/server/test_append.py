@@ -23,7 +23,7 @@ from sequencer import (
     ServerUnavailable,
 )
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
 

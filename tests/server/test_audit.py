@@ -11,8 +11,8 @@ import pytest
 
 from sequencer import DataError, Message, Sequencer
 from sequencer.keys import encode_group, lane_keys
+from sequencer.link import Link
 from sequencer.proof import Proof, prove_lanes, read_records
-from sequencer.scripts import Link
 from sequencer.testing import wait_until
 
 from .background import Background

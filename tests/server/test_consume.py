@@ -16,8 +16,8 @@ from sequencer import (
 )
 from sequencer.connection import Endpoint
 from sequencer.consumer import Waiter
+from sequencer.link import Link
 from sequencer.options import ClaimLimits
-from sequencer.scripts import Link
 from sequencer.testing import wait_until
 
 from .background import Background

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 
 from sequencer import DataError, Message, Sequencer, ServerNotUsable
 from sequencer.auditor import audit
 from sequencer.connection import Endpoint
+from sequencer.doctor import is_healthy
 from sequencer.keys import lane_keys
+from sequencer.link import Link
 from sequencer.rights import commands_of
-from sequencer.scripts import Link
 from sequencer.testing import wait_until
 
 from .background import Background
@@ -137,6 +139,101 @@ def test_another_number_of_lanes_meanwhile_is_said(admin: Link) -> None:
             old.append(2, "g2")
         with client(admin) as new:
             assert new.info().backlog == 1
+
+
+def test_a_client_that_is_refused_writes_nothing(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
+    """Else the doctor takes what it wrote for lanes that somebody uses, and says to register them."""
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        lose_everything(admin)
+        with client(admin) as new:
+            new.append(1, "g1")
+        with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(DataError, match="had 4 lanes"):
+            old.append(2, "g2")
+    assert "registered again" not in caplog.text
+    assert admin.command("KEYS", "{sequencer:q:[123]}:*") == []
+    with client(admin) as new:
+        assert is_healthy(new.doctor())
+
+
+@pytest.mark.parametrize("comes_back", ["the one that asked", "the other"])
+def test_the_policy_comes_back_as_it_was_last_seen(admin: Link, comes_back: str) -> None:
+    """Set after the first client had connected, and seen by it since: it does not bring back the one before."""
+    with client(admin) as first, client(admin, on_late="refuse", dedup_window=5.0) as second:
+        first.append(0, "g0")
+        second.append(0, "g1")
+        assert first.policy.on_late == "refuse"
+        lose_everything(admin)
+        (second if comes_back == "the one that asked" else first).append(1, "g2")
+        (first if comes_back == "the one that asked" else second).append(2, "g3")
+        assert (first.policy.on_late, second.policy.dedup_window) == ("refuse", 5.0)
+
+
+def test_a_lost_connection_is_a_look_at_the_policy_too(admin: Link) -> None:
+    with client(admin) as first:
+        first.append(0, "g0")
+        with client(admin, on_late="drop") as other:
+            other.append(0, "g1")
+        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        first.append(1, "g0")
+        lose_everything(admin)
+        first.append(2, "g0")
+        assert first.policy.on_late == "drop"
+
+
+def test_a_lane_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
+    """Not the one that this client saw last."""
+    with client(admin, lanes=2) as first:
+        first.append(0, "g0")
+        with client(admin, on_late="drop") as other:
+            other.append(0, "g1")
+        admin.command("DEL", lane_keys("sequencer", "q", 1).policy)
+        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        first.append(1, "g0")
+    found = [admin.command("HGET", lane_keys("sequencer", "q", lane).policy, "on_late") for lane in range(2)]
+    assert found == [b"drop", b"drop"]
+
+
+def test_an_append_on_a_pipeline_looks_as_well(admin: Link) -> None:
+    """It is sent over its caller's connection, which does not tell this client that the server was away."""
+    own = redis.Redis.from_url(str(admin.endpoint.url))
+    with own, client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        lose_everything(admin)
+        for n in range(40):
+            with own.pipeline(transaction=True) as pipeline:
+                old.append(n, f"g{n}", id=f"m{n}", pipeline=pipeline)
+                pipeline.execute()
+    assert found(admin) == FORTY
+
+
+def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq:
+        seq.append(0, "g")
+        admin.command("CONFIG", "RESETSTAT")
+        with own.pipeline(transaction=True) as pipeline:
+            for n in range(10):
+                seq.append(n, "g", pipeline=pipeline)
+        info = admin.command("INFO", "stats").decode()
+    assert "total_commands_processed:1\r\n" in info, "the INFO would be the second"
+
+
+def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
+    with client(admin, lanes=4) as seq:
+        place, link, todo = seq._place, seq._place.link, ["append"]
+
+        def slow_link(*args: Any) -> Any:
+            if todo:
+                todo.clear()
+                place.lanes(role="append")
+            return link(*args)
+
+        monkeypatch.setattr(place, "link", slow_link)
+        place.lanes(register=False)
+        lose_everything(admin)
+        assert seq.info().backlog == 0
+    assert admin.command("HGET", "sequencer:queues", "q") == b"4"
 
 
 def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:

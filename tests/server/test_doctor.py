@@ -16,7 +16,7 @@ from sequencer.connection import Endpoint
 from sequencer.desk import mend
 from sequencer.doctor import MAX_TOLD, diagnose, is_healthy
 from sequencer.keys import LaneKeys, lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.server_check import Finding
 from sequencer.testing import wait_until
 
@@ -188,9 +188,9 @@ def test_large_groups_and_large_records_are_read_in_pages(
     sent: list[tuple[Any, ...]] = []
     exchange = Link._exchange
 
-    def watch(self: Link, connection: Any, commands: Any) -> Any:
+    def watch(self: Link, connection: Any, commands: Any, *rest: Any) -> Any:
         sent.extend(commands)
-        return exchange(self, connection, commands)
+        return exchange(self, connection, commands, *rest)
 
     monkeypatch.setattr(Link, "_exchange", watch)
     found = problems(examine(repair=True))

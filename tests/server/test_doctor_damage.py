@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from sequencer import Sequencer, SequencerError
 from sequencer.connection import Endpoint
+from sequencer.doctor import is_healthy
 from sequencer.keys import lane_keys, registry_key
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 KEYS, REGISTRY = lane_keys("sequencer", "q", 0), registry_key("sequencer")
 MEMBER = "0000000000000001x"
@@ -85,3 +87,43 @@ def test_what_an_error_points_at_is_told(start_server: Callable[..., str], case:
                 said.append(f"{name}: {error}")
     pointing = [text for text in said if any(words in text for words in POINTS_AT_DOCTOR)]
     assert told or not pointing, pointing
+
+
+DROP, SEQUENCE = {"on_late": "drop"}, {"sequence": True}
+OLDER = ("RENAME", KEYS.marks, f"{KEYS.marks}:old")
+STOPS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
+    "policy with _": ({}, [("HSET", KEYS.policy, "window_us", "1_000")]),
+    "policy in digits of another script": ({}, [("HSET", KEYS.policy, "window_us", "\u0663")]),
+    "policy with a space": ({}, [("HSET", KEYS.policy, "dedup_us", " 6_0")]),
+    "policy of 400 digits": ({}, [("HSET", KEYS.policy, "dedup_us", "9" * 400)]),
+    "memory with _": ({}, [("HSET", KEYS.memory, "seen:last", "1_000")]),
+    "watermark": (DROP, [("HSET", KEYS.marks, "7", "abc")]),
+    "older watermark": (DROP, [OLDER, ("HSET", OLDER[2], "7", "abc")]),
+    "watermark of a sequence": (SEQUENCE, [("HSET", KEYS.marks, "7", "abc")]),
+    "older watermark of a sequence": (SEQUENCE, [OLDER, ("HSET", OLDER[2], "7", "abc")]),
+    "number of 400 digits": (SEQUENCE, [("HSET", KEYS.numbers, "7", "#" + "9" * 400)]),
+}
+"""The queue's policy, and what others wrote."""
+
+
+@pytest.mark.parametrize("case", STOPS.values(), ids=STOPS)
+def test_a_queue_that_stops_is_not_healthy(
+    start_server: Callable[..., str], case: tuple[dict[str, Any], list[tuple[Any, ...]]]
+) -> None:
+    url, (options, words) = f"unix://{start_server()}", case
+    link = Link(Endpoint.from_url(url))
+    with Sequencer("q", url, **options) as seq:
+        seq.append(0, "7", score=1)
+        seq.consume(lambda message: None, until_empty=True)
+        for name in ("seen", "marks"):  # as after half a window
+            now = link.command("HGET", KEYS.memory, f"{name}:last") or 0
+            link.command("HSET", KEYS.memory, f"{name}:old", now)
+        assert is_healthy(seq.doctor())
+        link.commands(words)
+        link.close()
+        told, came = not is_healthy(seq.doctor()), []
+        with suppress(SequencerError):
+            seq.append(1, "7", score=2)
+            with seq.claim() as lease:
+                came = [message.body for message in lease]
+    assert told or came == [1]

@@ -16,8 +16,8 @@ from sequencer import DataError, Sequencer, SequencerError, ServerUnavailable
 from sequencer.connection import Endpoint
 from sequencer.doctor import diagnose, is_healthy
 from sequencer.keys import lane_keys
+from sequencer.link import Link
 from sequencer.rights import SCRATCH, plain_commands, run_every_script
-from sequencer.scripts import Link
 from sequencer.server_check import Finding, server_findings
 from sequencer.testing import wait_until
 

@@ -7,19 +7,11 @@ from typing import Any
 
 import pytest
 
-import sequencer.place
-from sequencer import (
-    ConfigurationError,
-    DataError,
-    Gap,
-    IdConflict,
-    Message,
-    Sequencer,
-    SetAside,
-)
-from sequencer.errors import BatchRefused
+import sequencer.kept
+from sequencer import ConfigurationError, DataError, Gap, IdConflict, Message, Sequencer, SetAside
+from sequencer.errors import BatchRefused, ServerUnavailable
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 from .background import Background
@@ -48,7 +40,7 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One reads that there is no policy, the other sets its own, the first one writes the defaults."""
-    read, others = sequencer.place._policies, [make(sequence=True, gap_timeout=7)]
+    read, others = sequencer.kept._policies, [make(sequence=True, gap_timeout=7)]
 
     def slow(*args: Any) -> Any:
         found = read(*args)
@@ -56,7 +48,7 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
             others.pop().connect()
         return found
 
-    monkeypatch.setattr(sequencer.place, "_policies", slow)
+    monkeypatch.setattr(sequencer.kept, "_policies", slow)
     seq = make()
     seq.connect()
     assert (seq.policy.sequence, seq.policy.gap_timeout, seq.policy.dedup_window) == (True, 7, 60)
@@ -103,7 +95,7 @@ def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., 
 def test_two_policies_that_exclude_each_other_are_never_both_stored(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, others = sequencer.place._policies, [make(sequence=True)]
+    read, others = sequencer.kept._policies, [make(sequence=True)]
 
     def slow(*args: Any) -> Any:
         found = read(*args)
@@ -111,10 +103,51 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
             others.pop().connect()
         return found
 
-    monkeypatch.setattr(sequencer.place, "_policies", slow)
+    monkeypatch.setattr(sequencer.kept, "_policies", slow)
     with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
         make(reorder_window=5).connect()
     assert (make().policy.sequence, make().policy.reorder_window) == (True, 0)
+
+
+def test_a_transaction_does_not_outlive_the_connection_that_watched(
+    make: Callable[..., Sequencer], link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between WATCH and EXEC the connection is lost, and another client sets what this one's policy excludes."""
+    make().append(1, group="g")
+    read, others = sequencer.kept._policies, [make(watermark_window=0)]
+
+    def slow(connection: Link, lanes: Any) -> Any:
+        found = read(connection, lanes)
+        if others:
+            others.pop().connect()
+            number = connection.command("CLIENT", "ID")
+            assert link.command("CLIENT", "KILL", "ID", number) == 1
+        return found
+
+    monkeypatch.setattr(sequencer.kept, "_policies", slow)
+    with pytest.raises(ConfigurationError, match="watermark_window"):
+        make(on_late="drop").connect()
+    assert make().policy.on_late == "handle"
+
+
+def test_a_change_whose_answer_was_lost_reaches_groups_that_were_put_off(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transact, lost = sequencer.kept._transact, [True]
+
+    def lose(*args: Any) -> bool:
+        is_done = transact(*args)
+        if lost:
+            lost.clear()
+            raise ServerUnavailable("the connection was lost before its answer")
+        return is_done
+
+    seq = make(reorder_window=600)
+    seq.append(1, group="g")
+    assert drain_once(seq) == []
+    monkeypatch.setattr(sequencer.kept, "_transact", lose)
+    make(reorder_window=0).connect()
+    assert drain_once(seq) == [1]
 
 
 def test_a_look_at_the_very_first_moment_is_not_remembered(

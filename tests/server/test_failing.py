@@ -17,7 +17,7 @@ from sequencer import (
     Sequencer,
 )
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 
 def test_a_failed_head_holds_its_group_back_and_no_other(seq: Sequencer) -> None:
@@ -225,7 +225,7 @@ def test_a_key_of_another_type_stops_a_script_before_its_first_write(
     make: Callable[..., Sequencer], link: Link, namespace: str, name: str
 ) -> None:
     keys = lane_keys(namespace, "jobs", 0)
-    seq = make(dead_letter_on=("KeyError",))
+    seq = make(dead_letter_on=("KeyError",), on_late="dead_letter")
     seq.append(1, group="g", id="x")
     with seq.claim() as lease:
         message = next(iter(lease))

@@ -15,7 +15,7 @@ from sequencer import Message, Park, Sequencer, SequencerError, ServerError, Ser
 from sequencer.auditor import audit
 from sequencer.connection import Endpoint
 from sequencer.keys import LaneKeys, lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing.wire import Wire, wired
 
 STAMP = b"0000000000000001"
@@ -256,3 +256,41 @@ def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Se
     with pytest.raises(ServerUnavailable, match="none of its protocol"):
         client.connect()
     assert isinstance(client.endpoint, Endpoint)
+
+
+def test_a_lease_that_others_wrote_hides_no_message(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    seq.append(1, group="g", id="a")
+    with seq.claim():
+        before = link.command("HGET", keys.leases, "g")
+        link.command("HSET", keys.leases, "g", b"{/\xb4A")
+        found = seq.get("g", "a")
+        assert found is not None
+        assert found.state == "behind"
+        link.command("HSET", keys.leases, "g", before)
+
+
+@pytest.mark.parametrize("answer", [[1, 2, 3], None])
+def test_a_foreign_answer_to_a_look_at_paused_groups_is_an_error_of_ours(
+    make: Callable[..., Sequencer], seq: Sequencer, answer: Any
+) -> None:
+    seq.append(1, group="g")
+    seq.pause("g")
+    client = make(redis=wired(seq.endpoint, lambda inner: Foreign(inner, answer)))
+    with pytest.raises(ServerError):
+        client.paused_groups()
+    seq.unpause("g")
+
+
+class Foreign(Wire):
+    """Answers SMEMBERS with something else."""
+
+    def __init__(self, inner: Any, answer: Any) -> None:
+        super().__init__(inner)
+        self._answer, self._is_asked = answer, False
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        self._is_asked = commands[0][0] == "SMEMBERS"
+        return commands
+
+    def received(self, reply: Any) -> Any:
+        return self._answer if self._is_asked else reply

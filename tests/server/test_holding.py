@@ -24,8 +24,9 @@ from sequencer.calls import Ack, ack, claim
 from sequencer.connection import Endpoint
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
+from sequencer.link import Link
 from sequencer.options import ClaimLimits
-from sequencer.scripts import Link, script_source
+from sequencer.scripts import script_source
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
 

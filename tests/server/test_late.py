@@ -12,7 +12,7 @@ import redis
 from sequencer import ConfigurationError, EmbeddedServer, LateMessage, Message, Sequencer
 from sequencer.errors import BatchRefused
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 from .background import Background

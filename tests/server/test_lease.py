@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import ConfigurationError, LeaseLost, Park, Sequencer
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing.proxy import FaultProxy
 
 

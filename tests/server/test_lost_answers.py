@@ -12,10 +12,12 @@ from sequencer import (
     Message,
     OutcomeUnknown,
     Sequencer,
+    calls,
     desk,
 )
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
+from sequencer.options import ClaimLimits
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
 
@@ -117,3 +119,37 @@ def test_a_claim_whose_answer_is_lost_drops_no_message(
     seq.claim(lease=30)  # its answer never came: no handler began
     link.command("ZADD", keys.schedule, "XX", "1", "g")
     assert drain(seq) == ["x"]
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
+    make: Callable[..., Sequencer], link: Link, namespace: str, sequence: bool
+) -> None:
+    """It was long on its way, was repeated, and the next message was acknowledged under the same lease."""
+    seq, keys = make(sequence=sequence), lane_keys(namespace, "jobs", 0)
+    seq.append_many([{"body": None, "group": "g", "score": score} for score in (1, 2, 3)])
+    limits = ClaimLimits(1, 2, 10**6)
+    (held,) = link.run_one(calls.claim(keys, "jobs", "c", 60, limits)).groups
+    acks = [
+        calls.Ack("g", held.token, [member], False, f"#{number}" if sequence else f"{number}.0")
+        for number, member in enumerate(held.members, 1)
+    ]
+    for ack in (*acks, acks[0], acks[1], acks[0]):
+        assert not link.run_one(calls.ack(keys, [ack]))
+    key = keys.numbers if sequence else keys.marks
+    assert link.command("HGET", key, "g") == (b"#2" if sequence else b"2.0")
+
+
+def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_watermark(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    """Its acknowledgement removes nothing then, and is no repeat."""
+    seq = make()
+    seq.append("first", group="g", score=1)
+    drain(seq)
+    seq.append("old", group="g", id="a", score=5)
+    with seq.claim() as lease:
+        (message,) = lease
+        seq.append("new", group="g", id="a", score=6, replace=True)
+        lease.ack(message)
+        assert float(link.command("HGET", lane_keys(namespace, "jobs", 0).marks, "g")) == 5

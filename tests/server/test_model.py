@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer
 from sequencer.auditor import audit
-from sequencer.calls import Ack, Call, Claimed, Item, Nack, ack, append, claim, nack, renew
+from sequencer.calls import Ack, Call, Item, Nack, ack, append, claim, nack, renew
+from sequencer.claimed import Claimed
 from sequencer.connection import Endpoint
 from sequencer.desk import Resumed, pause, redrive, resume, revise
 from sequencer.errors import SequencerError
 from sequencer.keys import LaneKeys, lane_keys
+from sequencer.link import Link
 from sequencer.options import ClaimLimits
 from sequencer.policy import Policy, advance
-from sequencer.scripts import Link
 from sequencer.words import decode_failure
 
 from ..unit.model import ModelLane
@@ -41,7 +42,7 @@ STEP = st.one_of(
         st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
         st.sampled_from(["none", "others", "replace"]),
     ),
-    st.tuples(st.just("claim"), st.integers(1, 3), st.integers(1, 20), st.sampled_from([1, 60, 10_000])),
+    st.tuples(st.just("claim"), st.integers(1, 3), st.integers(1, 20), st.sampled_from([1, 60, 10_000]), st.booleans()),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
     st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
     st.tuples(st.just("renew"), st.integers(0, 3)),
@@ -142,7 +143,7 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
-        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, now_us=now))
+        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, ahead=args[3], now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":
         model.now_us += args[0] * 1000

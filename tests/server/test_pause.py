@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 from .background import Background
@@ -132,7 +132,7 @@ def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -
 
     seq.pause("due")
     with Background(seq, fail):
-        wait_until(seq.parked)
+        wait_until(lambda: seq.parked() and seq.info().totals.get("handled") == 2)
     seq.append("free", group="free", delay=50)
     seq.append("held", group="held")
     with seq.claim(groups=1) as lease:

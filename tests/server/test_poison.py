@@ -18,7 +18,7 @@ from sequencer import (
 )
 from sequencer.keys import lane_keys
 from sequencer.letters import Letters, Wanted
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing.proxy import FaultProxy
 
 

@@ -17,7 +17,7 @@ from sequencer import (
 )
 from sequencer.errors import BatchRefused
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 
 def drain(seq: Sequencer) -> list[Any]:

@@ -22,7 +22,7 @@ from sequencer import (
     ServerUnavailable,
 )
 from sequencer.connection import Endpoint
-from sequencer.scripts import Link
+from sequencer.link import Link
 
 from .conftest import command
 

@@ -21,7 +21,7 @@ from sequencer import (
     Sequencer,
 )
 from sequencer.keys import lane_keys
-from sequencer.scripts import Link
+from sequencer.link import Link
 from sequencer.testing import wait_until
 
 from .background import Background

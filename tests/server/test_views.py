@@ -10,8 +10,8 @@ import pytest
 from sequencer import ConfigurationError, GroupNotFound, InvalidMessage, Retry, Sequencer, StopConsuming, monitor
 from sequencer.auditor import audit
 from sequencer.keys import lane_keys
+from sequencer.link import Link
 from sequencer.place import list_queues
-from sequencer.scripts import Link
 
 NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
 """How a name in braces begins, as against JSON."""

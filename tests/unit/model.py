@@ -14,13 +14,15 @@ from sequencer.policy import Sequenced
 
 from .model_arrivals import ArrivingLane
 from .model_desk import MendedLane
-from .model_state import PAUSED
+from .model_state import PAUSED, height
 
 
 class ModelLane(ArrivingLane, MendedLane):
     """A lane with all its scripts; here those that consumers use."""
 
-    def claim(self, _prefix: str, owner: str, lease_ms: str, groups: str, messages: str, size: str, _now: str) -> Any:
+    def claim(
+        self, _prefix: str, owner: str, lease_ms: str, groups: str, messages: str, size: str, _now: str, ahead: str
+    ) -> Any:
         due = [] if self.is_paused else self.due()
         if self.is_paused:
             return [self.now_us, b"", len(self.schedule), len(self.schedule)]
@@ -32,20 +34,23 @@ class ModelLane(ArrivingLane, MendedLane):
         token = f"{max(self.clock + 1, self.now_us):016d}"
         room, left = int(messages), int(size)
         entries: list[list[Any]] = []
-        records = ""
-        for group in due[: int(groups) + 1]:
+        quota = math.ceil(room / min(len(due), int(groups) + 1, 8))
+        records: list[bytes] = []
+        passed, some = 0, due[: int(groups) + 1]
+        for group in some:
             holder = self.leases.get(group)
-            if len(entries) == int(groups) or room <= 0 or left <= 0 or (holder and entries):
+            if len(entries) == int(groups) or room <= 0 or left <= 0 or (holder and (entries or ahead == "1")):
                 break
+            passed += 1
             if group in self.paused:
                 self.schedule[group] = PAUSED
                 continue
             mark = known = self.mark(group)
             if self.is_sequence:
                 mark = mark or "#"
-            entry: list[Any] = [group, holder[17:] if holder else "", mark, self.policy["on_late"]]
+            places: list[str] = []
             put_off = 0.0
-            for member in self.members(group)[: 1 if holder else room]:
+            for member in self.members(group)[: 1 if holder else min(room, quota)]:
                 record, score = self.bodies[group][member[16:]], self.orders[group][member]
                 put_off = self.opens_at(member, score, record, known)
                 if put_off:
@@ -56,27 +61,29 @@ class ModelLane(ArrivingLane, MendedLane):
                     record = f"{record[:16]}{int(record[16:20]) + 1:04d}{record[20:]}"
                     self.bodies[group][member[16:]] = record
                 left -= len(record)
-                if left < 0 and (entries or len(entry) > 4):
+                if left < 0 and records:
                     break
-                entry += [member, repr(score), len(record)]
-                records += record
-                room -= 1
-            if put_off and len(entry) == 4:
+                places += [member, repr(score)]
+                records.append(record.encode())
+            if put_off and not places:
                 self.schedule[group] = put_off
                 self.leases.pop(group, None)
                 self.failures.pop(group, None)
                 continue
-            if len(entry) == 4:
+            if not places:
+                passed -= 1
                 break
-            entries.append(entry)
+            room -= len(places) // 2
+            entries.append([group, holder[17:] if holder else "", mark, self.policy["on_late"], places])
             self.clock = int(token)
             self.schedule[group] = self.now_us + int(lease_ms) * 1000
             self.leases[group] = token + "0" + owner
             if holder:
                 break
-        if len(entries) == 1:
+        if len(entries) == 1 and ahead != "1":
             self.leases[entries[0][0]] = token + "1" + owner
-        return [self.now_us, token.encode(), json.dumps(entries).encode(), records.encode()]
+        more = b"1" if passed < len(some) else b"0"
+        return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more]
 
     def ack(self, _prefix: str, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
         stale = []
@@ -86,11 +93,13 @@ class ModelLane(ArrivingLane, MendedLane):
             if not self.holds(group, token):
                 stale.append(position)
                 continue
+            held, before = self.orders.get(group, {}), self.mark(group)
+            is_first = all(member in held for member in members)
             self.remove(group, members)
             ids += [f"{group}\n{member[16:]}" for member in members]
             if members:
                 self.failures.pop(group, None)
-                if mark:
+                if mark and (is_first or not before or height(mark) > height(before)):
                     marks[group] = mark
             if release == "1" or not self.orders.get(group):
                 self.schedule[group] = self.now_us

@@ -45,6 +45,11 @@ class Generations:
         self.new.update(entries)
 
 
+def height(mark: str) -> float:
+    """How high a watermark stands: a score, or the number that a sequence has come to."""
+    return float(mark.removeprefix("#").split()[0])
+
+
 class LaneState:
     """State of a lane, and what several scripts do to it; `now_us` is set by the test."""
 

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sequencer.calls import claim
-from sequencer.drain import Control, Exchange, Flush, drain
+from sequencer.drain import Ahead, Control, Exchange, Flush, drain
 from sequencer.errors import ServerUnavailable
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
@@ -43,6 +43,8 @@ class SimConsumer:
     def resume(self, answer: Any, error: Exception | None = None) -> None:
         try:
             self.effect = self.generator.throw(error) if error else self.generator.send(answer)
+            while isinstance(self.effect, Ahead):  # a shell may leave it out
+                self.effect = self.generator.send(None)
         except StopIteration:
             self.effect = None
         self.running = None

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sequencer.backoff import Backoff, RestartPolicy
 from sequencer.connection import Endpoint, check_server, parse_info, redact, translate
-from sequencer.drain import BatchSize, Decision, decide
+from sequencer.decisions import Decision, decide
+from sequencer.drain import BatchSize
 from sequencer.errors import (
     ConfigurationError,
     DataError,

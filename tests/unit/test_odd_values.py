@@ -190,9 +190,27 @@ def test_a_total_that_others_overwrote_ends_no_script(path: Path) -> None:
     name = path.stem
     source = path.read_text(encoding="utf-8") if name.startswith("_") else script_source(name)
     counts = re.findall(r"(\w+)\('HINCRBY'", source)
-    assert set(counts) <= {"pcall"}
+    assert set(counts) <= {"pcall", "may"}
     if counts and not name.startswith("_"):
         bound = re.findall(r"^local (.*\bpcall\b.*) = (.*)$", source, re.MULTILINE)
         assert len(bound) == 1
         names, values = (text.split(", ") for text in bound[0])
         assert values[names.index("pcall") - len(names)] == "redis.pcall"
+
+
+class Size(int, enum.Enum):
+    SMALL = 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Policy(dedup_cap=Size.SMALL),
+        lambda: QueueOptions(queue="q", park_on=0),  # type: ignore[arg-type]
+        lambda: QueueOptions(queue="q", dead_letter_on=("ValueError", 1)),  # type: ignore[arg-type]
+    ],
+)
+def test_an_option_of_another_kind_is_refused_before_it_is_written_anywhere(make: Callable[[], Any]) -> None:
+    """An enum's text is its name, and would have stood in the server as the queue's policy."""
+    with pytest.raises(ConfigurationError, match="must be a"):
+        make()

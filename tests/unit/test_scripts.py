@@ -15,7 +15,7 @@ import sequencer.desk as desk
 from sequencer.calls import Ack, Call, Item, Nack
 from sequencer.keys import lane_keys
 from sequencer.options import ClaimLimits
-from sequencer.scripts import script_source
+from sequencer.scripts import commands_in, script_source
 
 KEYS = lane_keys("n", "q", 0)
 LUA = Path(inspect.getfile(calls)).parent / "lua"
@@ -105,8 +105,9 @@ def test_a_part_says_what_it_needs_and_is_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rights_are_asked_for_before_the_first_statement(name: str) -> None:
-    first = next(line for line in script_source(name).splitlines() if line and not line.startswith("--"))
-    assert first == "if redis.acl_check_cmd then"
+    first, second = [line for line in script_source(name).splitlines() if line and not line.startswith("--")][:2]
+    assert first == "local lacks, may, key = nil, redis.acl_check_cmd, KEYS[1]"
+    assert set(re.findall(r"may\('([A-Z]+)', key, key\)", second)) == commands_in(script_source(name)) - {"TIME"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import orjson
 
 from ...testing.history import Recorder
+from ..strays import strays
 from .setting import Setting
 
 END_S = 10.0
@@ -38,9 +40,11 @@ class Child:
         return self._process.poll() is None
 
     def ask(self, **order: Any) -> int:
-        """Give an order; the answer, or 0 when the process is gone."""
+        """Give an order; the answer, or 0 when the process is gone, or was ended."""
         assert self._process.stdin
         assert self._process.stdout
+        if self._process.stdin.closed:
+            return 0
         try:
             self._process.stdin.write(orjson.dumps(order) + b"\n")
             self._process.stdin.flush()
@@ -76,8 +80,9 @@ class Child:
 class Paused:
     """Processes that were stopped, and when each goes on."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, mark: str) -> None:
+        """`mark`: what all processes of this run have in their environment."""
+        self._recorder, self._mark = recorder, mark
         self._since: list[tuple[float, float, Child, int]] = []
 
     def add(self, child: Child, which: int, seconds: float) -> None:
@@ -93,10 +98,11 @@ class Paused:
             until, since, child, pid = one
             if everything or time.monotonic() >= until:
                 self._since.remove(one)
-                if child.role == "consumers":
-                    child.ask(signal=int(signal.SIGCONT), pid=pid)
-                else:
+                if child.role != "consumers":
                     child.signal(signal.SIGCONT)
+                elif not child.ask(signal=int(signal.SIGCONT), pid=pid) and pid in strays(self._mark):
+                    with suppress(ProcessLookupError):  # its supervisor ended meanwhile
+                        os.kill(pid, signal.SIGCONT)
                 self._recorder.note("fault", at=since, until=time.monotonic(), who=str(pid), kind="process paused")
 
     @property

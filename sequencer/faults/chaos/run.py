@@ -19,7 +19,7 @@ from ...client import Sequencer
 from ...connection import Endpoint
 from ...errors import SequencerError
 from ...keys import lane_keys
-from ...scripts import Link
+from ...link import Link
 from ...server import EmbeddedServer
 from ...testing.history import read_events
 from ...testing.judgement import Judgement, judge
@@ -105,7 +105,7 @@ class _Run:
     def __init__(self, setting: Setting, server: str, roles: Sequence[str]) -> None:
         self._setting, self._server = setting, server
         self._events = setting.recorder("nemesis")
-        self._paused = Paused(self._events)
+        self._paused = Paused(self._events, setting.mark)
         self._direct = replace(setting, timeout_s=5.0).sequencer(server)
         self._direct.connect()
         self._link = Link(Endpoint.from_url(server))

@@ -29,6 +29,8 @@ QUEUE, PROCESSES = "work", 2
 GROUPS, MESSAGES = ("x", "y", "z"), 4
 LATE, LATE_S = "late", 600.0
 """Group and id, and the delay, of a message that keeps consumers waiting until it is cancelled."""
+ENDING_S = PATIENCE_S
+"""The longest that consumers may go on after their supervisor was killed; an idle one looks once a second."""
 RECOVER_S = LEASE_S + SLACK_S + 8.0
 """A fresh interpreter for the supervisor's consumers takes 0.3 s, and several times that on a busy machine."""
 
@@ -129,7 +131,7 @@ class SupervisorTrial:
         assert fresh.is_fine, f"the fresh supervisor ended with wait status {fresh.status}: {fresh.said[-600:]}"
 
     def _wait_for_consumers(self) -> None:
-        wait_until(lambda: not self._strays(), PATIENCE_S, "the end of the consumers of a killed supervisor")
+        wait_until(lambda: not self._strays(), ENDING_S, "the end of the consumers of a killed supervisor")
 
     def _start(self, name: str, case: Case | None) -> Child:
         child = start(name, self._directory, lambda: self._supervise(name, case))

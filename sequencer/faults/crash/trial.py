@@ -18,7 +18,7 @@ from ...auditor import audit
 from ...client import Sequencer
 from ...connection import Endpoint
 from ...keys import decode_group, encode_group, lane_keys
-from ...scripts import Link
+from ...link import Link
 from ...testing import Event, Recorder, wait_until
 from ...testing.wire import wired
 from .child import Child, start, write_counts

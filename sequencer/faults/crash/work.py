@@ -29,7 +29,7 @@ from ... import (
 )
 from ...connection import Endpoint
 from ...keys import encode_group
-from ...scripts import Link
+from ...link import Link
 from ...testing import Recorder, wait_until
 
 QUEUE = "work"

@@ -14,7 +14,7 @@ from ...auditor import audit
 from ...client import Sequencer
 from ...connection import Endpoint
 from ...keys import LaneKeys, lane_keys
-from ...scripts import Link
+from ...link import Link
 from ...server import EmbeddedServer
 
 NAMESPACE, QUEUE = "input", "jobs"

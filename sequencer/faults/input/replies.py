@@ -17,8 +17,8 @@ from ... import calls, desk
 from ...connection import Connection, Endpoint
 from ...errors import SequencerError
 from ...keys import lane_keys
+from ...link import Link
 from ...options import ClaimLimits
-from ...scripts import Link
 from ...testing.wire import Wire, wired
 from .bench import Bench
 from .explore import Several, Target

@@ -58,9 +58,15 @@ def _as_queue(name: str) -> tuple[Any, Mapping[str, Any]]:
     return QueueOptions, {"queue": name}
 
 
+FIXED = (
+    "server URL must begin with redis://, rediss://, unix:// or valkey:// can't be read; check port, path and options"
+)
+"""What an error says of any URL."""
+
+
 def secret_pieces(password: str, url: str) -> list[str]:
     """Parts of a password that nothing else in the URL explains: what no text may hold."""
-    around = url.replace(password, "", 1).lower()
+    around = (url.replace(password, "", 1) + FIXED).lower()
     pieces = re.split(r"[/?#@:\s\[\]]", password)
     return [piece for piece in pieces if len(piece) >= PIECE and piece.lower() not in around]
 

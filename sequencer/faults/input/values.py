@@ -117,7 +117,7 @@ def check_scores(pair: tuple[Any, Any], encode: Callable[[Any], str] = encode_sc
             continue
         if wanted is None:
             raise Wrong("a bad score is accepted", text)
-        if float(text) != wanted or text.startswith("-0.0") or not re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text):
+        if float(text) != wanted or text == "-0.0" or not re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text):
             raise Wrong("a score is not its number", text)
         found.append((wanted, float(text)))
     if len(found) == 2:

@@ -13,9 +13,9 @@ from ...client import Sequencer
 from ...connection import Endpoint, parse_info
 from ...doctor import diagnose, is_healthy
 from ...errors import Park, ServerError, ServerNotUsable, SetAside
+from ...link import Link
 from ...message import Message
 from ...rights import Role, acl_rules
-from ...scripts import Link
 from .server import OwnServer, own_server
 
 NAMESPACE, QUEUE = "rights", "jobs"

@@ -20,9 +20,9 @@ from ...calls import ack, claim
 from ...client import Sequencer
 from ...holdings import Held
 from ...keys import LaneKeys, decode_group, lane_keys
+from ...link import Link
 from ...message import Message
 from ...options import ClaimLimits
-from ...scripts import Link
 from .found import Found
 from .host import LISTING, Host, binaries, running, workplace
 from .load import NAMESPACE, QUEUE

@@ -16,8 +16,8 @@ from ...client import Sequencer
 from ...connection import Endpoint
 from ...errors import SequencerError, ServerNotUsable
 from ...keys import lane_keys
+from ...link import Link
 from ...rights import commands_of
-from ...scripts import Link
 from .cut import WRITES, Scene, State, Write, state_of
 from .found import Found
 from .host import Host, binaries, running, workplace

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ...connection import Endpoint
 from ...errors import SequencerError
-from ...scripts import Link
+from ...link import Link
 from ...testing.judgement import judge
 from .found import Found
 from .host import Host, binaries, free_port, workplace

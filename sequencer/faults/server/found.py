@@ -8,7 +8,7 @@ from typing import Any
 
 from ...auditor import audit
 from ...keys import LaneKeys
-from ...scripts import Link
+from ...link import Link
 from ...testing.judgement import Judgement
 from ..report import Result, Scale
 from .host import go_on

@@ -22,7 +22,7 @@ from typing import Any
 
 from ...connection import Endpoint
 from ...errors import SequencerError
-from ...scripts import Link
+from ...link import Link
 from ...server import find_binary
 
 START_S = 20.0
@@ -108,7 +108,8 @@ class Host:
                 return
             time.sleep(0.002)
         self.kill()
-        said = (self.directory / "log").read_text(errors="replace").splitlines()[-3:]
+        log = self.directory / "log"
+        said = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else ["nothing in its log"]
         raise RuntimeError(f"{self.binary} did not start: {' / '.join(said)}")
 
     def is_ready(self) -> bool:

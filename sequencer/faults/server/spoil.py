@@ -18,7 +18,7 @@ from ...connection import Endpoint
 from ...doctor import diagnose
 from ...errors import GroupBusy, GroupNotFound
 from ...keys import LaneKeys
-from ...scripts import Link
+from ...link import Link
 from ...testing.judgement import Judgement, judge
 from .found import Found
 from .host import Host, running, workplace
@@ -128,6 +128,8 @@ def spoil(found: Found) -> None:
                 lost = run.link.command("HKEYS", "spoilt") if run.link.command("EXISTS", "spoilt") else []
                 destroyed += len(lost)
                 run.remaining |= {(GROUP, id.decode()) for id in lost}
+            elif kind == "letters":  # those that an earlier round set aside
+                run.remaining |= _letters(run.link, "spoilt")
             run.link.command("DEL", key, "spoilt")
             run.mend()
             until = time.monotonic() + LEASE_S
@@ -136,12 +138,20 @@ def spoil(found: Found) -> None:
                 found.problem(f"it did not go on after {kind} was deleted and repaired")
             found.runs += 1
         run.load.stop("produce")
-        dead = run.link.command("HKEYS", run.keys.letters)
-        run.remaining |= {(group, id) for group, _, id in (name.decode()[16:].partition("\n") for name in dead)}
+        dead = _letters(run.link, run.keys.letters)
+        run.remaining |= dead
+    if not told:
+        found.problem("nobody was told of a key of a wrong type: these faults never took effect")
     found.figures["keys of a wrong type under load"] = (
         f"{len(kinds)} kinds, {told} times somebody was told; {destroyed} messages destroyed with a body,"
         f" {len(dead)} set aside because their order was"
     )
+
+
+def _letters(link: Link, key: str) -> set[tuple[str, str]]:
+    """Group and id of the dead letters in this hash."""
+    names = link.command("HKEYS", key) if link.command("TYPE", key) == b"hash" else []
+    return {(group, id) for group, _, id in (name.decode()[16:].partition("\n") for name in names)}
 
 
 def rights(found: Found) -> None:
@@ -165,5 +175,7 @@ def rights(found: Found) -> None:
             if not run.goes_on():
                 found.problem(f"it did not go on after the right {name} was back")
             found.runs += 1
+    if not told:
+        found.problem("nobody was told of a right that he lacked: these faults never took effect")
     half = {name: count for name, count in run.half_written.items() if count}
     found.figures["rights removed under load"] = f"{len(names)} rights, {told} told, half written: {half or 0}"

@@ -43,6 +43,8 @@ class Book:
     """A group."""
 
     rows: dict[str, Row] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    """Ids that ever came."""
     mark: float = -math.inf
     """The highest score handled; of a sequence, the number that it has come to."""
     blocked_us: float = -math.inf
@@ -69,6 +71,8 @@ class Account:
         """Lanes."""
         self.dead: dict[tuple[str, str], Row] = {}
         """Lane and letter -> the message."""
+        self.why: dict[tuple[str, str], str] = {}
+        """Lane and letter -> the failure that is kept with it."""
         self.redriven: set[tuple[str, str]] = set()
         self.asks: dict[tuple[str, str], Ask] = {}
         self.counts: Counter[tuple[str, str]] = Counter()

@@ -17,7 +17,7 @@ from ...message import BatchReceipt, Message
 from ...options import ClaimLimits, ConsumerOptions
 from ...testing.history import Event
 from .net import Network
-from .scenario import NAMESPACE, QUEUE, Scenario
+from .scenario import NAMESPACE, QUEUE, STRAGGLE_S, Scenario
 from .stage import Crashed, Process, Stage
 
 RESTART_US = 300_000
@@ -166,9 +166,12 @@ class Cast:
 
         def run() -> None:
             client, batches = self.client(process), self.play.batches[number]
-            while self._positions[number] < len(batches):
+            late = [(item,) for item in self.play.stragglers[number]]
+            while (position := self._positions[number]) < len(batches) + len(late):
+                if position == len(batches):
+                    self.stage.sleep(round(STRAGGLE_S * 1e6))
                 self.stage.sleep(self.stage.rng.randrange(300_000) if self.is_storm else 1_000)
-                self._append(process, client, batches[self._positions[number]])
+                self._append(process, client, [*batches, *late][position])
                 self._positions[number] += 1
             self.producing -= 1
 

@@ -46,8 +46,15 @@ class Ledger(Account):
             key = prefix, str(word[0])
             book, row = self.books[key], arrived(word, mark, content, now_us)
             self._check_fate(book, word, mark[0], row)
+            if not is_undone:
+                if mark[0] == "=" and str(word[1]) not in book.known:
+                    self.wrong(f"loss: {word[0]}/{word[1]} never came, and its append said that it is known")
+                book.known.add(str(word[1]))
             if mark[0] == "x" and not is_undone:
                 self.dead[prefix, row.member[:STAMP_DIGITS] + key[1] + "\n" + str(word[1])] = row
+                self.counts[prefix, "dead"] += 1
+            elif mark[0] == "~" and not is_undone:
+                self.counts[prefix, "dropped"] += 1
             elif mark[0] == "+" and not is_undone:
                 book.rows[str(word[1])] = row
                 self.counts[prefix, "appended"] += 1
@@ -99,10 +106,12 @@ class Ledger(Account):
         prefix, now_us, at = args[0], int(args[6]), 0
         if len(reply) == 4 and isinstance(reply[2], int):
             return self._check_idle(prefix, now_us)
-        entries = orjson.loads(reply[2]) or ()
+        entries: list[list[Any]] = orjson.loads(reply[2]) or []
+        if any(entry[1] for entry in entries) and (len(entries) > 1 or len(entries[0][4]) > 2):
+            self.wrong(f"group {entries[0][0]} was claimed with another, or more than its head, after a lease expired")
         for entry in entries:
             key = prefix, str(entry[0])
-            book, size = self.books[key], sum(entry[6::3])
+            book, size = self.books[key], len(entry[4]) // 2
             if prefix in self.paused or book.is_paused:
                 self.wrong(f"group {key[1]} was claimed while it was paused")
             if max(now_us, self.newest_us) < book.blocked_us:
@@ -112,7 +121,7 @@ class Ledger(Account):
             self._check_mark(key[1], book, str(entry[2]))
             self._check_claimed(key[1], book, entry, reply[3][at : at + size], now_us)
             at += size
-            book.was_alone, book.blocked_us = len(entries) == 1, -math.inf
+            book.was_alone, book.blocked_us = len(entries) == 1 and args[7] != "1", -math.inf
             book.leased_until_us = now_us + int(args[2]) * 1000
             self.asks[key] = Ask(now_us + int(args[2]) * 1000, True)
         return None
@@ -138,12 +147,11 @@ class Ledger(Account):
         if mark != book.mark:
             self.wrong(f"group {group} was claimed with the watermark {text!r}; it is {book.mark}")
 
-    def _check_claimed(self, group: str, book: Book, entry: list[Any], records: bytes, now_us: int) -> None:
+    def _check_claimed(self, group: str, book: Book, entry: list[Any], records: list[bytes], now_us: int) -> None:
         """The first messages of the group, as they were stored, and all due."""
-        pending, mark, at = book.pending(), max(book.mark, 0.0), 0
-        for place, (member, score, size) in enumerate(zip(entry[4::3], entry[5::3], entry[6::3], strict=True)):
-            record, name = records[at : at + size], f"{group}/{member[STAMP_DIGITS:]}"
-            at += size
+        pending, mark = book.pending(), max(book.mark, 0.0)
+        for place, (member, score, record) in enumerate(zip(entry[4][::2], entry[4][1::2], records, strict=True)):
+            name = f"{group}/{member[STAMP_DIGITS:]}"
             if place >= len(pending) or pending[place].member != member:
                 should = pending[place].member if place < len(pending) else "nothing"
                 return self.wrong(f"{name} ({member}) was claimed where {should} should have been")
@@ -186,9 +194,22 @@ class Ledger(Account):
 
     def check_stats(self, prefix: str, stats: dict[str, int]) -> None:
         """What the lane has counted."""
-        for name in ("appended", "handled", "redriven"):
+        for name in ("appended", "handled", "redriven", "failed", "dead", "dropped"):
             if stats.get(name, 0) != self.counts[prefix, name]:
                 self.wrong(f"stats of {prefix}: {name} is {stats.get(name, 0)}; it was {self.counts[prefix, name]}")
+
+    def check_letters(self, prefix: str, letters: dict[str, bytes]) -> None:
+        """The dead letters of the lane: those that should be there, each with its score, failure and content."""
+        wanted = {letter: row for (lane, letter), row in self.dead.items() if lane == prefix}
+        for letter in sorted(wanted.keys() ^ letters.keys()):
+            self.wrong(f"dead letter {letter!r} is {'missing' if letter in wanted else 'there, and should not be'}")
+        for letter in wanted.keys() & letters.keys():
+            score, failure, record = letters[letter].split(b"\n", 2)
+            row, why = wanted[letter], self.why.get((prefix, letter))
+            at = DUE_HEAD if record[FLAG_AT:HEAD] in (b"D", b"T") else HEAD
+            kept = float(score), failure.decode() if why else why, record[at:].decode()
+            if kept != (row.score, why, row.content):
+                self.wrong(f"dead letter {letter!r} holds {kept}; it should be {(row.score, why, row.content)}")
 
     def begun(self, group: str, message: Any) -> None:
         """A handler run of this message begins."""
@@ -227,10 +248,13 @@ class Ledger(Account):
         book.leased_until_us = -math.inf
         self.check_nack(f"{group}/{member[STAMP_DIGITS:]}", book, row, args)
         row.attempts = int(args[4])
+        self.counts[prefix, "failed"] += args[8] != "1"
         if ending in ("dead", "drop"):
             self.removed(prefix, group, member)
+            self.counts[prefix, "dead" if ending == "dead" else "dropped"] += 1
             if ending == "dead":
-                self.dead[prefix, member[:STAMP_DIGITS] + group + "\n" + member[STAMP_DIGITS:]] = row
+                letter = prefix, member[:STAMP_DIGITS] + group + "\n" + member[STAMP_DIGITS:]
+                self.dead[letter], self.why[letter] = row, args[6]
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
         else:

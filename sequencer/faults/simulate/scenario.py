@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,10 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 LONGEST_WAIT_S = 0.8
 """The longest gap or window of these."""
+STRAGGLE_S = 2.0
+"""Longer than a gap waits: where gaps are skipped, most numbers that were missing have been by then."""
+STRAGGLERS = 0.7
+"""Of the numbers that are missing: how many come after all."""
 RATES = (0.0, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -53,6 +58,8 @@ class Scenario:
     """Whether dead letters are put back after the storm."""
     batches: tuple[tuple[tuple[dict[str, Any], ...], ...], ...] = field(repr=False)
     """Of each producer: what it appends, batch by batch."""
+    stragglers: tuple[tuple[dict[str, Any], ...], ...] = field(repr=False)
+    """Of each producer: what it appends in the end, `STRAGGLE_S` later and one by one: numbers that were missing."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -98,7 +105,8 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
         operations=rng.choice((0, 4, 12)),
         audits=1,
         redrives=rng.random() < 0.5,
-        batches=_batches(rng, policy),
+        batches=(batches := _batches(rng, policy)),
+        stragglers=tuple(_stragglers(seed, number, own, policy) for number, own in enumerate(batches)),
     )
 
 
@@ -135,3 +143,19 @@ def _batches(rng: random.Random, policy: str) -> tuple[tuple[tuple[dict[str, Any
                 batches.append(rng.choice(batches))
         all_batches.append(tuple(batches))
     return tuple(all_batches)
+
+
+def _stragglers(seed: int, producer: int, batches: tuple[tuple[dict[str, Any], ...], ...], policy: str) -> Any:
+    """Most of the numbers that this producer left out."""
+    if "sequence" not in policy:
+        return ()
+    rng, numbers = random.Random(f"stragglers {seed} {producer}"), defaultdict[Any, set[int]](set)
+    for batch in batches:
+        for item in batch:
+            numbers[item["group"]].add(item["score"])
+    missing = [(group, n) for group, own in numbers.items() for n in range(1, max(own)) if n not in own]
+    chosen = [place for place in missing if rng.random() < STRAGGLERS]
+    return tuple(
+        {"group": group, "score": n, "id": (id := f"{producer}.late.{number}"), "body": id}
+        for number, (group, n) in enumerate(chosen)
+    )

@@ -19,7 +19,7 @@ from ...codec import STAMP_DIGITS
 from ...connection import Endpoint
 from ...drain import IDLE_S
 from ...keys import LaneKeys
-from ...scripts import Link
+from ...link import Link
 from ...server import EmbeddedServer
 from ...testing.history import Event
 from ...testing.judgement import Judgement, judge
@@ -124,6 +124,8 @@ class Simulation:
         for keys in self.lanes:
             stats = iter(self._probe().command("HGETALL", keys.stats))
             self.truth.ledger.check_stats(keys.prefix, {name.decode(): int(next(stats)) for name in stats})
+            letters = iter(self._probe().command("HGETALL", keys.letters))
+            self.truth.ledger.check_letters(keys.prefix, {letter.decode(): next(letters) for letter in letters})
         self.problems += self.truth.problems
         judgement = judge(self._history(), recover_s=self._recover_s(), remaining=self._remaining())
         self.problems += judgement.cases

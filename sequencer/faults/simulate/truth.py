@@ -110,6 +110,8 @@ class Truth:
                 if stamp <= self._ticks.get(prefix, 0):
                     self.problems.append(f"stamp {stamp} of {group}/{message_id} does not lie after the last one")
                 self._ticks[prefix] = stamp
+                is_behind = self.ledger.policy.sequence and float(word[2]) <= self.ledger.books[prefix, group].mark
+                self.effects["skipped number came"] += is_behind
                 self.stored[group, message_id, stamp] = None
                 self.stamps[group, message_id].append(stamp)
                 if self.is_remembered and len(self.stamps[group, message_id]) > 1:
@@ -130,6 +132,7 @@ class Truth:
         self._tokens[args[0]] = token
         self._holders.update({(args[0], str(entry[0])): token for entry in entries})
         self.effects["lease taken"] += len(entries)
+        self.effects["lease taken ahead"] += len(entries) if args[7] == "1" else 0
         self.effects["lease expired"] += sum(1 for entry in entries if entry[1])
 
     def _accepted(self, what: str, prefix: str, group: str, token: str) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from ... import consumer, letters, scripts
+from ... import consumer, courier, letters, link, waiter
 from .stage import Actor, Crashed, Stage, current_stage
 
 BEGAN_S = 1_800_000_000.0
@@ -150,7 +150,9 @@ def virtual() -> Iterator[None]:
         (consumer, "time", VirtualTime),
         (consumer, "threading", VirtualThreading),
         (consumer, "random", VirtualRandom),
-        (scripts, "time", VirtualTime),
+        (courier, "time", VirtualTime),
+        (link, "time", VirtualTime),
+        (waiter, "time", VirtualTime),
         (letters, "time", VirtualTime),
     ]
     before = [getattr(module, name) for module, name, _ in places]

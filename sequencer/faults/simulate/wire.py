@@ -62,7 +62,10 @@ class SimWire:
         self._inner: Connection = None
         self._popped: Any = None
         self._waiting: Any = None
-        self._carried: Carried | None = None
+        self._carried: deque[Carried] = deque()
+        """Batches whose replies were not read yet."""
+        self._arrives_us = 0
+        """When the last of them reaches the server: what is sent behind it does so later."""
         self._on_way, self._is_closed, self._is_open = 0, False, False
         self._lists: tuple[Any, ...] = ()
         """The lists that a BLPOP waits on."""
@@ -75,6 +78,7 @@ class SimWire:
         stage = self.net.stage
         stage.sleep(stage.rng.randrange(50, 400))
         self._inner, self._is_closed, self._is_open = self.net.physical.take(), False, False
+        self._carried.clear()
 
     def _ensure(self) -> None:
         """As redis-py does: what is sent on a closed connection opens it again."""
@@ -100,16 +104,21 @@ class SimWire:
     def send_packed_command(self, packed: list[Words], **_: Any) -> None:
         self._step()
         self._ensure()
-        self._carried = Carried(packed, deque())
-        self._dispatch(self._carried)
+        carried, before = Carried(packed, deque()), self._carried[-1] if self._carried else None
+        self._carried.append(carried)
+        if before is not None and before.error is not None:  # on a connection that is lost already
+            now_us = self.net.stage.now_us
+            self._gives_up(carried, max(1, (before.ready_us or 0) - now_us), "request lost")
+            self.net.fault("request lost", self.process.name, now_us, carried.ready_us or now_us)
+        else:
+            self._dispatch(carried)
         self._step()
 
     def read_response(self, *_: Any, **__: Any) -> Any:
         if self._lists:
             self._lists = ()
             return self._popped
-        carried = self._carried
-        assert carried is not None
+        carried = self._carried[0]
         stage, me = self.net.stage, self.net.stage.current
         self._waiting = me
         while carried.ready_us is None or stage.now_us < carried.ready_us:
@@ -118,6 +127,8 @@ class SimWire:
         if carried.error is not None:
             raise carried.error
         reply = carried.replies.popleft()
+        if not carried.replies:
+            self._carried.popleft()
         if isinstance(reply, redis.ResponseError):
             raise reply
         return reply
@@ -125,6 +136,11 @@ class SimWire:
     def can_read(self, timeout: float = 0) -> bool:
         """Whether a BLPOP has something, within `timeout` seconds; the server is asked only when it may have."""
         stage = self.net.stage
+        if self._carried:
+            ready_us, until_us = self._carried[0].ready_us, stage.now_us + as_us(timeout)
+            stage.sleep(max(0, min(until_us, until_us if ready_us is None else ready_us) - stage.now_us))
+            ready_us = self._carried[0].ready_us
+            return ready_us is not None and stage.now_us >= ready_us
         if not self._pop():
             stage.sleep(min(as_us(timeout), max(0, self._ends_us - stage.now_us)))
             self._pop()
@@ -211,6 +227,7 @@ class SimWire:
     def _arrive(self, carried: Carried, trip_us: int, kind: str) -> None:
         net, sent_us = self.net, self.net.stage.now_us
         self._on_way += 1
+        trip_us = self._behind(trip_us)
 
         def arrive() -> None:
             self._on_way -= 1
@@ -223,6 +240,12 @@ class SimWire:
 
         net.stage.after(trip_us, arrive)
 
+    def _behind(self, trip_us: int) -> int:
+        """So long, but until after what was sent before: a connection keeps the order."""
+        now_us = self.net.stage.now_us
+        self._arrives_us = max(now_us + trip_us, self._arrives_us + 1)
+        return self._arrives_us - now_us
+
     def _gives_up(self, carried: Carried, after_us: int, why: str) -> None:
         is_late = after_us > PATIENCE_US // 2
         text = f"{why}: no answer" if is_late else f"{why}: connection reset"
@@ -233,6 +256,7 @@ class SimWire:
         """The first `count` commands are carried out later, with nobody to hear the replies."""
         net, sent_us = self.net, self.net.stage.now_us
         self._on_way += 1
+        after_us = self._behind(after_us)
 
         def arrive() -> None:
             self._on_way -= 1

@@ -1,0 +1,41 @@
+"""The command of scenario `floor`: the server's processor time for each message, beside plain commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from .. import floor
+from ..bare import bare_server
+from ..rounds import Where, chosen_placement, summarise
+from ..scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, parsed, run, spreads
+
+
+def command(
+    groups: Annotated[
+        str | None, typer.Option("--spreads", help="Numbers of groups, or zipf.  [1,100,5000,zipf; smoke: 1,zipf]")
+    ] = None,
+    messages: Annotated[int | None, typer.Option(min=1, max=10**6, help="In a run.  [50000; smoke: 400]")] = None,
+    placement: Where = None,
+    runs: Runs = None,
+    warmup: Warmup = None,
+    redis: RedisUrl = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    smoke: Smoke = False,
+) -> None:
+    """Server CPU for each message, beside the same keys written, read and deleted by plain pipelined commands."""
+    usual = floor.SMOKE if smoke else floor.USUAL
+    parameters = replace(
+        usual,
+        spreads=parsed("--spreads", spreads, groups, usual.spreads),
+        messages=messages or usual.messages,
+        placement=chosen_placement(placement, redis),
+        runs=runs or usual.runs,
+        warmup=usual.warmup if warmup is None else warmup,
+    )
+    with bare_server(redis) as url:
+        scenario = Scenario("floor", floor.measure, summarise, floor.tables, floor.charts)
+        run(scenario, parameters, url, output, as_json)

@@ -1,0 +1,274 @@
+"""Scenario `floor`: the server's processor time for each message, beside that of the same keys by plain commands.
+
+`sequencer` appends a backlog with `append_many` and drains it with one consumer and a handler that does nothing, both
+with their default options. `raw` writes, reads and deletes the same keys by plain commands in pipelined batches of 100:
+what this data model costs at least (see `raw`). They take turns, in the opposite order in every other round, and each
+run has keys of its own. A figure is what INFO says of the server's processor time (user and system, all threads) after
+a phase less before it, over the messages; what a run before left to be freed is waited for. So it depends little on
+where processes run and on what else the machine does, unlike rates, which are given for sequencer only.
+
+The processor time of sequencer's own process, of all its threads, is measured from `go` to the end of the phase.
+
+A run whose history shows a loss, a duplicate or a wrong order, by the order in which the producer appended, is not
+valid. Of `raw`, every body read is compared with what was appended: else it would be a floor of less work.
+
+It ends within the deduplication window (60 s): no generation of `seen` is turned over in a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..client import Sequencer
+from ..connection import Endpoint
+from ..consumer import owner_name
+from ..keys import lane_keys
+from ..link import Link
+from ..message import Message
+from . import raw
+from .bare import Gauge
+from .charts import Chart
+from .fleet import Fleet, MemberFailed
+from .history import Row, read_history
+from .member import QUEUE, Parent
+from .ordering import limit_s
+from .placement import Placement, client_cpus
+from .rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, wrong_in
+from .task import Task, play, scratch
+from .workload import ZIPF_GROUPS, Spread, Workload
+
+MODULE = "sequencer.benchmarks.floor"
+SYSTEMS = ("sequencer", "raw")
+PHASES = ("append", "consume")
+THREE = (*PHASES, "both")
+SERVER, CLIENT, RATE, OVER = "us server", "us client", "/s", "of raw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What to measure."""
+
+    spreads: tuple[Spread, ...]
+    messages: int
+    placement: Placement
+    runs: int
+    warmup: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "spreads": [spread.name for spread in self.spreads], "raw_batch": raw.BATCH}
+
+
+USUAL = Parameters(
+    spreads=(Spread(1), Spread(100), Spread(5000), Spread(ZIPF_GROUPS, True)),
+    messages=50_000,
+    placement="apart",
+    runs=5,
+    warmup=1,
+)
+SMOKE = replace(USUAL, spreads=(Spread(1), Spread(ZIPF_GROUPS, True)), messages=400, runs=1, warmup=0)
+
+
+def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
+    """All runs, the systems in turn within each round. Raises ServerError."""
+    runs = []
+    with placed(url, parameters.placement):
+        for spread in parameters.spreads:
+            for turn in turns(parameters.warmup, parameters.runs):
+                workload = Workload(spread, parameters.messages, 1, seed=turn.seed)
+                found = {name: run_once(url, parameters, workload, turn, name) for name in in_turn(SYSTEMS, turn)}
+                found["sequencer"] = over(found["sequencer"], found["raw"])
+                for name in SYSTEMS:
+                    on_run(found[name])
+                    runs.append(found[name])
+    return runs
+
+
+def over(ours: Run, floor: Run) -> Run:
+    """Our run with its figures over the floor's, if both are valid. Pure."""
+    if not (ours.is_valid and floor.is_valid):
+        return ours
+    names = {f"{name} {OVER}": f"{name} {SERVER}" for name in THREE}
+    ratios = {over: ours.single[name] / floor.single[name] for over, name in names.items() if floor.single.get(name)}
+    return replace(ours, single={**ours.single, **ratios})
+
+
+def run_once(url: str, parameters: Parameters, workload: Workload, turn: Turn, system: str) -> Run:
+    """Both phases of one system with keys of its own, gone afterwards. Raises ServerError."""
+    figures: dict[str, float] = {}
+    problem = ""
+    with scratch(url) as (namespace, directory), Gauge(url) as gauge:
+        task = Task("sequencer", "produce", url, namespace, workload, module=MODULE)
+        try:
+            for phase in PHASES:
+                kind = f"{phase} {system}"
+                history = str(directory / "consumer.json") if kind == "consume sequencer" else ""
+                numbers = {"result": str(directory / f"{phase}.json")}
+                todo = replace(task, kind=kind, history=history, numbers=numbers)
+                figures |= run_phase(gauge, todo, phase, client_cpus(parameters.placement))
+            problem = json.loads((directory / "consume.json").read_text())["problem"]
+        except MemberFailed as error:
+            problem = str(error)
+        if system == "sequencer":
+            problem = wrong_in(workload.numbers(), read_history([directory / "consumer.json"]), problem)
+        if not problem and (left := gauge.link.command("ZCARD", lane_keys(namespace, QUEUE, 0).schedule)):
+            problem = f"{left} groups still had messages at the end"
+    if not problem:
+        figures[f"both {SERVER}"] = sum(figures[f"{phase} {SERVER}"] for phase in PHASES)
+    return Run(
+        case=workload.spread.title,
+        turn=turn,
+        messages=workload.messages,
+        problem=problem,
+        single={} if problem else figures,
+        system=system,
+    )
+
+
+def run_phase(gauge: Gauge, task: Task, phase: str, cpus: set[int] | None) -> dict[str, float]:
+    """One process that appends or consumes everything; the phase's figures. Raises MemberFailed, ServerError."""
+    messages = task.workload.messages
+    with Fleet([task], cpus) as fleet:
+        fleet.wait_ready()
+        gauge.settle()
+        before = gauge.cpu_s()
+        fleet.go()
+        fleet.wait(limit_s(messages))
+        spent_s = gauge.cpu_s() - before
+    result = json.loads(Path(task.numbers["result"]).read_text())
+    return {
+        f"{phase} {SERVER}": spent_s / messages * 1e6,
+        f"{phase} {CLIENT}": result["cpu_s"] / messages * 1e6,
+        f"{phase} {RATE}": messages / result["wall_s"],
+    }
+
+
+# -- the processes --------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Time and processor time of this process, from when it is made until `write`."""
+
+    def __init__(self, task: Task) -> None:
+        self._path = Path(task.numbers["result"])
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def stop(self) -> None:
+        self._wall, self._cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+    def write(self, problem: str = "") -> None:
+        self._path.write_text(json.dumps({"wall_s": self._wall, "cpu_s": self._cpu, "problem": problem}))
+
+
+def append_ours(task: Task, parent: Parent, _rows: list[Row]) -> None:
+    items = [{"group": [m.group], "id": m.id, "body": m.body()} for m in task.workload.planned(0)]
+    with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
+        queue.connect()
+        parent.ready(lambda: os._exit(1))
+        watch = Watch(task)
+        queue.append_many(items)
+        watch.stop()
+    watch.write()
+
+
+def consume_ours(task: Task, parent: Parent, rows: list[Row]) -> None:
+    """The handler is a list's `append`, the least that leaves something to judge: one process handles one at a time,
+    so places in that list stand for times.
+    """
+    done: list[Message] = []
+    with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
+        queue.connect()
+        parent.ready(lambda: os._exit(1))
+        watch = Watch(task)
+        queue.consume(done.append, until_empty=True)
+        watch.stop()
+    rows += [(m.group[0], m.id, m.score, m.stamp, m.token, at, at + 0.5) for at, m in enumerate(done)]
+    watch.write()
+
+
+def append_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
+    todo = raw.batches(task.workload.planned(0))
+    link = Link(Endpoint.from_url(task.url))
+    link.connection()
+    parent.ready(lambda: os._exit(1))
+    watch = Watch(task)
+    for commands in raw.appends(raw.keys_of(task.namespace, QUEUE), todo):
+        link.commands(commands)
+    watch.stop()
+    watch.write()
+
+
+def consume_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
+    todo = raw.parts(task.workload.planned(0))
+    link = Link(Endpoint.from_url(task.url))
+    link.connection()
+    parent.ready(lambda: os._exit(1))
+    watch = Watch(task)
+    found = run_raw(link, raw.consumes(raw.keys_of(task.namespace, QUEUE), todo, owner_name()))
+    watch.stop()
+    watch.write(raw.fault(task.workload.planned(0), found))
+
+
+def run_raw(link: Link, steps: raw.Steps) -> list[raw.Found]:
+    """Do what the raw consumer asks, to its end. Raises ServerError."""
+    try:
+        commands = next(steps)
+        while True:
+            commands = steps.send(link.commands(commands))
+    except StopIteration as end:
+        found: list[raw.Found] = end.value
+        return found
+
+
+# -- what came out --------------------------------------------------------------------------------------------
+
+
+def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, columns and rows of each table."""
+    rows = [
+        [entry["case"], entry["system"], show_valid(entry)]
+        + [show(entry["figures"].get(f"{name} {SERVER}")) for name in THREE]
+        for entry in summary
+    ]
+    title = "The server's processor time for each message, us: median (min..max)"
+    yield title, ["groups", "system", "valid runs", *THREE], rows
+    ours = [entry for entry in summary if entry["system"] == "sequencer"]
+    yield (
+        "Sequencer's over that of raw in the same round",
+        ["groups", "valid runs", *THREE],
+        [
+            [entry["case"], show_valid(entry), *(show(entry["figures"].get(f"{name} {OVER}")) for name in THREE)]
+            for entry in ours
+        ],
+    )
+    yield (
+        "Sequencer with one process: processor time of that process for each message, us, and messages a second",
+        ["groups", "valid runs", *(f"{phase} {what}" for what in ("us", "/s") for phase in PHASES)],
+        [
+            [entry["case"], show_valid(entry)]
+            + [show(entry["figures"].get(f"{phase} {CLIENT}")) for phase in PHASES]
+            + [show(entry["figures"].get(f"{phase} {RATE}"), 0) for phase in PHASES]
+            for entry in ours
+        ],
+    )
+
+
+def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
+    """The server's time of both phases together."""
+    yield chart("server", "Server's processor time, append and consume", "us a message", f"both {SERVER}", summary)
+
+
+if __name__ == "__main__":
+    play(
+        {
+            "append sequencer": append_ours,
+            "consume sequencer": consume_ours,
+            "append raw": append_raw,
+            "consume raw": consume_raw,
+        }
+    )

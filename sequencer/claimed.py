@@ -1,0 +1,77 @@
+"""What a claim took: the reply of its script as groups and messages. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .codec import decode_record, decode_records, raw_message
+from .keys import decode_group
+from .message import Message
+from .policy import late_below
+from .words import loads_words
+
+
+@dataclass(slots=True)
+class LeasedGroup:
+    """One group of a claim: its messages in order, and the member each of them is in Redis."""
+
+    key: str
+    group: tuple[str, ...]
+    token: str
+    expired_owner: str
+    """Whose lease on this group ran out just before, or ""."""
+    messages: list[Message]
+    members: list[str]
+    scores: list[str]
+    mark: str
+    """The group's watermark as the server keeps it, or ""."""
+    on_late: str
+    """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
+    undecodable: str = ""
+    """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+    claimed_at: float = 0.0
+    """When the claim was answered, by the consumer's own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim took; `groups` is empty when nothing was due."""
+
+    groups: list[LeasedGroup]
+    next_due_s: float | None = None
+    """Seconds until something will be due, if known; only when idle."""
+    is_empty: bool = False
+    """Whether nothing is left but parked or paused groups; only when idle."""
+    has_more: bool = False
+    """Whether other groups were due."""
+    was_ahead: bool = False
+    """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
+
+
+def parse_claimed(reply: list[Any], queue: str) -> Claimed:
+    if len(reply) == 4 and isinstance(reply[2], int):
+        now_us, due, groups, parked = reply
+        wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
+        return Claimed([], wait, groups == parked)
+    _, token, words, records, more = reply
+    number, text = int(token), token.decode()
+    at = 0
+    groups = []
+    for key, owner, mark, on_late, places in loads_words(words) or ():
+        group = decode_group(key)
+        members, scores = places[::2], places[1::2]
+        below, some = late_below(mark), records[at : at + len(members)]
+        at += len(members)
+        undecodable = ""
+        messages = decode_records(members, scores, some, group, number, queue, below) or []
+        for member, score, record in () if messages else zip(members, scores, some, strict=True):
+            try:
+                messages.append(decode_record(member, score, record, group, number, queue, below))
+            except ValueError as error:
+                messages.append(raw_message(member, score, record, group, number, queue, below))
+                undecodable = str(error) if record else "the message has no body in Redis"
+                members = members[: len(messages)]
+                break
+        groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
+    return Claimed(groups, None if groups else 0.0, has_more=more == b"1")

@@ -1,0 +1,200 @@
+"""Carries what a consumer holds to the server, and brings what it claims: in turn, or one claim ahead of the handlers.
+
+While handlers are quick and more groups are due than one claim takes, the next claim is on its way while a batch is
+handled: the server and the handlers then work at the same time. Its answer waits in the connection until the batch is
+done; its groups are given back when that takes longer than it should. The caller holds the lock around every call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .calls import Call, claim
+from .claimed import Claimed
+from .drain import Ahead, Exchange
+from .holdings import FLUSH_S, Holdings, Sending
+from .keys import LaneKeys
+from .link import UNDONE, Link
+from .options import ConsumerOptions, QueueOptions
+
+AHEAD_S = 0.05
+"""Groups that were claimed ahead are given back when the batch before them takes longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """What was sent and is not answered yet. `lane`: where the claim in it looks, None when there is none."""
+
+    calls: list[Call[Any]]
+    sending: Sending | None
+    lane: int | None
+    sent_at: float
+
+
+class Courier:
+    """All that goes over a consumer's main link."""
+
+    def __init__(
+        self,
+        link: Link,
+        holdings: Holdings,
+        lanes: Sequence[LaneKeys],
+        queue: QueueOptions,
+        options: ConsumerOptions,
+        owner: str,
+    ) -> None:
+        self.link = link
+        self._holdings, self._lanes, self._queue, self._options, self._owner = holdings, lanes, queue, options, owner
+        self._flights: deque[Flight] = deque()
+        self._landed: tuple[Claimed, int, float] | None = None
+        """A claim that was answered and not asked for yet: what it took, its lane, and when it was sent."""
+
+    @property
+    def ahead_since(self) -> float | None:
+        """When the claim was sent that nobody has asked for yet, if there is one."""
+        if self._landed:
+            return self._landed[2]
+        return next((flight.sent_at for flight in self._flights if flight.lane is not None), None)
+
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        """Settle everything, and bring the claim that is on its way, else claim now. Raises ServerError."""
+        self._holdings.settle(everything=True)
+        if self.ahead_since is None:
+            self.land()
+            return self._exchange_now(effect)
+        if effect.lane is None:
+            self.bring_back()
+            return self._exchange_now(effect)
+        # What was answered is fetched before anything is posted, and read after it: a server that has begun on the
+        # next claim does not go on with a long reply, and while we read one it need not be idle. What is not answered
+        # soon is not waited for: nobody else could send these acknowledgements meanwhile.
+        fetched: list[tuple[Flight, list[Any]]] = []
+        while self._is_awaited(fetched) and self.link.is_answered(FLUSH_S):
+            fetched.append(self._fetch())
+        try:
+            self._post(effect.lane if effect.ahead else None, effect)
+            while self._is_awaited(fetched):
+                fetched.append(self._fetch())
+        finally:
+            for flight, replies in fetched:
+                self._take_in(flight, replies)
+        assert self._landed is not None
+        claimed, lane, sent_at = self._landed
+        if not effect.ahead:
+            self.land()  # if that fails, the next exchange brings this claim
+        self._landed = None
+        self._holdings.take(lane, claimed.groups, sent_at, time.monotonic())
+        return claimed
+
+    def _is_awaited(self, fetched: list[tuple[Flight, list[Any]]]) -> bool:
+        """Whether the claim that is on its way is not among these yet."""
+        return self._landed is None and not (fetched and fetched[-1][0].lane is not None)
+
+    def ahead(self, effect: Ahead) -> None:
+        """Send a claim, unless one is on its way. Raises ServerError."""
+        if self.ahead_since is None:
+            self._post(effect.lane, effect)
+
+    def flush(self, now: float) -> None:
+        """Send what is due, renewals too, and wait for the answers. Raises ServerError."""
+        if sending := self._holdings.outgoing(now=now):
+            if self._flights:
+                self._dispatch(sending, sending.calls, None)
+                self.land()
+                return
+            results = self.link.run(sending.calls, in_order=sending.needs_order)
+            self._holdings.sent(sending, results, now, is_repeat=self.link.is_repeat)
+
+    def land(self) -> bool:
+        """Take in all answers that are on their way; whether a claim among them took groups. Raises ServerError.
+
+        One that took none is forgotten: it left out what only a claim of now may take.
+        """
+        while self._flights:
+            self._take_in(*self._fetch())
+        if self._landed and not self._landed[0].groups:
+            self._landed = None
+        return self._landed is not None
+
+    def bring_back(self) -> None:
+        """Let the groups that were claimed ahead go with what is sent next. Raises ServerError."""
+        self.land()
+        if self._landed:
+            self._holdings.give_back(self._landed[0].groups)
+            self._landed = None
+
+    def _exchange_now(self, effect: Exchange) -> Claimed | None:
+        holdings, lane = self._holdings, effect.lane
+        sending = holdings.outgoing(claims_next=lane)
+        calls = list(sending.calls) if sending else []
+        if lane is not None:
+            calls.append(self._claim(lane, effect, is_ahead=False))
+        if not calls:
+            return None
+        before = time.monotonic()
+        results = self.link.run(calls, in_order=sending is not None and sending.needs_order)
+        if sending:
+            holdings.sent(sending, results, before, is_repeat=self.link.is_repeat)
+        if lane is None:
+            return None
+        claimed: Claimed = results[-1]
+        holdings.take(lane, claimed.groups, before, time.monotonic())
+        return claimed
+
+    def _claim(self, lane: int, effect: Exchange | Ahead, *, is_ahead: bool) -> Call[Claimed]:
+        queue, lease_s = self._queue.queue, self._options.lease_s
+        return claim(self._lanes[lane], queue, self._owner, lease_s, effect.limits, ahead=is_ahead)
+
+    def _post(self, lane: int | None, effect: Exchange | Ahead) -> None:
+        """Send what is to be told, and a claim from this lane if there is one."""
+        sending = self._holdings.outgoing(claims_next=lane)
+        calls = list(sending.calls) if sending else []
+        if lane is not None:
+            calls.append(self._claim(lane, effect, is_ahead=True))
+        if calls:
+            self._dispatch(sending, calls, lane)
+
+    def _dispatch(self, sending: Sending | None, calls: list[Call[Any]], lane: int | None) -> None:
+        if sending:
+            self._holdings.depart(sending)
+        self._flights.append(Flight(calls, sending, lane, time.monotonic()))
+        try:
+            self.link.post(calls, in_order=sending is not None and sending.needs_order)
+        except BaseException:
+            self._crash()
+            raise
+
+    def _fetch(self) -> tuple[Flight, list[Any]]:
+        """The earliest of what is on its way, with its replies."""
+        flight = self._flights[0]
+        try:
+            replies = self.link.collect(flight.calls)
+        except BaseException:
+            self._crash()
+            raise
+        return self._flights.popleft(), replies
+
+    def _take_in(self, flight: Flight, replies: list[Any]) -> None:
+        results = self.link.parsed(flight.calls, replies)
+        if flight.sending:
+            told = results[: len(flight.sending.calls)]
+            if any(result is UNDONE for result in told):
+                self._holdings.came_back(flight.sending)
+            else:
+                self._holdings.sent(flight.sending, told, flight.sent_at)
+        if flight.lane is not None:
+            claimed = Claimed([]) if results[-1] is UNDONE else results[-1]
+            self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
+
+    def _crash(self) -> None:
+        """The connection is lost: what was told is to be told again, and groups that were claimed ahead wait for the
+        end of their leases, as after any claim whose answer was lost.
+        """
+        for flight in reversed(self._flights):
+            if flight.sending:
+                self._holdings.came_back(flight.sending)
+        self._flights.clear()

@@ -1,0 +1,80 @@
+"""What becomes of a message that failed or is not to be tried: by the error, its attempts and the options. Pure."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+from .errors import Park, Retry, SetAside
+from .holdings import Ending
+from .message import Failure, Message
+from .options import OnFailure, QueueOptions, is_named
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a failed message: tried again after `delay_s`, or, when that is None, ended so."""
+
+    delay_s: float | None
+    ending: Ending = "park"
+
+
+ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
+
+
+def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
+    """By what the handler raised, else by the queue's options."""
+    if isinstance(error, TooLate):
+        return Decision(None, error.ending)
+    if isinstance(error, SetAside):
+        return Decision(None, "dead")
+    if isinstance(error, Park) or is_named(error, options.park_on):
+        return Decision(None, "park")
+    if is_named(error, options.dead_letter_on):
+        return Decision(None, "dead")
+    if isinstance(error, Undecodable) or attempt >= options.max_attempts:
+        return Decision(None, ENDINGS[options.on_failure])
+    if isinstance(error, Retry) and error.after is not None:
+        return Decision(error.after)
+    return Decision(options.backoff.delay_s(attempt, random))
+
+
+class Undecodable(Exception):
+    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
+
+
+class LeaseExpired(Exception):
+    """Consumers died, or were paused past their lease, at this message again and again."""
+
+
+def has_expired(options: QueueOptions, message: Message) -> bool:
+    """Whether so many leases ended without an answer that the message is not tried any more.
+
+    One alone may be a claim whose answer was lost, with no handler begun: that drops no message.
+    """
+    limit = max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
+    return message.attempt > limit
+
+
+class TooLate(Exception):
+    """The message's score lies below one already handled, and the queue gives such messages up."""
+
+    def __init__(self, message: Message, mark: str, on_late: str) -> None:
+        self.ending: Ending = "drop" if on_late == "drop" else "dead"
+        super().__init__(f"its score {message.score!r} lies below {mark}, which was handled")
+
+
+def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
+    """The failure as it is kept with the group. The traceback starts below our own frames."""
+    inner = error.__traceback__.tb_next if error.__traceback__ else None
+    try:
+        said = str(error)
+        text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
+    except Exception as broken:  # an exception that can't even say what it is
+        said, text = f"its text could not be read: {type(broken).__name__}", ""
+    return Failure(message.id, type(error).__name__, said, text, tries(message, error), at, owner)
+
+
+def tries(message: Message, error: BaseException) -> int:
+    """How often the message was tried, when it failed with this."""
+    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate) else message.attempt

@@ -1,0 +1,53 @@
+"""How an idle consumer waits: blocked on the dispatch lists, and no longer than it should."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+
+from .connection import Endpoint, translate
+from .link import Link
+
+SLICE_S = 0.05
+"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
+
+
+class Waiter:
+    """Blocks on the dispatch lists, so that an idle consumer costs one command a second and starts at once.
+
+    The server looks at the timeouts of blocked clients about ten times a second only. A wait that must end sooner is
+    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
+    """
+
+    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link) -> None:
+        self.link = Link(endpoint)
+        self._lists, self._other = lists, other
+        self._client_id: tuple[Any, int] | None = None
+
+    def wait(self, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Return at a hint, after `seconds`, or when `should_stop` says so. Raises ServerUnavailable."""
+        if seconds <= 0:
+            return
+        try:
+            connection = self.link.connection()
+            if self._client_id is None or self._client_id[0] is not connection:
+                number = self.link.command("CLIENT", "ID")
+                connection = self.link.connection()  # the command has replaced one that had gone stale
+                self._client_id = (connection, number)
+            until = time.monotonic() + seconds
+            # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
+            is_exact = seconds < 1.0
+            connection.send_command("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}", check_health=False)
+            while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
+                if should_stop() or (is_exact and time.monotonic() >= until):
+                    self._other.command("CLIENT", "UNBLOCK", self._client_id[1])
+                    break
+            connection.read_response()
+        except BaseException as error:
+            self.link.close()  # an answer may still be on its way
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self.link.endpoint.name) from error
+            raise

@@ -1,0 +1,259 @@
+"""Broken twins of the library that the simulation catches, each by its own problem."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from sequencer import decisions, drain, policy, scripts
+from sequencer.appender import Appender
+from sequencer.decisions import ENDINGS
+from sequencer.faults.simulate.scenario import scenario
+from sequencer.faults.simulate.seed import Ground, play_seed, stage_set
+from sequencer.holdings import Holdings
+from sequencer.testing import wire
+
+SEEDS_FOR_A_TWIN = 200
+"""Most twins are caught within 10 seeds, from 0 on."""
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with stage_set() as ground:
+        yield ground
+
+
+@contextmanager
+def changed_script(name: str, old: str, new: str) -> Iterator[None]:
+    """The library with another text in one of its scripts."""
+    real = scripts.script_source
+    assert old in real(name), f"{name}.lua has no {old!r} any more; change this twin"
+
+    def source(script: str) -> str:
+        text = real(script)
+        return text.replace(old, new) if script == name else text
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts, "script_source", source)
+        _forget()
+        try:
+            yield
+        finally:
+            patch.undo()
+            _forget()
+
+
+def _forget() -> None:
+    scripts.script_sha.cache_clear()
+    wire.script_names.cache_clear()
+    wire._now_at.cache_clear()
+
+
+@contextmanager
+def changed(where: Any, name: str, value: Any) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(where, name, value)
+        yield
+
+
+def _without_deadline(real: Callable[..., Any]) -> Callable[..., Any]:
+    def take(self: Holdings, *args: Any) -> None:
+        real(self, *args)
+        self.deadline = float("inf")
+
+    return take
+
+
+def _success_whatever(holdings: Any, held: Any, queue: Any, control: Any, clock: Any, lock: Any) -> Any:
+    """A drain that goes on with the next message after a failure."""
+    for message in held.leased.messages:
+        began = clock()
+        yield message
+        holdings.finish(held, began, clock())
+
+
+def _one_attempt(real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, held, attempts, *rest: real(self, held, 1, *rest)
+
+
+def _always_stored(real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **options: real(*args, **options)._replace(duplicate=False, outcome="stored")
+
+
+def _forgetful(self: policy.Sequenced, number: int) -> policy.Sequenced:
+    return policy.Sequenced(max(number, self.number))
+
+
+class Twin(NamedTuple):
+    """What a problem must say, and with which policy it shows ("": any)."""
+
+    reason: str
+    policy: str = ""
+
+
+UNSEEN = "found nothing, though"
+LETTER = "dead letter "
+UNDO = "for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end"
+CHECK = "if not held or sub(held, 1, 16) ~= word[2] then"
+TWINS: dict[str, Callable[[], Any]] = {
+    "ack without token check": lambda: changed_script("ack", CHECK, "if false then"),
+    "renew without token check": lambda: changed_script(
+        "renew", "if held and string.sub(held, 1, 16) == word[2] then", "if true then"
+    ),
+    "claim that leases for no time": lambda: changed_script("claim", "now + lease_ms * 1000", "now"),
+    "claim that takes an old token": lambda: changed_script(
+        "claim", "fmt('%.0f', math.max(clock + 1, now))", "fmt('%.0f', math.max(clock, 1))"
+    ),
+    "nack that leaves the lease": lambda: changed_script("nack", "call('HDEL', leases, group)\nif name", "if name"),
+    "nack without token check": lambda: changed_script(
+        "nack", "if not held or sub(held, 1, 16) ~= token then return 0 end", ""
+    ),
+    "append without schedule": lambda: changed_script(
+        "append",
+        "if #news > 0 then call('ZADD', schedule, unpack(news)) end",
+        "",
+    ),
+    "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),
+    "holdings without deadline": lambda: changed(Holdings, "take", _without_deadline(Holdings.take)),
+    "drain that goes on after a failure": lambda: changed(drain, "_handle_group", _success_whatever),
+    "consumer that never renews": lambda: changed(
+        Holdings, "tick", lambda self, now: self.outgoing() if self._acks else None
+    ),
+}
+
+
+IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
+    "gate without delays": ("claim", "return at > now and at or 0", "return 0", Twin("is due at")),
+    "gate without gaps": (
+        "claim",
+        "> mark + 1 then",
+        "> mark + 1e9 then",
+        Twin("a gap that nobody skipped", "sequence"),
+    ),
+    "claim of what is paused": ("claim", "policy[1] == '1', call('SCARD', paused) > 0", "false, false", Twin("paused")),
+    "claim that leases for too long": (
+        "claim",
+        "now + lease_ms * 1000)",
+        "now + lease_ms * 3000)",
+        Twin("asked for until"),
+    ),
+    "claim that counts no attempt": (
+        "claim",
+        "if expired and sub(expired, 17,",
+        "if sub('', 17,",
+        Twin("claimed as tried"),
+    ),
+    "renew that leases for too long": (
+        "renew",
+        "now + lease_ms * 1000)",
+        "now + lease_ms * 5000)",
+        Twin("asked for until"),
+    ),
+    "nack without backoff": ("nack", "now + tonumber(delay_ms) * 1000)", "now)", Twin("while a failure holds it")),
+    "claim that puts off for too long": ("claim", "fmt('%.0f', opens_at)", "fmt('%.0f', opens_at + 5e5)", Twin(UNSEEN)),
+    "nack that holds for too long": ("nack", "tonumber(delay_ms) * 1000", "tonumber(delay_ms) * 3000", Twin(UNSEEN)),
+    "ack that counts twice": ("ack", "'handled', handled)", "'handled', 2 * handled)", Twin("stats of")),
+    "ack without watermarks": (
+        "ack",
+        "remember_marks(marks, tonumber",
+        "remember_marks({}, tonumber",
+        Twin("watermark"),
+    ),
+    "append that takes late ones": ("append", "and LATE[on_late] or", "and", Twin("came to watermark", "late refused")),
+    "append that drops late ones": (
+        "append",
+        "dead_letter = 'x'",
+        "dead_letter = '~'",
+        Twin("append said ~", "late dead"),
+    ),
+    "append that loses late ones": (
+        "append",
+        "fate == 'x' then bury",
+        "1 > 2 then bury",
+        Twin("never handled", "late dead"),
+    ),
+    "append that hides conflicts": ("append", "(same and '=' or '!')", "'='", Twin("is pending with other content")),
+    "append that keeps half a batch": ("append", UNDO, "", Twin("was claimed where")),
+    "append that wakes nobody": ("append", "then wake(group, at) end", "then end", Twin("is looked at by")),
+    "append that mixes contents": (
+        "append",
+        "head .. ARGV[4 + i])",
+        "head .. ARGV[5 + #words - i])",
+        Twin("of another"),
+    ),
+    "claim of an expired group with others": (
+        "claim",
+        "or (expired and (is_ahead or #groups > 0)) then break",
+        "or (expired and is_ahead) then break",
+        Twin("was claimed with another"),
+    ),
+    "claim of all messages of an expired group": (
+        "claim",
+        "expired and 0 or math.min(room, quota) - 1",
+        "math.min(room, quota) - 1",
+        Twin("its head"),
+    ),
+    "nack that counts endings twice": (
+        "nack",
+        "pcall('HINCRBY', stats, name, 1)",
+        "pcall('HINCRBY', stats, name, 2)",
+        Twin("stats of"),
+    ),
+    "nack that counts failures twice": ("nack", "'failed', 1)", "'failed', 2)", Twin("stats of")),
+    "dead letter with another failure": (
+        "nack",
+        "score, record, failure) end",
+        "score, record, '{}') end",
+        Twin(LETTER),
+    ),
+    "dead letter with another score": (
+        "nack",
+        "then bury(group, member, score, record",
+        "then bury(group, member, score + 1, record",
+        Twin(LETTER),
+    ),
+    "redrive without its flag": ("redrive", "stamp .. '0000R'", "stamp .. '00000'", Twin("was redriven")),
+}
+SKIPS = "sequence, gaps skipped"
+IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
+    "sequence that forgets what it skipped": (policy.Sequenced, "passed", _forgetful, Twin("never came", SKIPS)),
+    "receipt that says stored": (Appender, "append", _always_stored(Appender.append), Twin("was told as stored")),
+    "drain that drops dead letters": (
+        decisions,
+        "ENDINGS",
+        {**decisions.ENDINGS, "dead_letter": "drop"},
+        Twin("loss: "),
+    ),
+    "drain that drops what is parked": (decisions, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
+    "drain that never gives up": (drain, "has_expired", lambda *_: False, Twin("is the most")),
+    "failures that count once": (Holdings, "fail", _one_attempt(Holdings.fail), Twin("counts as tried")),
+}
+
+
+def seeds_until_caught(ground: Ground, reason: str = "", policy: str = "") -> tuple[int, str] | None:
+    """How many seeds with this policy until one fails with such a problem, and the problem."""
+    seeds = (seed for seed in itertools.count() if policy in ("", scenario(seed).policy))
+    for count, seed in enumerate(itertools.islice(seeds, SEEDS_FOR_A_TWIN), 1):
+        for problem in play_seed(ground, seed).problems:
+            if reason in problem:
+                return count, problem
+    return None
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twin_is_caught(ground: Ground, twin: str) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(TWINS[twin]())
+        assert seeds_until_caught(ground), f"{SEEDS_FOR_A_TWIN} seeds did not catch it"
+
+
+@pytest.mark.parametrize("twin", [*IN_SCRIPTS, *IN_CODE])
+def test_broken_twin_is_caught_for_its_reason(ground: Ground, twin: str) -> None:
+    change = changed_script if twin in IN_SCRIPTS else changed
+    *what, (reason, policy) = IN_SCRIPTS[twin] if twin in IN_SCRIPTS else IN_CODE[twin]
+    with change(*what):
+        assert seeds_until_caught(ground, reason, policy), f"{SEEDS_FOR_A_TWIN} seeds did not catch it"

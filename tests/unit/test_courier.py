@@ -1,0 +1,72 @@
+"""What a consumer claimed ahead when the connection is lost at the worst moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sequencer.calls import Item, append
+from sequencer.courier import Courier
+from sequencer.drain import Ahead, Exchange
+from sequencer.errors import ServerUnavailable
+from sequencer.holdings import Holdings
+from sequencer.keys import lane_keys
+from sequencer.options import ClaimLimits, ConsumerOptions, QueueOptions
+
+from .model import ModelLane
+
+KEYS = lane_keys("n", "q", 0)
+ONE = ClaimLimits(1, 1, 1000)
+
+
+class Link:
+    """Answers at once from the model; the answer to the so-manieth batch is lost."""
+
+    is_repeat = False
+
+    def __init__(self, lane: ModelLane) -> None:
+        self.lane, self.left, self.posted = lane, -1, list[Any]()
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        return [self.lane.run(call) for call in calls]
+
+    def post(self, calls: Any, *, in_order: bool = False) -> None:
+        self.posted.append(self.run(calls))
+
+    def is_answered(self, within_s: float) -> bool:
+        return True
+
+    def collect(self, calls: Any) -> list[Any]:
+        self.left -= 1
+        if self.left == -1:
+            raise ServerUnavailable("lost")
+        found: list[Any] = self.posted.pop(0)
+        return found
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        return replies
+
+
+def test_groups_claimed_ahead_are_kept_when_the_answer_to_an_acknowledgement_is_lost() -> None:
+    """Else nobody would work on them until their lease ends."""
+    lane = ModelLane()
+    link: Any = Link(lane)
+    lane.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
+    holdings = Holdings([KEYS], 60.0)
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    first = courier.exchange(Exchange(0, ONE))
+    assert first is not None
+    assert [group.key for group in first.groups] == ["a"]
+    courier.ahead(Ahead(0, ONE))
+    holdings.begin(0)
+    holdings.finish(holdings.groups[0], 0.0, 0.0)
+    link.left = 1
+    with pytest.raises(ServerUnavailable):
+        courier.exchange(Exchange(0, ONE))
+    claimed = courier.exchange(Exchange(0, ONE))
+    assert claimed is not None
+    assert [group.key for group in claimed.groups] == ["b"]
+    courier.exchange(Exchange(None))
+    assert list(lane.orders) == ["b"]
+    assert not lane.leases
