@@ -15,8 +15,8 @@ from typing import Any
 from ...client import Sequencer
 from ...errors import QueueFull, SequencerError
 from ...keys import lane_keys
+from ...link import Link
 from ...message import Message
-from ...scripts import Link
 from .cut import state_of
 from .found import Found
 from .host import Host, binaries, running, workplace
@@ -114,8 +114,8 @@ class Filling:
             self.said.wrong.append(f"{what} at full memory: {error}")
 
     def _refused(self, what: str, do: Callable[[], Any]) -> None:
-        self.top_up()
         before = state_of(self.link)
+        self.top_up()
         try:
             do()
         except QueueFull:
@@ -126,9 +126,12 @@ class Filling:
             self.said.wrong.append(f"{what} was refused, and changed something")
 
     def top_up(self) -> None:
-        """Less memory for the server where something made room: it stays full."""
+        """Less memory for the server where something made room: it stays full.
+
+        Half of what is used, as a long reply counts as used until the server gives its buffer back, some time later.
+        """
         used = int(self.host.info("memory")["used_memory"])
-        self.link.command("CONFIG", "SET", "maxmemory", used - 100_000)
+        self.link.command("CONFIG", "SET", "maxmemory", used // 2)
 
     def drain(self) -> None:
         """Consume everything at full memory as it comes, then redrive what was set aside."""
