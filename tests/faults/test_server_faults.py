@@ -21,7 +21,7 @@ from sequencer.faults.server.found import Found
 from sequencer.faults.server.full import Filling, Rounds, fill_and_drain
 from sequencer.faults.server.host import Host, Interrupted, binaries, free_port, is_ended, running, workplace
 from sequencer.faults.server.kill import ALWAYS, Mode, lost_s, under_kills
-from sequencer.faults.server.load import Tally, wait
+from sequencer.faults.server.load import wait
 from sequencer.faults.server.proof import CASES, run
 from sequencer.faults.server.spoil import loaded
 from sequencer.rights import commands_of
@@ -274,14 +274,3 @@ def test_a_case_is_run_by_its_name() -> None:
     with pytest.raises(ConfigurationError, match=r"'cuts'; choose from .*kill"):
         run("smoke", only="cuts")
     assert len(CASES) == 9
-
-
-def test_a_file_that_grows_is_counted_line_by_line_and_each_line_once(tmp_path: Path) -> None:
-    path = tmp_path / "events"
-    path.write_bytes(b'{"what":"begun"}\n{"what":"ended"}\n{"what":"be')
-    tally = Tally(path)
-    assert tally.look() == {"begun": 1, "ended": 1}
-    with path.open("ab") as file:
-        file.write(b'gun"}\n{"what":"begun"}\n')
-    assert tally.look() == {"begun": 3, "ended": 1}
-    assert tally.look() == {"begun": 3, "ended": 1}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import operator
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,40 +22,16 @@ from sequencer.benchmarks.judge import Phase
 from sequencer.benchmarks.times import ServerClock, quantiles
 from sequencer.benchmarks.workload import Spread, Workload
 from sequencer.link import Link
-from sequencer.testing import Handled, wait_until
+from sequencer.testing import Handled
 
-COMMAND = [sys.executable, "-P", "-m", "sequencer.benchmarks"]
-
-
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
+from .smoked import leaves_nothing, run, smoke
 
 
-def leftovers(mark: str) -> list[str]:
-    """Processes whose environment carries the mark: all that the benchmark started, and their children."""
-    found = []
-    for directory in Path("/proc").iterdir():
-        try:
-            environment = (directory / "environ").read_bytes()
-        except OSError:
-            continue  # no process, or it is gone already
-        if mark.encode() in environment and directory.name != str(os.getpid()):
-            found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-    return found
-
-
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    """A directory for temporary files with a short name: a socket's path holds 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="sqb-") as name:
-        yield Path(name)
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds leftover processes in /proc")
-def test_ordering(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{temporary.name}")
-    done = run("ordering", "--smoke", "--runs", "2", "--scenarios", "1,zipf", "--output", "out/r.json", cwd=tmp_path)
+def test_ordering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with leaves_nothing(monkeypatch):
+        done = run(
+            "ordering", "--smoke", "--runs", "2", "--scenarios", "1,zipf", "--output", "out/r.json", cwd=tmp_path
+        )
     assert done.returncode == 0, done.stdout + done.stderr
 
     for words in (
@@ -72,8 +45,6 @@ def test_ordering(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPat
     ):
         assert words in done.stdout
     check_result(json.loads((tmp_path / "out" / "r.json").read_text()))
-    assert list(temporary.iterdir()) == []
-    wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
 
 
 def check_result(result: dict) -> None:  # type: ignore[type-arg]
@@ -86,7 +57,7 @@ def check_result(result: dict) -> None:  # type: ignore[type-arg]
     assert {"kernel", "python", "redis_py", "hiredis", "sequencer", "git_commit"} <= set(machine)
 
     assert len(result["runs"]) == 2 * 2 * 2, "scenarios, runs, systems"
-    for entry in (run for run in result["runs"] if run["system"] == "sequencer"):
+    for entry in (one for one in result["runs"] if one["system"] == "sequencer"):
         assert entry["is_valid"]
         for phase in entry["phases"].values():
             assert phase["handled"] == phase["messages"] == 400
@@ -149,24 +120,9 @@ def test_wrong_use(tmp_path: Path, words: list[str], status: int, says: str) -> 
 Smoke = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smoke:
-    """Runs a scenario on the test's server and returns its JSON, once nothing of it is left."""
-    monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{tmp_path.name}")
-
-    def smoke(*words: str) -> dict[str, Any]:
-        done = run(*words, "--smoke", "--redis", server.url, "--output", "r.json", "--json", cwd=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
-        assert result == json.loads((tmp_path / "r.json").read_text())
-        assert result["scenario"] == words[0]
-        assert result["is_valid"]
-        assert [key for key in link.command("KEYS", "*") if b"bench-" in key] == []
-        if Path("/proc/self/environ").exists():
-            wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
-        return result
-
-    return smoke
+@pytest.fixture(name="smoke")
+def on_the_tests_server(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smoke:
+    return partial(smoke, server, link, tmp_path, monkeypatch)
 
 
 def test_policies(smoke: Smoke) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,23 +18,17 @@ from sequencer.benchmarks.workload import Planned, Spread, Workload
 from sequencer.consumer import owner_name
 from sequencer.keys import registry_key
 from sequencer.link import Link
-from sequencer.testing import wait_until
 
-from .test_benchmark import leftovers, run
+from .smoked import leaves_nothing, run
 
 Snapshot = dict[str, tuple[str, str, Any]]
 TURN = Turn(0, 1, False)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds leftover processes in /proc")
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory(prefix="sqb-") as temporary:
-        monkeypatch.setenv("TMPDIR", temporary)
-        monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{tmp_path.name}")
+    with leaves_nothing(monkeypatch):
         done = run("floor", "--smoke", "--output", "r.json", cwd=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert list(Path(temporary).iterdir()) == []
-        wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
+    assert done.returncode == 0, done.stdout + done.stderr
     for words in ("The server's processor time for each message", "5,000 groups, zipf", "raw", "1 of 1", "r.json"):
         assert words in done.stdout
     result = json.loads((tmp_path / "r.json").read_text())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,30 +11,17 @@ from sequencer.benchmarks import growth, growth_report
 from sequencer.benchmarks.bare import PERCENTILES, Calls, Gauge, read_calls
 from sequencer.benchmarks.rounds import Run, Turn
 from sequencer.link import Link
-from sequencer.testing import wait_until
 
-from .test_benchmark import leftovers, run
+from .smoked import smoke
 
 
 def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{tmp_path.name}")
     setting = link.command("CONFIG", "GET", PERCENTILES)
-    url = f"unix://{server.socket}"
-    done = run("growth", "--smoke", "--redis", url, "--output", "r.json", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
-    assert result == json.loads((tmp_path / "r.json").read_text())
-    assert [key for key in link.command("KEYS", "*") if b"bench-" in key] == []
+    result = smoke(server, link, tmp_path, monkeypatch, "growth")
     assert link.command("CONFIG", "GET", PERCENTILES) == setting
-    if Path("/proc/self/environ").exists():
-        wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
-
-    assert result["is_valid"]
-    assert result["parameters"]["placement"] == "free", "a server that is not our own is not moved"
     titles = ["200 messages in one group", "1,000 messages in one group", "20 groups", "500 groups"]
     assert [entry["case"] for entry in result["summary"]] == titles
     for entry in result["summary"]:
-        assert entry["valid_runs"] == entry["runs"] == 1
         assert entry["base"] == titles[0 if entry["settings"]["kind"] == "messages" else 2]
         names = ("append /s", "drain /s", "append us server", "drain us server")
         names += tuple(f"rss {mark} MB" for mark in growth.MARKS)

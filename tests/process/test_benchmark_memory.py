@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,27 +11,15 @@ from sequencer.benchmarks import memory, memory_report
 from sequencer.benchmarks.memory import Kept, Shape
 from sequencer.benchmarks.rounds import wrong_in
 from sequencer.link import Link
-from sequencer.testing import wait_until
 
-from .test_benchmark import leftovers, run
+from .smoked import smoke
 
 
 def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{tmp_path.name}")
-    url = f"unix://{server.socket}"
-    done = run("memory", "--smoke", "--redis", url, "--output", "r.json", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
-    assert result == json.loads((tmp_path / "r.json").read_text())
-    assert [key for key in link.command("KEYS", "*") if b"bench-" in key] == []
-    if Path("/proc/self/environ").exists():
-        wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
-
-    assert result["is_valid"]
+    result = smoke(server, link, tmp_path, monkeypatch, "memory")
     by_shape = {(entry["settings"]["groups"], entry["settings"]["ids"]): entry for entry in result["summary"]}
     assert set(by_shape) == {(groups, ids) for groups in (1, 20, 400) for ids in memory.IDS}
     for (groups, ids), entry in by_shape.items():
-        assert entry["valid_runs"] == entry["runs"] == 1
         figures = {name: found["median"] for name, found in entry["figures"].items()}
         pending, handled = entry["settings"]["pending"], entry["settings"]["handled"]
         assert (pending["order"]["keys"], pending["order"]["entries"]) == (groups, 400)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,37 +16,16 @@ from sequencer.benchmarks.peers import installing, measuring, results
 from sequencer.benchmarks.peers.cells import HERE, Run, assess
 from sequencer.benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
 from sequencer.benchmarks.workload import Workload
-from sequencer.testing import wait_until
 
-COMMAND = [sys.executable, "-P", "-m", "sequencer.benchmarks", "peers"]
+from .smoked import COMMAND, leaves_nothing
+
 Rows = list[tuple[str, str, float]]
 
 
-def leftovers(mark: str) -> list[str]:
-    """Processes whose environment carries the mark: all that the benchmark started, and their children."""
-    found = []
-    for directory in Path("/proc").iterdir():
-        try:
-            environment = (directory / "environ").read_bytes()
-        except OSError:
-            continue  # no process, or it is gone already
-        if mark.encode() in environment and directory.name != str(os.getpid()):
-            found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-    return found
-
-
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="sqb-") as name:
-        yield Path(name)
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds leftover processes in /proc")
-def test_smoke(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setenv("BENCHMARK_TEST_MARK", mark := f"mark-{os.getpid()}-{temporary.name}")
-    words = [*COMMAND, "--smoke", "--output", "out/r.json"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*COMMAND, "peers", "--smoke", "--output", "out/r.json"]
+    with leaves_nothing(monkeypatch):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in ("Messages a second", "How many times theirs", "append one by one", "5,000, zipf"):
         assert text in " ".join(done.stdout.split())
@@ -74,8 +49,6 @@ def test_smoke(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch)
     assert set(summary["naive", "one"]["rates_by_placement"]) == {"apart", "together"}
 
     assert not (tmp_path / "bench-results").exists(), "nothing was installed"
-    assert list(temporary.iterdir()) == []
-    wait_until(lambda: not leftovers(mark), what="every process of the benchmark is gone")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 
 from ...client import Sequencer
+from ...consumer import Consumer
 from ...errors import OutcomeUnknown, QueueFull, SequencerError
 from ...keys import LaneKeys, encode_group, lane_keys
 from ...link import Link
@@ -152,15 +153,23 @@ def wait(is_so: Callable[[], bool], timeout_s: float, pause_s: float = 0.01) -> 
 # -- in the process ---------------------------------------------------------------------------------------------
 
 
-class _Ending:
-    """A note set by SIGTERM."""
+class Ending:
+    """A note set by SIGTERM. A consumer is told of one that came before it took care of signals itself."""
 
     def __init__(self) -> None:
         self._since = float("inf")
+        self._consumer: Consumer | None = None
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, *_: Any) -> None:
         self._since = time.monotonic()
+        if self._consumer:
+            self._consumer.stop()
+
+    def concerns(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        if self.is_asked():
+            consumer.stop()
 
     def is_asked(self, since_s: float = 0.0) -> bool:
         """Whether it was asked to end, so long ago."""
@@ -187,7 +196,7 @@ def _numbers(spec: Spec) -> Iterator[tuple[str, str, float]]:
 
 def produce(spec: Spec, recorder: Recorder) -> None:
     """Append until told to end; what has no outcome is appended again until it has one."""
-    ending, seq = _Ending(), connect(spec)
+    ending, seq = Ending(), connect(spec)
     for group, id, score in _numbers(spec):
         if ending.is_asked():
             break
@@ -210,14 +219,14 @@ def produce(spec: Spec, recorder: Recorder) -> None:
 
 def consume(spec: Spec, recorder: Recorder) -> None:
     """Handle until told to end; a consumer that ended with an error is followed by another, as a supervisor would."""
-    ending, seq = _Ending(), connect(spec)
+    ending, seq = Ending(), connect(spec)
 
     def handle(_: Message) -> None:
         time.sleep(spec.work_s)
 
     while not ending.is_asked():
         try:
-            if seq.consume(recorder.run(handle), lease=spec.lease_s).reason == "stopped":
+            if seq.consume(recorder.run(handle), lease=spec.lease_s, on_start=ending.concerns).reason == "stopped":
                 return
         except SequencerError as error:
             recorder.note("seen", kind=type(error).__name__)
