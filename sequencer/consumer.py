@@ -38,6 +38,8 @@ TICK_S = 0.002
 """How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
 LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
+WAIT_PART = 3
+"""A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
@@ -151,10 +153,7 @@ class Consumer:
             with self._lock:
                 self._courier.flush(time.monotonic())
         elif isinstance(effect, Wait):
-            with self._lock:
-                has_landed = self._courier.land()
-            if not has_landed:
-                self._waiter.wait(effect.seconds, lambda: self._control.is_stopping)
+            return self._wait(effect)
         elif isinstance(effect, Pause):
             until = time.monotonic() + effect.seconds
             while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
@@ -165,8 +164,26 @@ class Consumer:
         self._busy.clear()
         with self._lock:
             claimed = self._courier.exchange(effect)
-        if claimed is None:
+        return None if claimed is None else self._took(claimed)
+
+    def _wait(self, effect: Wait) -> Claimed | None:
+        """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
+        lane, seconds, call = effect.lane, effect.seconds, None
+        with self._lock:
+            if self._courier.land():
+                return None
+        if lane is not None:
+            seconds = min(seconds, self._options.lease_s / WAIT_PART)
+            call = self._courier.claim(lane, effect.limits)
+        asked_at = time.monotonic()
+        claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
+        if claimed is None or lane is None:
             return None
+        with self._lock:
+            self._holdings.take(lane, claimed.groups, asked_at, time.monotonic())
+        return self._took(claimed)
+
+    def _took(self, claimed: Claimed) -> Claimed:
         for group in claimed.groups:
             if group.expired_owner:
                 log.warning(

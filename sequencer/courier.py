@@ -19,7 +19,7 @@ from .drain import Ahead, Exchange
 from .holdings import FLUSH_S, Holdings, Sending
 from .keys import LaneKeys
 from .link import UNDONE, Link
-from .options import ConsumerOptions, QueueOptions
+from .options import ClaimLimits, ConsumerOptions, QueueOptions
 
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
@@ -132,7 +132,7 @@ class Courier:
         sending = holdings.outgoing(claims_next=lane)
         calls = list(sending.calls) if sending else []
         if lane is not None:
-            calls.append(self._claim(lane, effect, is_ahead=False))
+            calls.append(self.claim(lane, effect.limits))
         if not calls:
             return None
         before = time.monotonic()
@@ -145,16 +145,16 @@ class Courier:
         holdings.take(lane, claimed.groups, before, time.monotonic())
         return claimed
 
-    def _claim(self, lane: int, effect: Exchange | Ahead, *, is_ahead: bool) -> Call[Claimed]:
-        queue, lease_s = self._queue.queue, self._options.lease_s
-        return claim(self._lanes[lane], queue, self._owner, lease_s, effect.limits, ahead=is_ahead)
+    def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False) -> Call[Claimed]:
+        """The call that claims for this consumer."""
+        return claim(self._lanes[lane], self._queue.queue, self._owner, self._options.lease_s, limits, ahead=ahead)
 
     def _post(self, lane: int | None, effect: Exchange | Ahead) -> None:
         """Send what is to be told, and a claim from this lane if there is one."""
         sending = self._holdings.outgoing(claims_next=lane)
         calls = list(sending.calls) if sending else []
         if lane is not None:
-            calls.append(self._claim(lane, effect, is_ahead=True))
+            calls.append(self.claim(lane, effect.limits, ahead=True))
         if calls:
             self._dispatch(sending, calls, lane)
 

@@ -9,7 +9,9 @@ A shell (`consumer.py`) does what each effect asks and sends the answer back:
                             ServerUnavailable. A shell may leave it out
     Message                 run the handler -> None, or the exception it raised
     Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
-    Wait(seconds)           sleep until a dispatch hint, at most so long -> None; raises ServerUnavailable
+    Wait(seconds, lane, limits)
+                            sleep until a dispatch hint, at most so long, and unless lane is None claim from it right
+                            then -> Claimed, already held, or None; raises ServerUnavailable
     Pause(seconds)          sleep without asking the server -> None
 
 Order rests on one rule: the next message of a group is yielded only after the handler of the one before it
@@ -62,6 +64,8 @@ class Flush:
 @dataclass(frozen=True, slots=True)
 class Wait:
     seconds: float
+    lane: int | None = None
+    limits: ClaimLimits = field(default_factory=ClaimLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def drain(
     born, lanes = clock(), len(holdings.lanes)
     lane, idle, waits, troubles, failed, handled = 0, 0, [IDLE_S], 0, 0, 0
     empty = goes_ahead = True
+    brought: Claimed | None = None  # by a wait
 
     def ending() -> str | None:
         if control.is_stopping:
@@ -136,7 +141,7 @@ def drain(
         try:
             # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
             ahead = goes_ahead and size.is_quick and lanes == 1 and left is None
-            claimed: Claimed = yield Exchange(lane, size.next_limits(left), ahead)
+            claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead))
         except ServerUnavailable:
             troubles += 1
             if clock() >= holdings.deadline:
@@ -144,7 +149,7 @@ def drain(
                     holdings.abandon()
             yield Pause(RECONNECT.delay_s(troubles, random()))
             continue
-        troubles, lane = 0, (lane + 1) % lanes
+        troubles, lane, brought = 0, (lane + 1) % lanes, None
         goes_ahead = bool(claimed.groups) or not claimed.was_ahead
         if not goes_ahead:
             continue
@@ -155,8 +160,10 @@ def drain(
                 if options.until_empty and empty:
                     reason = "drained"
                     break
+                seconds = min([*waits, ENDING_S] if options.until_empty else waits)
                 try:
-                    yield Wait(min([*waits, ENDING_S] if options.until_empty else waits))
+                    # A hint does not say to a claim which of several lanes it is for.
+                    brought = yield Wait(seconds, lane if lanes == 1 else None, size.next_limits(left))
                 except ServerUnavailable:
                     yield Pause(RECONNECT.base_s)
                 idle, empty, waits = 0, True, [IDLE_S]

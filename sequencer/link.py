@@ -128,15 +128,16 @@ class Link:
                 raise failure from cause
             time.sleep(RETRY_DELAY_S)
 
-    def post(self, calls: Sequence[Call[Any]], *, in_order: bool = False) -> None:
+    def post(self, calls: Sequence[Call[Any]], *, in_order: bool = False, behind: Sequence[Any] = ()) -> None:
         """Send calls and wait for nothing; `collect` brings their answers, once for each `post` and in their order.
 
-        Raises as `run` does; after that, what was posted before is lost too.
+        They go `behind` this plain command, if there is one; its answer is read by the caller, first. Raises as `run`
+        does; after that, what was posted before is lost too.
         """
         make = eval_command if in_order else self._command
         try:
             connection = self.connection()
-            _send_all(connection, [make(call) for call in calls])
+            _send_all(connection, [*([behind] if behind else ()), *(make(call) for call in calls)])
         except BaseException as error:
             self.close()
             if isinstance(error, redis.RedisError | OSError):

@@ -37,6 +37,8 @@ STAGES = (
     "stopping now: {n} consumers release what they hold; again to kill them",
     "killed {n} consumers; their groups wait until the leases end",
 )
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+"""What consumers are sent at each stage: of a number that is still on its way, a second one would not be noticed."""
 GAVE_UP = 1
 ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
@@ -186,7 +188,7 @@ class Supervisor:
             if self._stage < len(STAGES):
                 self._stage += 1
                 self._say(STAGES[self._stage - 1].format(n=len(self.pids)))
-                self._signal_all(signal.SIGKILL if self._stage == len(STAGES) else signal.SIGTERM)
+                self._signal_all(SIGNALS[self._stage - 1])
 
     def _signal_all(self, number: int) -> None:
         for slot in self._slots:
@@ -216,7 +218,7 @@ class Supervisor:
         is_planned = status in (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
         if self._stage:
             # One that had not begun dies of the signal itself.
-            is_planned = is_planned or -returncode in (signal.SIGTERM, signal.SIGKILL)
+            is_planned = is_planned or -returncode in SIGNALS
             slot.is_done = True
         elif status == DRAINED:
             slot.is_done = True

@@ -185,6 +185,7 @@ def watch_supervisor(fd: int) -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # outside of consuming it just ends us
     control = os.dup(0)
     with os.fdopen(os.open(os.devnull, os.O_RDONLY), "rb") as nothing:
         os.dup2(nothing.fileno(), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,23 @@ def test_the_second_signal_interrupts_the_handler_and_releases_its_group(
     assert work.events("handled", "a-1") == []
     if kind == "command":
         assert "again to kill them" in running.stderr
+
+
+def test_a_consumer_that_has_no_processor_meanwhile_is_told_of_both_signals(cli: Cli, work: Work) -> None:
+    """Two signals of the same number that wait for a process are one; found on a machine that was busy."""
+    work.add("a", {"gate": "never"})
+    running = start("command", cli)
+    work.wait_begun("a-0")
+    (consumer,) = running.consumers()
+    os.kill(consumer, signal.SIGSTOP)
+    running.signal(signal.SIGINT)
+    running.wait_for("again to release it and stop now")
+    running.signal(signal.SIGINT)
+    running.wait_for("again to kill them")
+    os.kill(consumer, signal.SIGCONT)
+    assert running.ended() == 0
+    assert "Traceback" not in running.stderr
+    assert work.states() == {"a": "due"}, "released, not left to the lease"
 
 
 def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work: Work) -> None:

@@ -9,14 +9,10 @@ import pytest
 
 from sequencer import (
     ConfigurationError,
-    EmbeddedServer,
     HandlerNotFound,
     Message,
     Sequencer,
 )
-from sequencer.connection import Endpoint
-from sequencer.consumer import Waiter
-from sequencer.link import Link
 from sequencer.options import ClaimLimits
 from sequencer.testing import wait_until
 
@@ -97,20 +93,3 @@ def test_one_message_beyond_the_bytes_of_a_claim_still_fits(seq: Sequencer) -> N
     seq.append("x" * 5000, group="a")
     seq.append("x" * 5000, group="b")
     assert seq.consume(lambda m: None, limits=ClaimLimits(10, 10, 100), until_empty=True).handled == 2
-
-
-def test_a_waiting_consumer_knows_the_connection_on_which_it_waits(server: EmbeddedServer) -> None:
-    """One that went stale is replaced by the first command on it; found by `python -m sequencer.faults simulate`."""
-    endpoint = Endpoint.from_url(server.url)
-    other, number = Link(endpoint), {}
-    waiter = Waiter(endpoint, ["t:none"], other)
-    waiter.link.connection()
-    number["stale"] = waiter.link.command("CLIENT", "ID")
-    other.command("CLIENT", "KILL", "ID", number["stale"])
-    waiter.wait(0.02, lambda: False)
-    number["waiter"] = waiter.link.command("CLIENT", "ID")
-    waiter.link.close()
-    clients = other.command("CLIENT", "LIST").decode()
-    assert "cmd=blpop" not in clients, clients
-    assert f"id={number['stale']} " not in clients
-    other.close()

@@ -16,7 +16,7 @@ from sequencer.calls import Item, append
 from sequencer.codec import encode_envelope, encode_score
 from sequencer.desk import pause, redrive, revise
 from sequencer.drain import Exchange, Flush, Wait
-from sequencer.errors import Park, Retry, ServerUnavailable, SetAside
+from sequencer.errors import Park, Retry, SetAside
 from sequencer.options import QueueOptions
 from sequencer.policy import Policy
 
@@ -155,13 +155,12 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
         consumer = self.consumers[which]
-        if isinstance(consumer.effect, Exchange | Flush):
+        if isinstance(consumer.effect, Exchange | Flush | Wait):
             consumer.network(fate)
         elif consumer.effect is None:
             self.consumers[which] = self.new_consumer()
         elif consumer.running is None:
-            is_lost = fate != "ok" and isinstance(consumer.effect, Wait)
-            consumer.resume(None, ServerUnavailable(fate) if is_lost else None)
+            consumer.resume(None)
 
     @rule(which=st.integers(0, 1))
     def succeed(self, which: int) -> None:

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sequencer.calls import claim
-from sequencer.drain import Ahead, Control, Exchange, Flush, drain
+from sequencer.drain import Ahead, Control, Exchange, Flush, Wait, drain
 from sequencer.errors import ServerUnavailable
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
@@ -53,17 +53,19 @@ class SimConsumer:
             self.machine.on_start(self, self.effect)
 
     def network(self, fate: str) -> None:
-        """Do the exchange or flush that is asked for; `fate` may lose the request or the reply."""
+        """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""
         lane, effect = self.machine.lane, self.effect
         before = self.machine.now_s
         if isinstance(effect, Exchange):
             self.holdings.settle(everything=True)
-        sending = self.holdings.outgoing(
-            claims_next=effect.lane if isinstance(effect, Exchange) else None,
-            now=None if isinstance(effect, Exchange) else before,
-        )
+        sending = None
+        if not isinstance(effect, Wait):
+            sending = self.holdings.outgoing(
+                claims_next=effect.lane if isinstance(effect, Exchange) else None,
+                now=None if isinstance(effect, Exchange) else before,
+            )
         calls = list(sending.calls) if sending else []
-        if isinstance(effect, Exchange) and effect.lane is not None:
+        if not isinstance(effect, Flush) and effect.lane is not None:
             calls.append(claim(KEYS, "q", self.name, OPTIONS.lease_s, effect.limits))
         if fate == "request lost":
             return self.resume(None, ServerUnavailable("request lost"))

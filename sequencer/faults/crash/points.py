@@ -69,9 +69,7 @@ def kinds_at(point: str) -> tuple[Kind, ...]:
 def calls_of(commands: Sequence[Words]) -> list[str]:
     """What each command of a round trip is called in the name of a point."""
     names = [name_of(words) for words in commands]
-    if names == ["BLPOP"]:
-        return ["wait"]
-    return [name if name.islower() else "command" for name in names]
+    return ["wait" if name == "BLPOP" else name if name.islower() else "command" for name in names]
 
 
 class Points:

@@ -65,8 +65,11 @@ class Network:
         self.faults: Counter[str] = Counter()
         self.on_step: Callable[[Process], None] = lambda process: None
         """Called where a process touches the network: it may be killed or frozen there."""
-        self.executed = self.changes = 0
-        """Commands, and those that may have put something into a dispatch list."""
+        self.executed = 0
+        """Commands."""
+        self.blocked: list[Callable[[], bool]] = []
+        """Who waits for a list, in their order: each looks, and says whether it is done with."""
+        self._is_serving = False
         self.make_wire: Callable[[Process], Connection]
         """A connection for a process; whoever makes the wires sets it."""
         self.close: Callable[[], None] = lambda: None
@@ -98,13 +101,23 @@ class Network:
                 reply = error
             replies.append([b"%d" % (now_us // 10**6), b"%d" % (now_us % 10**6)] if one[0] == "TIME" else reply)
         self.executed += len(words)
-        self.changes += any(str(one[0]).startswith("EVAL") for one in words)
+        if self.blocked and not self._is_serving and any(str(one[0]).startswith("EVAL") for one in words):
+            self._is_serving = True
+            self.stage.after(0, self.serve_blocked)
         self.truth.now_us = self.stage.now_us
         self.truth.ledger.newest_us = max(self.truth.ledger.newest_us, now_us)
         self.truth.saw(words, replies)
         if self.truth.ledger.asks:
             self._look()
         return replies
+
+    def serve_blocked(self) -> None:
+        """As a server does after each command: who waits for a list gets what came into it."""
+        self._is_serving, before = True, len(self.blocked)
+        self.blocked = [look for look in self.blocked if not look()]
+        self._is_serving = bool(self.blocked) and len(self.blocked) < before
+        if self._is_serving:  # what was carried out for one may be for another
+            self.stage.after(0, self.serve_blocked)
 
     def _look(self) -> None:
         """Whether groups that were leased or got a message will be looked at in time, on a connection of its own."""

@@ -24,7 +24,14 @@ EXPECTED = (
     *("request lost", "reply lost", "request twice", "request delayed past the lease", "reset in a batch", "slow"),
     *("consumer killed with leases", "producer killed", "paused past the lease", "scripts flushed", "clock forward"),
     *("handler raised ValueError", "handler raised Retry", "handler raised Park", "handler raised SetAside"),
-    *("lease taken ahead", "stale token refused", "lease expired", "script reloaded", "duplicate refused"),
+    *(
+        "lease taken ahead",
+        "lease taken at a hint",
+        "stale token refused",
+        "lease expired",
+        "script reloaded",
+        "duplicate refused",
+    ),
     *("unknown outcome raised", "message skipped", "message redriven", "conflict refused", "refused batch undone"),
     *("late refused", "late dropped", "late dead letter", "skipped number came"),
 )

@@ -46,12 +46,13 @@ def connect_by_wires(net: Network) -> None:
 
 @dataclass(slots=True)
 class Carried:
-    """A batch on its way: what its sender will see, and when."""
+    """A batch on its way: what its sender will see, and when. If it begins with a BLPOP, `lists` waits."""
 
     commands: list[Words]
     replies: deque[Any]
     ready_us: int | None = None
     error: BaseException | None = None
+    lists: tuple[Any, ...] = ()
 
 
 class SimWire:
@@ -60,16 +61,12 @@ class SimWire:
     def __init__(self, net: Network, process: Process) -> None:
         self.net, self.process = net, process
         self._inner: Connection = None
-        self._popped: Any = None
         self._waiting: Any = None
         self._carried: deque[Carried] = deque()
         """Batches whose replies were not read yet."""
         self._arrives_us = 0
         """When the last of them reaches the server: what is sent behind it does so later."""
         self._on_way, self._is_closed, self._is_open = 0, False, False
-        self._lists: tuple[Any, ...] = ()
-        """The lists that a BLPOP waits on."""
-        self._seen = self._ends_us = -1
 
     # -- what the library calls -------------------------------------------------------------------------------
 
@@ -93,13 +90,7 @@ class SimWire:
         return [tuple(words) for words in commands]
 
     def send_command(self, *words: Any, **_: Any) -> None:
-        if words[0] == "BLPOP":
-            self._step()
-            self._ensure()
-            self._lists, self._seen, self._popped = words[1:-1], -1, None
-            self._ends_us = self.net.stage.now_us + round(float(words[-1]) * 1e6)
-        else:
-            self.send_packed_command([words])
+        self.send_packed_command([words])
 
     def send_packed_command(self, packed: list[Words], **_: Any) -> None:
         self._step()
@@ -110,15 +101,16 @@ class SimWire:
             now_us = self.net.stage.now_us
             self._gives_up(carried, max(1, (before.ready_us or 0) - now_us), "request lost")
             self.net.fault("request lost", self.process.name, now_us, carried.ready_us or now_us)
+        elif packed[0][0] == "BLPOP":
+            self._block(carried)
         else:
             self._dispatch(carried)
         self._step()
 
     def read_response(self, *_: Any, **__: Any) -> Any:
-        if self._lists:
-            self._lists = ()
-            return self._popped
         carried = self._carried[0]
+        if carried.lists:  # whoever reads has waited for as long as it wanted, and has let the server end it
+            self._unblock(carried, None)
         stage, me = self.net.stage, self.net.stage.current
         self._waiting = me
         while carried.ready_us is None or stage.now_us < carried.ready_us:
@@ -134,17 +126,16 @@ class SimWire:
         return reply
 
     def can_read(self, timeout: float = 0) -> bool:
-        """Whether a BLPOP has something, within `timeout` seconds; the server is asked only when it may have."""
-        stage = self.net.stage
-        if self._carried:
-            ready_us, until_us = self._carried[0].ready_us, stage.now_us + as_us(timeout)
-            stage.sleep(max(0, min(until_us, until_us if ready_us is None else ready_us) - stage.now_us))
-            ready_us = self._carried[0].ready_us
-            return ready_us is not None and stage.now_us >= ready_us
-        if not self._pop():
-            stage.sleep(min(as_us(timeout), max(0, self._ends_us - stage.now_us)))
-            self._pop()
-        return self._popped is not None or stage.now_us >= self._ends_us
+        """Whether the beginning of a reply is there within `timeout` seconds."""
+        stage, carried = self.net.stage, self._carried[0] if self._carried else None
+        if carried is None:
+            stage.sleep(as_us(timeout))
+            return False
+        until_us, self._waiting = stage.now_us + as_us(timeout), stage.current
+        while stage.now_us < min(until_us, until_us if carried.ready_us is None else carried.ready_us):
+            stage.wait(min(until_us, until_us if carried.ready_us is None else carried.ready_us) - stage.now_us)
+        self._waiting = None
+        return carried.ready_us is not None and stage.now_us >= carried.ready_us
 
     # -- what becomes of it -----------------------------------------------------------------------------------
 
@@ -154,16 +145,49 @@ class SimWire:
             raise Crashed
         self.net.on_step(self.process)
 
-    def _pop(self) -> bool:
-        if self._seen != self.net.changes:
-            self._popped = None
-            for name in self._lists:
-                (found,) = self.net.execute(self._inner, [("LPOP", name)])
-                if found is not None:
-                    self._popped = [name, found]
-                    break
-            self._seen = self.net.changes
-        return self._popped is not None
+    def _block(self, carried: Carried) -> None:
+        """A BLPOP sets out, with what follows it. The server answers when a list has something, at the latest when its
+        time is over, whatever its client does by then.
+        """
+        stage, words = self.net.stage, carried.commands[0]
+        carried.lists = words[1:-1]
+        trip_us = self._behind(stage.rng.randrange(20, 500))
+        stage.after(trip_us, lambda: self._arrived(carried))
+        stage.after(trip_us + as_us(float(words[-1])), lambda: self._unblock(carried, None))
+
+    def _arrived(self, carried: Carried) -> None:
+        self.net.blocked.append(lambda: self.serve(carried))
+        self.net.serve_blocked()
+
+    def serve(self, carried: Carried) -> bool:
+        """Answer it if a list has something; whether it is done with."""
+        if not carried.lists or self._is_gone(carried):
+            return True
+        for name in carried.lists:
+            (found,) = self.net.execute(self._inner, [("LPOP", name)])
+            if found is not None:
+                self._unblock(carried, [name, found])
+                return True
+        return False
+
+    def _unblock(self, carried: Carried, popped: Any) -> None:
+        if not carried.lists or self._is_gone(carried):
+            return
+        net, rng, now_us = self.net, self.net.stage.rng, self.net.stage.now_us
+        carried.lists = ()
+        taken = net.truth.effects["lease taken"]
+        carried.replies.extend([popped, *(self._carry_out(carried.commands[1:]) if carried.commands[1:] else ())])
+        net.truth.effects["lease taken at a hint"] += net.truth.effects["lease taken"] - taken
+        carried.ready_us = now_us + rng.randrange(20, 500)
+        if now_us < net.weather.over_us and rng.random() < net.weather.rate:
+            self._gives_up(carried, rng.randrange(200, 20_000), "reply lost")
+            net.fault("reply lost", self.process.name, now_us, carried.ready_us)
+        self._tell()
+
+    def _is_gone(self, carried: Carried) -> bool:
+        """Whether its client has closed the connection. That of a dead one may stay open, as when its host is lost."""
+        is_lost = self.process.is_dead and self.net.stage.rng.random() < 0.8
+        return is_lost or self._is_closed or self._inner is None or all(one is not carried for one in self._carried)
 
     def retire(self, *, at_once: bool = False) -> None:
         """Give the real connection back once nothing on its way needs it."""
