@@ -1,8 +1,8 @@
 """One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
 
 Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
-runs user code: while a handler runs it renews leases, sends acks that would wait for it, and gives back groups not
-begun. One lock guards the holdings, and is held while anything about them is sent.
+runs user code: while a handler runs it renews leases, sends acks that would wait for it, claims ahead of its end, and
+gives back groups not begun. One lock guards the holdings and the main link, on which both send.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from .backoff import RECONNECT
 from .claimed import Claimed
 from .connection import Endpoint
-from .courier import AHEAD_S, Courier
+from .courier import Courier
 from .drain import Ahead, Control, Exchange, Flush, Handler, Pause, Wait, drain
 from .errors import SequencerError, StopConsuming
-from .holdings import HOARD_S, Holdings
+from .holdings import Holdings
 from .keys import LaneKeys
 from .link import Link
 from .message import ConsumeSummary, Message
@@ -65,7 +65,7 @@ class Consumer:
     ) -> None:
         self.owner = owner or owner_name()
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
-        self._main, self._side = Link(endpoint, on_connect), Link(endpoint)
+        self._main = Link(endpoint, on_connect)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
         self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._courier = Courier(self._main, self._holdings, lanes, queue, options, self.owner)
@@ -111,7 +111,7 @@ class Consumer:
             self._ended.set()
             self._busy.set()
             keeper.join(timeout=1.0)
-            for link in (self._main, self._side, self._waiter.link):
+            for link in (self._main, self._waiter.link):
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
@@ -203,17 +203,11 @@ class Consumer:
             log.warning("consumer %s could not release its groups: %s", self.owner, error)
 
     def _keep_once(self, now: float) -> None:
-        holdings, since = self._holdings, self._courier.ahead_since
-        running_since = holdings.running_since
-        if since is not None and running_since is not None and (now - since > AHEAD_S or now - running_since > HOARD_S):
-            self._courier.bring_back()
-        if sending := holdings.tick(now):
-            results = self._side.run(sending.calls, in_order=sending.needs_order)
-            holdings.sent(sending, results, now, is_repeat=self._side.is_repeat)
+        self._courier.look(now)
+        if sending := self._holdings.tick(now):
+            self._courier.send(sending)
 
     def _keep(self) -> None:
-        with suppress(SequencerError):
-            self._side.connection()  # now, not when the first ack is in a hurry
         while not self._ended.is_set():
             self._busy.wait()
             since = self._holdings.running_since

@@ -1,8 +1,9 @@
 """Carries what a consumer holds to the server, and brings what it claims: in turn, or one claim ahead of the handlers.
 
-While handlers are quick and more groups are due than one claim takes, the next claim is on its way while a batch is
-handled: the server and the handlers then work at the same time. Its answer waits in the connection until the batch is
-done; its groups are given back when that takes longer than it should. The caller holds the lock around every call.
+While more groups are due than one claim takes, the next claim is on its way while a batch is handled: from its start on
+where handlers are quick, so that the server and the handlers work at the same time, else shortly before its end. Its
+answer waits in the connection until the batch is done; its groups are given back when that takes longer than it should.
+The caller holds the lock around every call.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any
 from .calls import Call, claim
 from .claimed import Claimed
 from .drain import Ahead, Exchange
-from .holdings import FLUSH_S, Holdings, Sending
+from .holdings import FLUSH_S, HOARD_S, Holdings, Sending
 from .keys import LaneKeys
 from .link import UNDONE, Link
 from .options import ClaimLimits, ConsumerOptions, QueueOptions
 
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
+MAX_FLIGHTS = 16
+"""So many may be on their way before their answers are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Courier:
         self._flights: deque[Flight] = deque()
         self._landed: tuple[Claimed, int, float] | None = None
         """A claim that was answered and not asked for yet: what it took, its lane, and when it was sent."""
+        self._planned: tuple[Ahead, float] | None = None
+        """A claim that is to set out, and when."""
 
     @property
     def ahead_since(self) -> float | None:
@@ -63,6 +68,7 @@ class Courier:
     def exchange(self, effect: Exchange) -> Claimed | None:
         """Settle everything, and bring the claim that is on its way, else claim now. Raises ServerError."""
         self._holdings.settle(everything=True)
+        self._planned = None
         if self.ahead_since is None:
             self.land()
             return self._exchange_now(effect)
@@ -84,8 +90,6 @@ class Courier:
                 self._take_in(flight, replies)
         assert self._landed is not None
         claimed, lane, sent_at = self._landed
-        if not effect.ahead:
-            self.land()  # if that fails, the next exchange brings this claim
         self._landed = None
         self._holdings.take(lane, claimed.groups, sent_at, time.monotonic())
         return claimed
@@ -95,26 +99,47 @@ class Courier:
         return self._landed is None and not (fetched and fetched[-1][0].lane is not None)
 
     def ahead(self, effect: Ahead) -> None:
-        """Send a claim, unless one is on its way. Raises ServerError."""
-        if self.ahead_since is None:
+        """Send a claim, unless one is on its way; or, if its time has not come yet, leave that to `look`. Raises
+        ServerError.
+        """
+        if effect.after_s > 0:
+            self._planned = effect, time.monotonic() + effect.after_s
+        elif self.ahead_since is None:
             self._post(effect.lane, effect)
 
-    def flush(self, now: float) -> None:
-        """Send what is due, renewals too, and wait for the answers. Raises ServerError."""
-        if sending := self._holdings.outgoing(now=now):
-            if self._flights:
-                self._dispatch(sending, sending.calls, None)
-                self.land()
-                return
-            results = self.link.run(sending.calls, in_order=sending.needs_order)
-            self._holdings.sent(sending, results, now, is_repeat=self.link.is_repeat)
+    def look(self, now: float) -> None:
+        """While a handler runs: send the claim whose time has come, take in what is answered, and give back what was
+        claimed ahead of a handler that takes long. Raises ServerError.
+        """
+        if self._planned and now >= self._planned[1]:
+            effect, self._planned = self._planned[0], None
+            self.ahead(replace(effect, after_s=0.0))
+        began, since = self._holdings.running_since, self.ahead_since
+        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > HOARD_S):
+            self.bring_back()
+        else:
+            self.land(is_awaited=False)
 
-    def land(self) -> bool:
-        """Take in all answers that are on their way; whether a claim among them took groups. Raises ServerError.
+    def flush(self, now: float) -> None:
+        """Send what is due, renewals too. Raises ServerError."""
+        if sending := self._holdings.outgoing(now=now):
+            self.send(sending)
+
+    def send(self, sending: Sending) -> None:
+        """Send this. Nobody waits for the answers to acknowledgements alone: they are taken in when they are there.
+        Raises ServerError.
+        """
+        self._dispatch(sending, sending.calls, None)
+        if sending.renewals or len(self._flights) > MAX_FLIGHTS:
+            self.land()
+
+    def land(self, *, is_awaited: bool = True) -> bool:
+        """Take in all answers that are on their way, or those that are there; whether a claim among them took groups.
+        Raises ServerError.
 
         One that took none is forgotten: it left out what only a claim of now may take.
         """
-        while self._flights:
+        while self._flights and (is_awaited or self.link.is_answered(0)):
             self._take_in(*self._fetch())
         if self._landed and not self._landed[0].groups:
             self._landed = None

@@ -5,8 +5,9 @@ A shell (`consumer.py`) does what each effect asks and sends the answer back:
     Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip
                             -> Claimed, already held; raises ServerUnavailable into the generator. If a claim is on its
                             way, that is what comes; with `ahead` the next one sets out then
-    Ahead(lane, limits)     send a claim, unless one is on its way, and wait for nothing -> None; raises
-                            ServerUnavailable. A shell may leave it out
+    Ahead(lane, limits, after_s)
+                            send a claim, unless one is on its way, and wait for nothing -> None; so long from now, or
+                            never, if an Exchange comes before. Raises ServerUnavailable. A shell may leave it out
     Message                 run the handler -> None, or the exception it raised
     Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
     Wait(seconds, lane, limits)
@@ -34,9 +35,14 @@ from .message import ConsumeSummary, Message
 from .options import ClaimLimits, ConsumerOptions, QueueOptions
 from .words import encode_failure
 
-GROW_BELOW_S = 0.008
-"""A batch finished within this is well inside 20 ms: the next one may be twice as large."""
+GROW_BELOW_S = 0.01
+"""A batch finished within this may be followed by one twice as large."""
 SHRINK_ABOVE_S = 0.02
+"""No batch should take longer: its consumer would sit on groups that another could take."""
+ALIKE_S = 0.02
+"""Two batches in a row that differ by less tell when the next one ends."""
+LEAD_S = 0.006
+"""A claim sets out so long before the end of a batch that takes its time: a round trip, and a tick of the keeper."""
 IDLE_S = 1.0
 """An idle consumer looks again after this long, in case a hint was lost."""
 ENDING_S = 0.1
@@ -54,6 +60,7 @@ class Exchange:
 class Ahead:
     lane: int
     limits: ClaimLimits
+    after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +98,24 @@ class BatchSize:
     limits: ClaimLimits
     messages: int = 1
     is_quick: bool = False
-    """Whether the last batch was done well inside 20 ms: then the next one may be claimed while this one is handled."""
+    """Whether the last batch was done well inside 20 ms: then the next one may be claimed as soon as this one is."""
+    took_s: tuple[float, float] = (0.0, 1e9)
+    """How long the last batch took, and the one before it."""
 
     def next_limits(self, left: int | None) -> ClaimLimits:
         messages = self.messages if left is None else min(self.messages, left)
         return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
 
+    def claims_after_s(self) -> float | None:
+        """How long from the beginning of a batch on its successor should be claimed, None if nobody can tell."""
+        if self.is_quick:
+            return 0.0
+        last_s, before_s = self.took_s
+        return min(self.took_s) - LEAD_S if abs(last_s - before_s) < ALIKE_S else None
+
     def learn(self, handled: int, elapsed_s: float) -> None:
         self.is_quick = elapsed_s < GROW_BELOW_S
+        self.took_s = elapsed_s, self.took_s[0]
         if elapsed_s > SHRINK_ABOVE_S:
             self.messages = max(1, min(self.messages // 2, int(handled * GROW_BELOW_S / elapsed_s)))
         elif elapsed_s < GROW_BELOW_S and handled * 2 >= self.messages:
@@ -140,7 +157,8 @@ def drain(
         left = None if options.max_messages is None else options.max_messages - handled - failed
         try:
             # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
-            ahead = goes_ahead and size.is_quick and lanes == 1 and left is None
+            may_ahead = goes_ahead and lanes == 1 and left is None
+            ahead = may_ahead and size.is_quick
             claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead))
         except ServerUnavailable:
             troubles += 1
@@ -170,9 +188,9 @@ def drain(
             continue
         idle, empty, waits = 0, True, [IDLE_S]
 
-        if ahead and claimed.has_more:
+        if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
-                yield Ahead(lane, size.next_limits(left))
+                yield Ahead(lane, size.next_limits(left), after_s)
         began, before = clock(), handled + failed
         for index, held in enumerate(holdings.groups):
             with lock:

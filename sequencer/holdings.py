@@ -25,7 +25,7 @@ from .policy import advance
 
 log = logging.getLogger("sequencer")
 
-ACK_AFTER_S = 0.001
+ACK_AFTER_S = 0.002
 """A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
 HOARD_S = 0.02
 """A handler running this long makes its consumer give back the groups it has not begun."""

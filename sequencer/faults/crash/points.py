@@ -69,7 +69,9 @@ def kinds_at(point: str) -> tuple[Kind, ...]:
 def calls_of(commands: Sequence[Words]) -> list[str]:
     """What each command of a round trip is called in the name of a point."""
     names = [name_of(words) for words in commands]
-    return ["wait" if name == "BLPOP" else name if name.islower() else "command" for name in names]
+    if names[0] == "BLPOP" and "".join(names[1:]).islower() is bool(names[1:]):
+        return ["wait", *names[1:]]
+    return [name if name.islower() else "command" for name in names]
 
 
 class Points:
