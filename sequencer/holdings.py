@@ -126,10 +126,13 @@ class Holdings:
     _tried: bool = False
 
     def take(self, lane: int, groups: list[LeasedGroup], asked_at: float, answered_at: float) -> None:
-        """Hold these groups; their leases are counted from before the claim was sent."""
+        """Hold these groups, those with few messages first: one that never ends lets the others go before it.
+        Their leases are counted from before the claim was sent.
+        """
         for group in groups:
             group.claimed_at = answered_at
-        self.lane, self.groups, self.current = lane, [Held(group) for group in groups], -1
+        self.lane, self.current = lane, -1
+        self.groups = [Held(group) for group in sorted(groups, key=lambda group: len(group.members))]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
 

@@ -131,10 +131,13 @@ def is_named(error: BaseException, names: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The most that one claim takes: groups, messages, and bytes of bodies (one message always fits)."""
+    """The most that one claim takes: groups, messages, and bytes of bodies (one message always fits).
+
+    By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.
+    """
 
     groups: int = 100
-    messages: int = 1000
+    messages: int = 500
     bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:

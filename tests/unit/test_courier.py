@@ -71,3 +71,17 @@ def test_groups_claimed_ahead_are_kept_when_the_answer_to_an_acknowledgement_is_
     courier.exchange(Exchange(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
+
+
+def test_groups_with_few_messages_come_before_those_with_many() -> None:
+    """Else they would wait for a group that never ends."""
+    lane = ModelLane()
+    items = [Item("long", str(n), "1.0", b"[1]") for n in range(4)]
+    lane.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
+    holdings = Holdings([KEYS], 60.0)
+    link: Any = Link(lane)
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    claimed = lane.run(courier.claim(0, ClaimLimits(9, 9, 1000)))
+    assert [group.key for group in claimed.groups] == ["brief", "long", "short"]
+    holdings.take(0, claimed.groups, 0.0, 0.0)
+    assert [held.leased.key for held in holdings.groups] == ["brief", "short", "long"]

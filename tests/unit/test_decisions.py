@@ -53,13 +53,13 @@ def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float]]) -> No
     for handled, elapsed_s in batches:
         limits = size.next_limits(None)
         assert 1 <= limits.groups <= 100
-        assert limits.groups <= limits.messages <= 1000
+        assert limits.groups <= limits.messages <= 500
         size.learn(min(handled, limits.messages), elapsed_s)
 
 
 def test_a_batch_doubles_while_quick_and_falls_to_one_message_of_one_group_when_slow() -> None:
     size = BatchSize(ClaimLimits())
-    for expected in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000):
+    for expected in (1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500):
         assert size.messages == expected
         size.learn(size.messages, 0.001)
     size.learn(1, 1.0)
