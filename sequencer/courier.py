@@ -85,9 +85,11 @@ class Courier:
             self._post(effect.lane if effect.ahead else None, effect)
             while self._is_awaited(fetched):
                 fetched.append(self._fetch())
-        finally:
-            for flight, replies in fetched:
-                self._take_in(flight, replies)
+        except BaseException:
+            self._take_in_all(fetched)
+            self._give_back()  # the server may have lost its data, and with it the lease
+            raise
+        self._take_in_all(fetched)
         assert self._landed is not None
         claimed, lane, sent_at = self._landed
         self._landed = None
@@ -148,6 +150,9 @@ class Courier:
     def bring_back(self) -> None:
         """Let the groups that were claimed ahead go with what is sent next. Raises ServerError."""
         self.land()
+        self._give_back()
+
+    def _give_back(self) -> None:
         if self._landed:
             self._holdings.give_back(self._landed[0].groups)
             self._landed = None
@@ -203,6 +208,10 @@ class Courier:
             raise
         return self._flights.popleft(), replies
 
+    def _take_in_all(self, fetched: list[tuple[Flight, list[Any]]]) -> None:
+        for flight, replies in fetched:
+            self._take_in(flight, replies)
+
     def _take_in(self, flight: Flight, replies: list[Any]) -> None:
         results = self.link.parsed(flight.calls, replies)
         if flight.sending:
@@ -216,9 +225,10 @@ class Courier:
             self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
 
     def _crash(self) -> None:
-        """The connection is lost: what was told is to be told again, and groups that were claimed ahead wait for the
-        end of their leases, as after any claim whose answer was lost.
+        """The connection is lost: what was told is to be told again, and groups that were claimed ahead are given back.
+        Those of an answer that never came wait for the end of their leases.
         """
+        self._give_back()
         for flight in reversed(self._flights):
             if flight.sending:
                 self._holdings.came_back(flight.sending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,12 +26,14 @@ class Link:
     is_repeat = False
 
     def __init__(self, lane: ModelLane) -> None:
-        self.lane, self.left, self.posted = lane, -1, list[Any]()
+        self.lane, self.left, self.posted, self.is_lost = lane, -1, list[Any](), False
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
         return [self.lane.run(call) for call in calls]
 
     def post(self, calls: Any, *, in_order: bool = False) -> None:
+        if self.is_lost:
+            raise ServerUnavailable("lost")
         self.posted.append(self.run(calls))
 
     def is_answered(self, within_s: float) -> bool:
@@ -48,11 +50,21 @@ class Link:
         return replies
 
 
-def test_groups_claimed_ahead_are_kept_when_the_answer_to_an_acknowledgement_is_lost() -> None:
-    """Else nobody would work on them until their lease ends."""
+@pytest.fixture
+def lane() -> ModelLane:
     lane = ModelLane()
-    link: Any = Link(lane)
     lane.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
+    return lane
+
+
+@pytest.fixture
+def link(lane: ModelLane) -> Any:
+    return Link(lane)
+
+
+@pytest.fixture
+def courier(lane: ModelLane, link: Any) -> Courier:
+    """Has handled "a", and a claim is on its way."""
     holdings = Holdings([KEYS], 60.0)
     courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
     first = courier.exchange(Exchange(0, ONE))
@@ -61,6 +73,11 @@ def test_groups_claimed_ahead_are_kept_when_the_answer_to_an_acknowledgement_is_
     courier.ahead(Ahead(0, ONE))
     holdings.begin(0)
     holdings.finish(holdings.groups[0], 0.0, 0.0)
+    return courier
+
+
+def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, link: Any, courier: Courier) -> None:
+    """It was not waited for: what was claimed ahead is worked on meanwhile."""
     link.left = 1
     claimed = courier.exchange(Exchange(0, ONE))
     assert claimed is not None
@@ -73,13 +90,30 @@ def test_groups_claimed_ahead_are_kept_when_the_answer_to_an_acknowledgement_is_
     assert not lane.leases
 
 
+@pytest.mark.parametrize("has_landed", [True, False])
+def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
+    lane: ModelLane, link: Any, courier: Courier, has_landed: bool
+) -> None:
+    """The server may be another one by now, without the lease; and if it is not, nobody is to wait for its end."""
+    if has_landed:
+        courier.land()
+    link.is_lost = True
+    with pytest.raises(ServerUnavailable):
+        courier.exchange(Exchange(0, ONE))
+    assert courier.ahead_since is None
+    assert lane.leases.keys() == {"a", "b"}
+    link.is_lost = False
+    courier.exchange(Exchange(None))
+    assert list(lane.orders) == ["b"]
+    assert not lane.leases
+
+
 def test_groups_with_few_messages_come_before_those_with_many() -> None:
     """Else they would wait for a group that never ends."""
     lane = ModelLane()
     items = [Item("long", str(n), "1.0", b"[1]") for n in range(4)]
     lane.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
-    holdings = Holdings([KEYS], 60.0)
-    link: Any = Link(lane)
+    holdings, link = Holdings([KEYS], 60.0), cast(Any, Link(lane))
     courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
     claimed = lane.run(courier.claim(0, ClaimLimits(9, 9, 1000)))
     assert [group.key for group in claimed.groups] == ["brief", "long", "short"]
