@@ -25,9 +25,12 @@ class OfSequencer:
             queue.connect()
             stage.begin()
             if stage.job.batch:
+                # A list, made while the time runs: of an iterator no chunk is read while the server stores one.
                 queue.append_many(
-                    {"group": [one.group], "id": one.id, "score": score, "body": one.body}
-                    for one, score in zip(messages, scores_ms(), strict=False)
+                    [
+                        {"group": [one.group], "id": one.id, "score": score, "body": one.body}
+                        for one, score in zip(messages, scores_ms(), strict=False)
+                    ]
                 )
             else:
                 for one, score in zip(messages, scores_ms(), strict=False):
