@@ -24,8 +24,6 @@ from .options import ClaimLimits, ConsumerOptions, QueueOptions
 
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
-MAX_FLIGHTS = 16
-"""So many may be on their way before their answers are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +126,11 @@ class Courier:
             self.send(sending)
 
     def send(self, sending: Sending) -> None:
-        """Send this. Nobody waits for the answers to acknowledgements alone: they are taken in when they are there.
-        Raises ServerError.
+        """Send this, and take in the answers: of two acknowledgements of one group, the second must not be carried out
+        where the first was not. Raises ServerError.
         """
         self._dispatch(sending, sending.calls, None)
-        if sending.renewals or len(self._flights) > MAX_FLIGHTS:
-            self.land()
+        self.land()
 
     def land(self, *, is_awaited: bool = True) -> bool:
         """Take in all answers that are on their way, or those that are there; whether a claim among them took groups.

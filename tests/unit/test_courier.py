@@ -12,6 +12,7 @@ from sequencer.drain import Ahead, Exchange
 from sequencer.errors import ServerUnavailable
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
+from sequencer.link import UNDONE
 from sequencer.options import ClaimLimits, ConsumerOptions, QueueOptions
 
 from .model import ModelLane
@@ -26,7 +27,8 @@ class Link:
     is_repeat = False
 
     def __init__(self, lane: ModelLane) -> None:
-        self.lane, self.left, self.posted, self.is_lost = lane, -1, list[Any](), False
+        self.lane, self.left, self.posted = lane, -1, list[Any]()
+        self.is_lost = self.lacks_script = False
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
         return [self.lane.run(call) for call in calls]
@@ -34,7 +36,7 @@ class Link:
     def post(self, calls: Any, *, in_order: bool = False) -> None:
         if self.is_lost:
             raise ServerUnavailable("lost")
-        self.posted.append(self.run(calls))
+        self.posted.append([UNDONE for _ in calls] if self.lacks_script else self.run(calls))
 
     def is_answered(self, within_s: float) -> bool:
         return True
@@ -106,6 +108,26 @@ def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
     courier.exchange(Exchange(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
+
+
+def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(lane: ModelLane, link: Any) -> None:
+    """Else the group would be given back with its first message in it, and that be handled after the second."""
+    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    holdings = Holdings([KEYS], 60.0)
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    courier.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    courier.ahead(Ahead(0, ONE))
+    holdings.begin(0)
+    holdings.finish(holdings.groups[0], 0.0, 0.0)
+    link.lacks_script = True
+    holdings.settle()
+    courier.flush(0.0)
+    link.lacks_script = False
+    holdings.finish(holdings.groups[0], 0.0, 0.0)
+    courier.exchange(Exchange(0, ONE, ahead=True))
+    courier.land()
+    assert list(lane.orders) == ["b"]
+    assert holdings.lost == 0
 
 
 def test_groups_with_few_messages_come_before_those_with_many() -> None:
