@@ -34,8 +34,8 @@ class RestartPolicy:
     """When the supervisor replaces a consumer that died, and when it gives up.
 
     A death is fast while no consumer has lived for `fast_s`, neither the dead one nor one beside it. `limit` of them
-    in a row mean that no restart will help: a missing right, a crash at each message. It must be above the queue's
-    attempts: a single message that kills its consumers is to be parked before that.
+    in a row mean that no restart will help: a missing right, a crash at each message. A single message that kills its
+    consumers is to be parked before that: after one try that is not counted, and the queue's attempts.
     """
 
     fast_s: float = 5.0
@@ -45,7 +45,7 @@ class RestartPolicy:
     @classmethod
     def for_attempts(cls, max_attempts: int) -> RestartPolicy:
         """The policy for a queue that parks a message after so many attempts."""
-        return cls(limit=max(cls().limit, max_attempts + 1))
+        return cls(limit=max(cls().limit, max_attempts + 2))
 
     def after_death(self, fast_deaths: int, lived_s: float) -> int:
         """The new count of fast deaths in a row."""

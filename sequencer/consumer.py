@@ -40,6 +40,8 @@ LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
 WAIT_PART = 3
 """A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
+SILENT_S = 10.0
+"""The main link is used at least so often while a consumer waits: else it is forgotten on its way, unnoticed."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
@@ -73,6 +75,7 @@ class Consumer:
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
         self._is_handling = False
+        self._exchanged_at = 0.0
 
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
@@ -164,18 +167,21 @@ class Consumer:
         self._busy.clear()
         with self._lock:
             claimed = self._courier.exchange(effect)
+        self._exchanged_at = time.monotonic()
         return None if claimed is None else self._took(claimed)
 
     def _wait(self, effect: Wait) -> Claimed | None:
         """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
         lane, seconds, call = effect.lane, effect.seconds, None
+        asked_at = time.monotonic()
         with self._lock:
             if self._courier.land():
                 return None
-        if lane is not None:
-            seconds = min(seconds, self._options.lease_s / WAIT_PART)
-            call = self._courier.claim(lane, effect.limits)
-        asked_at = time.monotonic()
+            if lane is not None and asked_at - self._exchanged_at < SILENT_S:
+                seconds = min(seconds, self._options.lease_s / WAIT_PART)
+                call = self._courier.claim(lane, effect.limits, ahead=True)
+            else:
+                self._main.refresh()  # the claim that follows the wait goes over it
         claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
         if claimed is None or lane is None:
             return None
@@ -204,10 +210,10 @@ class Consumer:
 
     def _keep_once(self, now: float) -> None:
         self._courier.look(now)
-        if sending := self._holdings.tick(now):
-            self._courier.send(sending)
+        self._courier.tick(now)
 
     def _keep(self) -> None:
+        pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
         while not self._ended.is_set():
             self._busy.wait()
             since = self._holdings.running_since
@@ -219,7 +225,10 @@ class Consumer:
                     self._keep_once(time.monotonic())
             except SequencerError as error:
                 log.warning("consumer %s: keeping its leases failed, trying again: %s", self.owner, error)
-                self._ended.wait(RECONNECT.base_s)
+                self._ended.wait(pause_s)
+            except Exception:
+                log.exception("consumer %s: keeping its leases failed, trying again", self.owner)
+                self._ended.wait(pause_s)
 
 
 def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from .calls import Call, claim
 from .claimed import Claimed
 from .drain import Ahead, Exchange
+from .errors import SequencerError
 from .holdings import FLUSH_S, HOARD_S, Holdings, Sending
 from .keys import LaneKeys
 from .link import UNDONE, Link
@@ -24,6 +26,8 @@ from .options import ClaimLimits, ConsumerOptions, QueueOptions
 
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
+OVERDUE_S = 1.0
+"""An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +80,25 @@ class Courier:
         # What was answered is fetched before anything is posted, and read after it: a server that has begun on the
         # next claim does not go on with a long reply, and while we read one it need not be idle. What is not answered
         # soon is not waited for: nobody else could send these acknowledgements meanwhile.
-        fetched: list[tuple[Flight, list[Any]]] = []
-        while self._is_awaited(fetched) and self.link.is_answered(FLUSH_S):
-            fetched.append(self._fetch())
+        answer: tuple[Flight, list[Any]] | None = None
         try:
+            while self._tells_of_these() or (not (answer or self._landed) and self.link.is_answered(FLUSH_S)):
+                answer = self._next() or answer
             self._post(effect.lane if effect.ahead else None, effect)
-            while self._is_awaited(fetched):
-                fetched.append(self._fetch())
+            while not (answer or self._landed):
+                answer = self._next()
         except BaseException:
-            self._take_in_all(fetched)
+            if answer:
+                self._take_in(*answer)
             self._give_back()  # the server may have lost its data, and with it the lease
             raise
-        self._take_in_all(fetched)
+        if answer:
+            self._take_in(*answer)
         assert self._landed is not None
         claimed, lane, sent_at = self._landed
         self._landed = None
         self._holdings.take(lane, claimed.groups, sent_at, time.monotonic())
         return claimed
-
-    def _is_awaited(self, fetched: list[tuple[Flight, list[Any]]]) -> bool:
-        """Whether the claim that is on its way is not among these yet."""
-        return self._landed is None and not (fetched and fetched[-1][0].lane is not None)
 
     def ahead(self, effect: Ahead) -> None:
         """Send a claim, unless one is on its way; or, if its time has not come yet, leave that to `look`. Raises
@@ -118,19 +120,33 @@ class Courier:
         if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > HOARD_S):
             self.bring_back()
         else:
-            self.land(is_awaited=False)
+            self.land(is_awaited=bool(self._flights) and now - self._flights[0].sent_at > OVERDUE_S)
+
+    def tick(self, now: float) -> None:
+        """While a handler runs: send what would wait for it. Raises ServerError."""
+        self._holdings.tick(now)
+        self.flush(now)
 
     def flush(self, now: float) -> None:
-        """Send what is due, renewals too. Raises ServerError."""
-        if sending := self._holdings.outgoing(now=now):
-            self.send(sending)
-
-    def send(self, sending: Sending) -> None:
-        """Send this, and take in the answers: of two acknowledgements of one group, the second must not be carried out
-        where the first was not. Raises ServerError.
+        """Send what is due, renewals too. Only the answer to those is waited for, and that to what was told of these
+        groups before: of two acknowledgements of a group, the second must not be carried out where the first was not.
+        Raises ServerError.
         """
-        self._dispatch(sending, sending.calls, None)
-        self.land()
+        if not self._holdings.has_due(now):
+            return
+        while self._tells_of_these():
+            self._take_in(*self._fetch())
+        if sending := self._holdings.outgoing(now=now):
+            self._dispatch(sending, sending.calls, None)
+            if sending.renewals:
+                self.land()
+
+    def _tells_of_these(self) -> bool:
+        """Whether something is on its way that tells of the groups in hand."""
+        return any(self._tells(flight) for flight in self._flights)
+
+    def _tells(self, flight: Flight) -> bool:
+        return flight.sending is not None and flight.sending.number == self._holdings.number
 
     def land(self, *, is_awaited: bool = True) -> bool:
         """Take in all answers that are on their way, or those that are there; whether a claim among them took groups.
@@ -205,21 +221,37 @@ class Courier:
             raise
         return self._flights.popleft(), replies
 
-    def _take_in_all(self, fetched: list[tuple[Flight, list[Any]]]) -> None:
-        for flight, replies in fetched:
-            self._take_in(flight, replies)
+    def _next(self) -> tuple[Flight, list[Any]] | None:
+        """Take in the earliest of what is on its way; leave a claim to the caller, unless it tells of these groups."""
+        flight, replies = self._fetch()
+        if flight.lane is not None and not self._tells(flight):
+            return flight, replies
+        self._take_in(flight, replies)
+        return None
 
     def _take_in(self, flight: Flight, replies: list[Any]) -> None:
         results = self.link.parsed(flight.calls, replies)
+        refusal = next((result for result in results if isinstance(result, SequencerError)), None)
         if flight.sending:
             told = results[: len(flight.sending.calls)]
-            if any(result is UNDONE for result in told):
+            if refusal or any(result is UNDONE for result in told):
                 self._holdings.came_back(flight.sending)
             else:
                 self._holdings.sent(flight.sending, told, flight.sent_at)
         if flight.lane is not None:
-            claimed = Claimed([]) if results[-1] is UNDONE else results[-1]
+            claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
             self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
+        if refusal:
+            self._give_up(refusal)
+
+    def _give_up(self, refusal: SequencerError) -> NoReturn:
+        """The server refused something: what else it has answered is taken in before the connection is given up."""
+        self._give_back()
+        with suppress(SequencerError):
+            self.land()
+        self._crash()
+        self.link.close()
+        raise refusal
 
     def _crash(self) -> None:
         """The connection is lost: what was told is to be told again, and groups that were claimed ahead are given back.

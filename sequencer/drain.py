@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .backoff import RECONNECT
@@ -106,6 +106,10 @@ class BatchSize:
         messages = self.messages if left is None else min(self.messages, left)
         return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
 
+    def first_limits(self, left: int | None) -> ClaimLimits:
+        """For a claim that a hint sets off: if its consumer is frozen or lost, one group has to wait for its lease."""
+        return replace(self.next_limits(left), groups=1)
+
     def claims_after_s(self) -> float | None:
         """How long from the beginning of a batch on its successor should be claimed, None if nobody can tell."""
         if self.is_quick:
@@ -181,7 +185,7 @@ def drain(
                 seconds = min([*waits, ENDING_S] if options.until_empty else waits)
                 try:
                     # A hint does not say to a claim which of several lanes it is for.
-                    brought = yield Wait(seconds, lane if lanes == 1 else None, size.next_limits(left))
+                    brought = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
                     yield Pause(RECONNECT.base_s)
                 idle, empty, waits = 0, True, [IDLE_S]

@@ -96,6 +96,8 @@ class Sending:
     nacks: list[Nack]
     renewals: list[tuple[str, str]]
     is_repeat: bool
+    number: int
+    """Of the claim whose groups were in hand."""
 
     @property
     def needs_order(self) -> bool:
@@ -119,6 +121,8 @@ class Holdings:
     running_since: float | None = None
     finished_at: float | None = None
     lost: int = 0
+    number: int = 0
+    """Of the claim in hand."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
     _acks: list[Ack] = field(default_factory=list)
@@ -131,7 +135,7 @@ class Holdings:
         """
         for group in groups:
             group.claimed_at = answered_at
-        self.lane, self.current = lane, -1
+        self.lane, self.current, self.number = lane, -1, self.number + 1
         self.groups = [Held(group) for group in sorted(groups, key=lambda group: len(group.members))]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
@@ -194,15 +198,22 @@ class Holdings:
         if self._acks:
             calls.append(ack(keys, self._acks, hint=claims_next != self.lane, audit_length=self.audit_length))
         calls += [nack(keys, entry) for entry in self._nacks]
-        if now is not None and now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART:
+        if now is not None and self._renews(now):
             renewals = [(held.leased.key, held.leased.token) for held in self.groups if held.is_open]
             if renewals:
                 calls.append(renew(keys, renewals, self.lease_s))
         if not calls:
             return None
-        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried)
+        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried, self.number)
         self._tried = True
         return sending
+
+    def has_due(self, now: float) -> bool:
+        """Whether there may be something to send now."""
+        return bool(self._acks or self._nacks) or self._renews(now)
+
+    def _renews(self, now: float) -> bool:
+        return now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART
 
     def depart(self, sending: Sending) -> None:
         """It is on its way: what comes meanwhile goes into another. `sent` or `came_back` says what became of it."""
@@ -254,12 +265,11 @@ class Holdings:
             self._lose(group, token)
         self.groups, self._acks, self._nacks, self._tried = [], [], [], False
 
-    def tick(self, now: float) -> Sending | None:
-        """What the keeper should send while a handler runs: late acks, groups not begun, renewals."""
+    def tick(self, now: float) -> None:
+        """While a handler runs: into the outbox with what would wait for it, late acks and groups not begun."""
         since = self.running_since
         if since is not None and now - since >= ACK_AFTER_S:
             self.settle(unbegun=now - since >= HOARD_S)
-        return self.outgoing(now=now)
 
 
 Clock = Callable[[], float]

@@ -149,10 +149,13 @@ class Link:
         try:
             return self._connection is None or bool(self._connection.can_read(within_s))
         except (redis.RedisError, OSError):
+            self.close()
             return True
 
     def collect(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """The replies to what was posted, for `parsed`. Raises as `run` does; what was posted later is lost then."""
+        """The replies to what was posted, for `parsed`, errors of the server's among them. Raises ServerUnavailable,
+        ServerNotUsable; what was posted later is lost then.
+        """
         try:
             if self._connection is None:
                 raise redis.ConnectionError("the connection was lost meanwhile")
@@ -160,8 +163,6 @@ class Link:
             for call, reply in zip(calls, replies, strict=True):
                 if isinstance(reply, redis.exceptions.NoScriptError):
                     self._known.discard(call.script)
-                elif isinstance(reply, Exception):
-                    raise reply
             return replies
         except BaseException as error:
             self.close()
@@ -170,10 +171,17 @@ class Link:
             raise
 
     def parsed(self, calls: Sequence[Call[Any]], replies: Sequence[Any]) -> list[Any]:
-        """What these replies say; UNDONE for a call whose script the server has lost. Raises DataError."""
+        """What these replies say; UNDONE for a call whose script the server has lost, a SequencerError for one that it
+        refused. Raises DataError.
+        """
         with reading(self.endpoint.name):
-            pairs = zip(calls, replies, strict=True)
-            return [UNDONE if isinstance(reply, Exception) else call.parse(reply) for call, reply in pairs]
+            return [self._said(call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+    def _said(self, call: Call[Any], reply: Any) -> Any:
+        if not isinstance(reply, Exception):
+            return call.parse(reply)
+        is_undone = isinstance(reply, redis.exceptions.NoScriptError)
+        return UNDONE if is_undone else translate(reply, self.endpoint.name)
 
     def _run_once(
         self,

@@ -10,7 +10,8 @@ import redis
 
 from .calls import Call
 from .claimed import Claimed
-from .connection import Endpoint, translate
+from .connection import SOCKET_TIMEOUT_S, Endpoint, translate
+from .errors import SequencerError
 from .link import UNDONE, Link
 
 SLICE_S = 0.05
@@ -48,11 +49,16 @@ class Waiter:
             is_exact = seconds < 1.0
             self.link.post(calls, behind=("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}"))
             while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
-                if should_stop() or (is_exact and time.monotonic() >= until):
+                now = time.monotonic()
+                if should_stop() or (is_exact and now >= until):
                     self._other.command("CLIENT", "UNBLOCK", self._client_id[1])  # type: ignore[index]
                     break
+                if now >= until + SOCKET_TIMEOUT_S:
+                    raise redis.TimeoutError(f"no answer to a wait of {seconds:.1f} s")
             refusal = _refusal(connection)
             (claimed,) = self.link.parsed(calls, self.link.collect(calls)) or (None,)
+            if isinstance(claimed, SequencerError):
+                raise claimed
             if refusal and not (claimed and claimed is not UNDONE and claimed.groups):
                 raise refusal
         except BaseException as error:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from redis._parsers import _RESP2Parser
 
 from sequencer import (
     Gap,
     Message,
     OutcomeUnknown,
     Sequencer,
+    ServerUnavailable,
     calls,
     desk,
 )
+from sequencer.courier import Courier
 from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.options import ClaimLimits
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.wire import wired
 
 from .background import Background
 
@@ -153,3 +158,48 @@ def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_waterma
         seq.append("new", group="g", id="a", score=6, replace=True)
         lease.ack(message)
         assert float(link.command("HGET", lane_keys(namespace, "jobs", 0).marks, "g")) == 5
+
+
+@pytest.mark.parametrize("parser", ["driver's own choice", "python"])
+def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
+    seq: Sequencer, link: Link, parser: str
+) -> None:
+    """Whatever parser the driver has: the one in Python has nothing left to read with after an error."""
+
+    def make(inner: Any) -> Any:
+        if parser == "python":
+            inner._parser = _RESP2Parser(socket_read_size=65536)
+        return inner
+
+    mine = Link(wired(seq.endpoint, make))
+    number = mine.command("CLIENT", "ID")
+    mine.post([], behind=("BLPOP", "nothing", "20"))
+    assert not mine.is_answered(0)
+    link.command("CLIENT", "KILL", "ID", number)
+    wait_until(lambda: mine.is_answered(0))
+    with pytest.raises(ServerUnavailable):
+        mine.collect([])
+    assert mine.command("PING") == b"PONG"
+    mine.close()
+
+
+def test_a_lease_is_kept_whatever_goes_wrong_once(
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, failed, go_on = Courier.tick, threading.Event(), threading.Event()
+
+    def tick(courier: Courier, now: float) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise AttributeError("odd")
+        original(courier, now)
+
+    monkeypatch.setattr(Courier, "tick", tick)
+    seq.append(1, group="g")
+    keys = lane_keys(namespace, "jobs", 0)
+    with Background(seq, lambda message: go_on.wait(20), lease=0.6) as consumer:
+        assert failed.wait(10)
+        visible = link.command("ZSCORE", keys.schedule, "g")
+        wait_until(lambda: link.command("ZSCORE", keys.schedule, "g") > visible, what="the lease is renewed")
+        go_on.set()
+    assert (consumer.summary.handled, consumer.summary.lost) == (1, 0)

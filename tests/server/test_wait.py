@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, calls
+from sequencer import consumer as consumer_module
+from sequencer import waiter as waiter_module
 from sequencer.connection import Endpoint
-from sequencer.errors import DataError
+from sequencer.errors import DataError, ServerUnavailable
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.link import Link
 from sequencer.options import ClaimLimits
@@ -166,3 +168,71 @@ def test_a_waiting_consumer_knows_the_connection_on_which_it_waits(server: Embed
     assert "cmd=blpop" not in clients, clients
     assert f"id={number['stale']} " not in clients
     other.close()
+
+
+def test_a_wait_whose_answer_never_comes_is_given_up(
+    seq: Sequencer, keys: LaneKeys, other: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its consumer would wait for ever on a connection that was dropped on its way."""
+    monkeypatch.setattr(waiter_module, "SOCKET_TIMEOUT_S", 0.1)
+
+    class Silent(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            return [("PING",) if words[0] != "BLPOP" else ("BLPOP", "none", "30") for words in commands]
+
+    waiter = Waiter(wired(seq.endpoint, Silent), [keys.dispatch], other)
+    waiter._client_id = (waiter.link.connection(), 1)
+    with pytest.raises(ServerUnavailable, match="no answer to a wait"):
+        waiter.wait(1.0, lambda: False)
+
+
+def test_a_frozen_consumer_that_waits_takes_one_group_and_is_not_blamed(
+    make: Callable[..., Sequencer], seq: Sequencer, keys: LaneKeys, link: Link
+) -> None:
+    """Its claim is carried out by the server at the hint, though nobody handles what it takes."""
+    frozen, go_on = threading.Event(), threading.Event()
+    background: list[Background] = []
+
+    class Freezing(Wire):
+        is_waiting = False
+
+        def sending(self, commands: list[Any]) -> list[Any]:
+            self.is_waiting = commands[0][0] == "BLPOP"
+            return commands
+
+        def can_read(self, timeout: float = 0) -> bool:
+            if self.is_waiting and background and not go_on.is_set():
+                frozen.set()
+                go_on.wait(20)
+            return super().can_read(timeout)
+
+    handled: list[tuple[Any, int]] = []
+    client = make(redis=wired(seq.endpoint, Freezing), max_attempts=1)
+    other = make(max_attempts=1)
+    with Background(client, lambda message: None, lease=0.5) as consumer:
+        background.append(consumer)
+        assert frozen.wait(10)
+        seq.append_many({"body": n, "group": ["g", n]} for n in range(20))
+        wait_until(lambda: link.command("HLEN", keys.leases) == 1)
+        with Background(other, lambda message: handled.append((message.body, message.attempt)), lease=0.5):
+            wait_until(lambda: len(handled) == 20, what="all are handled, the frozen one's after its lease")
+        assert not other.parked()
+        go_on.set()
+    assert sorted(handled) == [(n, 1) for n in range(20)]
+
+
+def test_what_a_waiting_consumer_claims_with_is_not_left_silent(
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that nobody uses for long is closed by the server, or forgotten on its way."""
+    monkeypatch.setattr(consumer_module, "SILENT_S", 0.2)
+    seen: list[list[str]] = []
+    begun: list[Any] = []
+    client = make(redis=wired(seq.endpoint, lambda inner: Watched(inner, seen)))
+    with Background(client, lambda message: begun.append(message.body), lease=0.3):
+        wait_until(lambda: ["BLPOP"] in seen[:-2], what="a wait without a claim")
+        at = seen.index(["BLPOP"])
+        assert seen[at + 1] == ["claim"], "the next claim went over the main link"
+        assert ["BLPOP", "claim"] in seen
+        seq.append("x", group="a")
+        wait_until(lambda: begun)

@@ -67,6 +67,8 @@ class Rules:
 
     def on_start(self, consumer: SimConsumer, message: Message) -> None:
         group, member = message.group[0], f"{message.stamp:016d}{message.id}"
+        if member in self.excused and group not in self.lane.orders:
+            return  # replaced after it had been claimed, and the last of its group: nobody has to wait for its end
         assert self.is_valid(message), f"{message.id} was begun without a valid lease"
         for other in self.consumers:
             if other is not consumer and other.running is not None and other.running.group == message.group:

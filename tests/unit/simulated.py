@@ -82,7 +82,8 @@ class SimConsumer:
     def keep(self, fate: str) -> None:
         """One look of the keeper thread."""
         before = self.machine.now_s
-        sending = self.holdings.tick(before)
+        self.holdings.tick(before)
+        sending = self.holdings.outgoing(now=before)
         if sending and fate != "request lost":
             results = [self.machine.lane.run(call) for call in sending.calls]
             if fate != "reply lost":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, cast
 
 import pytest
 
 from sequencer.calls import Item, append
-from sequencer.courier import Courier
+from sequencer.courier import OVERDUE_S, Courier
 from sequencer.drain import Ahead, Exchange
-from sequencer.errors import ServerUnavailable
+from sequencer.errors import DataError, SequencerError, ServerUnavailable
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
 from sequencer.link import UNDONE
@@ -29,6 +30,10 @@ class Link:
     def __init__(self, lane: ModelLane) -> None:
         self.lane, self.left, self.posted = lane, -1, list[Any]()
         self.is_lost = self.lacks_script = False
+        self.refuses: SequencerError | None = None
+        """The answer to the first call of each batch."""
+        self.is_slow = False
+        """Whether nothing is answered before it is waited for."""
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
         return [self.lane.run(call) for call in calls]
@@ -36,14 +41,19 @@ class Link:
     def post(self, calls: Any, *, in_order: bool = False) -> None:
         if self.is_lost:
             raise ServerUnavailable("lost")
-        self.posted.append([UNDONE for _ in calls] if self.lacks_script else self.run(calls))
+        replies = [UNDONE for _ in calls] if self.lacks_script else self.run(calls[bool(self.refuses) :])
+        self.posted.append([self.refuses, *replies] if self.refuses else replies)
 
     def is_answered(self, within_s: float) -> bool:
-        return True
+        return not self.is_slow
+
+    def close(self) -> None:
+        self.posted.clear()
 
     def collect(self, calls: Any) -> list[Any]:
         self.left -= 1
         if self.left == -1:
+            self.close()
             raise ServerUnavailable("lost")
         found: list[Any] = self.posted.pop(0)
         return found
@@ -110,24 +120,83 @@ def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
     assert not lane.leases
 
 
-def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(lane: ModelLane, link: Any) -> None:
-    """Else the group would be given back with its first message in it, and that be handled after the second."""
+@pytest.fixture
+def pair(lane: ModelLane, link: Any) -> Courier:
+    """Has handled the first of two messages of "a", and a claim is on its way."""
     lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
-    holdings = Holdings([KEYS], 60.0)
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    courier = Courier(link, Holdings([KEYS], 60.0), [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
     courier.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
     courier.ahead(Ahead(0, ONE))
+    handle_next(courier)
+    return courier
+
+
+def handle_next(courier: Courier) -> None:
+    holdings: Holdings = courier._holdings
     holdings.begin(0)
     holdings.finish(holdings.groups[0], 0.0, 0.0)
-    link.lacks_script = True
     holdings.settle()
-    courier.flush(0.0)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
+    lane: ModelLane, link: Any, pair: Courier, is_slow: bool, is_flushed: bool
+) -> None:
+    """Else the group would be given back with its first message in it, and that be handled after the second."""
+    link.lacks_script, link.is_slow = True, is_slow
+    pair.flush(0.0)
     link.lacks_script = False
-    holdings.finish(holdings.groups[0], 0.0, 0.0)
-    courier.exchange(Exchange(0, ONE, ahead=True))
-    courier.land()
+    handle_next(pair)
+    if is_flushed:
+        pair.flush(0.0)
+    pair.exchange(Exchange(0, ONE, ahead=True))
+    pair.land()
     assert list(lane.orders) == ["b"]
-    assert holdings.lost == 0
+    assert pair._holdings.lost == 0
+
+
+def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link: Any, pair: Courier) -> None:
+    link.is_slow = True
+    pair.flush(0.0)
+    assert len(link.posted) == 2, "the claim and the acknowledgement"
+    pair.flush(0.0)
+    assert len(link.posted) == 2, "there was nothing to send"
+    handle_next(pair)
+    pair.flush(0.0)
+    assert len(link.posted) == 1, "what tells of the same groups waited for those before"
+
+
+def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: Courier) -> None:
+    pair.bring_back()
+    link.is_slow, link.left = True, 0
+    pair.flush(0.0)
+    sent_at = time.monotonic()
+    pair.look(sent_at + OVERDUE_S / 2)
+    with pytest.raises(ServerUnavailable):
+        pair.look(sent_at + 2 * OVERDUE_S)
+    link.left = -1
+    pair.flush(0.0)
+    assert len(link.posted) == 1, "it is told again"
+
+
+def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, link: Any, courier: Courier) -> None:
+    """Nobody could have its groups before their leases end."""
+    courier.bring_back()
+    courier.exchange(Exchange(None))
+    lane.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
+    courier.exchange(Exchange(0, ONE))
+    handle_next(courier)
+    link.refuses = DataError("odd")
+    courier.ahead(Ahead(0, ONE))
+    link.refuses = None
+    assert len(lane.leases) == 2
+    with pytest.raises(DataError, match="odd"):
+        courier.exchange(Exchange(0, ONE, ahead=True))
+    assert courier.ahead_since is None
+    courier.exchange(Exchange(None))
+    assert not lane.leases
+    assert sum(map(len, lane.orders.values())) == 2, "the acknowledgement was told again"
 
 
 def test_groups_with_few_messages_come_before_those_with_many() -> None:

@@ -29,6 +29,8 @@ class Weather:
     lease_us: int
     over_us: int
     """When all faults are over; nothing is held back for longer."""
+    trip_us: tuple[int, int]
+    """How long what is sent, or its answer, is on its way without any fault."""
 
 
 class Physical:

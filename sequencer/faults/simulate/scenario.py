@@ -25,6 +25,7 @@ STRAGGLE_S = 2.0
 """Longer than a gap waits: where gaps are skipped, most numbers that were missing have been by then."""
 STRAGGLERS = 0.7
 """Of the numbers that are missing: how many come after all."""
+TRIPS_US = ((20, 500), (20, 500), (2_000, 15_000))
 RATES = (0.0, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -43,6 +44,8 @@ class Scenario:
     consumers: int
     storm_s: float
     """How long faults happen."""
+    trip_us: tuple[int, int]
+    """How long what is sent is on its way, from and to: through one machine, or over a long line."""
     fault_rate: float
     crash_rate: float
     pause_rate: float
@@ -96,6 +99,7 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
         backoff_cap_s=0.4,
         consumers=rng.randrange(2, 4),
         storm_s=rng.uniform(3.0, 8.0),
+        trip_us=random.Random(f"trip {seed}").choice(TRIPS_US),
         fault_rate=rate,
         crash_rate=rng.choice((0.0, 0.005, 0.015)) if is_wild else 0.0,
         pause_rate=rng.choice((0.0, 0.004, 0.012)) if is_wild else 0.0,

@@ -95,7 +95,7 @@ class Simulation:
         ground.probe.command("FLUSHALL")
         self.lanes = self._make_queue()
         lease_us, over_us = round(play.lease_s * 1e6), round(play.storm_s * 1e6)
-        weather = Weather(play.fault_rate, play.crash_rate, play.pause_rate, lease_us, over_us)
+        weather = Weather(play.fault_rate, play.crash_rate, play.pause_rate, lease_us, over_us, play.trip_us)
         self.stage = Stage(play.seed)
         self.truth = Truth(play)
         self.net = Network(self.stage, ground.physical, self.truth, weather)

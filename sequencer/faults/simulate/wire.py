@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import redis
 
-from ...connection import SOCKET_TIMEOUT_S, Connection
 from ...testing.wire import Words, name_of
+from .line import PATIENCE_US, Carried, Line
 from .net import Network
 from .stage import Crashed, Process
 from .virtual import as_us
 
-PATIENCE_US = round(SOCKET_TIMEOUT_S * 1e6)
 KINDS = ("request lost", "reply lost", "request twice", "request delayed", "reset in a batch", "slow")
 
 
@@ -44,29 +42,8 @@ def connect_by_wires(net: Network) -> None:
     net.make_wire, net.close = make, close
 
 
-@dataclass(slots=True)
-class Carried:
-    """A batch on its way: what its sender will see, and when. If it begins with a BLPOP, `lists` waits."""
-
-    commands: list[Words]
-    replies: deque[Any]
-    ready_us: int | None = None
-    error: BaseException | None = None
-    lists: tuple[Any, ...] = ()
-
-
-class SimWire:
+class SimWire(Line):
     """A connection as redis-py's, as far as the library uses it."""
-
-    def __init__(self, net: Network, process: Process) -> None:
-        self.net, self.process = net, process
-        self._inner: Connection = None
-        self._waiting: Any = None
-        self._carried: deque[Carried] = deque()
-        """Batches whose replies were not read yet."""
-        self._arrives_us = 0
-        """When the last of them reaches the server: what is sent behind it does so later."""
-        self._on_way, self._is_closed, self._is_open = 0, False, False
 
     # -- what the library calls -------------------------------------------------------------------------------
 
@@ -99,8 +76,7 @@ class SimWire:
         self._carried.append(carried)
         if before is not None and before.error is not None:  # on a connection that is lost already
             now_us = self.net.stage.now_us
-            self._gives_up(carried, max(1, (before.ready_us or 0) - now_us), "request lost")
-            self.net.fault("request lost", self.process.name, now_us, carried.ready_us or now_us)
+            self._loses(carried, max(1, (before.ready_us or 0) - now_us))
         elif packed[0][0] == "BLPOP":
             self._block(carried)
         else:
@@ -145,50 +121,6 @@ class SimWire:
             raise Crashed
         self.net.on_step(self.process)
 
-    def _block(self, carried: Carried) -> None:
-        """A BLPOP sets out, with what follows it. The server answers when a list has something, at the latest when its
-        time is over, whatever its client does by then.
-        """
-        stage, words = self.net.stage, carried.commands[0]
-        carried.lists = words[1:-1]
-        trip_us = self._behind(stage.rng.randrange(20, 500))
-        stage.after(trip_us, lambda: self._arrived(carried))
-        stage.after(trip_us + as_us(float(words[-1])), lambda: self._unblock(carried, None))
-
-    def _arrived(self, carried: Carried) -> None:
-        self.net.blocked.append(lambda: self.serve(carried))
-        self.net.serve_blocked()
-
-    def serve(self, carried: Carried) -> bool:
-        """Answer it if a list has something; whether it is done with."""
-        if not carried.lists or self._is_gone(carried):
-            return True
-        for name in carried.lists:
-            (found,) = self.net.execute(self._inner, [("LPOP", name)])
-            if found is not None:
-                self._unblock(carried, [name, found])
-                return True
-        return False
-
-    def _unblock(self, carried: Carried, popped: Any) -> None:
-        if not carried.lists or self._is_gone(carried):
-            return
-        net, rng, now_us = self.net, self.net.stage.rng, self.net.stage.now_us
-        carried.lists = ()
-        taken = net.truth.effects["lease taken"]
-        carried.replies.extend([popped, *(self._carry_out(carried.commands[1:]) if carried.commands[1:] else ())])
-        net.truth.effects["lease taken at a hint"] += net.truth.effects["lease taken"] - taken
-        carried.ready_us = now_us + rng.randrange(20, 500)
-        if now_us < net.weather.over_us and rng.random() < net.weather.rate:
-            self._gives_up(carried, rng.randrange(200, 20_000), "reply lost")
-            net.fault("reply lost", self.process.name, now_us, carried.ready_us)
-        self._tell()
-
-    def _is_gone(self, carried: Carried) -> bool:
-        """Whether its client has closed the connection. That of a dead one may stay open, as when its host is lost."""
-        is_lost = self.process.is_dead and self.net.stage.rng.random() < 0.8
-        return is_lost or self._is_closed or self._inner is None or all(one is not carried for one in self._carried)
-
     def retire(self, *, at_once: bool = False) -> None:
         """Give the real connection back once nothing on its way needs it."""
         if self._inner is not None and (at_once or (self._is_closed and not self._on_way)):
@@ -197,7 +129,7 @@ class SimWire:
 
     def _dispatch(self, carried: Carried) -> None:
         net, rng = self.net, self.net.stage.rng
-        weather, trip_us = net.weather, rng.randrange(20, 500)
+        weather, trip_us = net.weather, self._trip_us()
         left_us = weather.over_us - net.stage.now_us
         kind = self._kind(carried.commands) if left_us > 0 else ""
         names = " ".join(name_of(words) for words in carried.commands[:6])
@@ -220,8 +152,7 @@ class SimWire:
             else:
                 count = rng.randrange(1, count)
         if kind == "request lost":
-            self._gives_up(carried, gives_up_us, kind)
-            net.fault(kind, self.process.name, net.stage.now_us, net.stage.now_us + gives_up_us)
+            self._loses(carried, gives_up_us)
         elif kind == "request delayed":
             self._gives_up(carried, gives_up_us, kind)
             self._again(carried, len(carried.commands), max(trip_us, self._while(rng)), kind)
@@ -264,18 +195,6 @@ class SimWire:
 
         net.stage.after(trip_us, arrive)
 
-    def _behind(self, trip_us: int) -> int:
-        """So long, but until after what was sent before: a connection keeps the order."""
-        now_us = self.net.stage.now_us
-        self._arrives_us = max(now_us + trip_us, self._arrives_us + 1)
-        return self._arrives_us - now_us
-
-    def _gives_up(self, carried: Carried, after_us: int, why: str) -> None:
-        is_late = after_us > PATIENCE_US // 2
-        text = f"{why}: no answer" if is_late else f"{why}: connection reset"
-        carried.error = redis.TimeoutError(text) if is_late else redis.ConnectionError(text)
-        carried.ready_us = self.net.stage.now_us + after_us
-
     def _again(self, carried: Carried, count: int, after_us: int, kind: str) -> None:
         """The first `count` commands are carried out later, with nobody to hear the replies."""
         net, sent_us = self.net, self.net.stage.now_us
@@ -304,18 +223,6 @@ class SimWire:
             net.fault("request twice", self.process.name, sent_us, net.stage.now_us)
 
         net.stage.after(after_us, arrive)
-
-    def _carry_out(self, commands: list[Words]) -> list[Any]:
-        names = {str(words[0]) for words in commands}
-        if "MULTI" in names or "WATCH" in names:
-            self._is_open = True
-        if names & {"EXEC", "DISCARD", "UNWATCH"}:
-            self._is_open = str(commands[-1][0]) not in ("EXEC", "DISCARD", "UNWATCH")
-        return self.net.execute(self._inner, commands)
-
-    def _tell(self) -> None:
-        if self._waiting is not None:
-            self.net.stage.wake(self._waiting)
 
 
 def _is_whole(commands: list[Words]) -> bool:
