@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..client import Sequencer
 from ..connection import Endpoint
@@ -98,20 +98,25 @@ def reached(sent: Sequence[Handled]) -> float:
 
 def produce(task: Task, parent: Parent, rows: list[Row]) -> None:
     """Append each message at its time. Numbers: `rate`, messages a second; `is_steady`, 1 for a steady beat."""
+    with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
+        queue.connect()
+        on_schedule(task, parent, rows, lambda message, body: queue.append(body, [message.group], id=message.id))
+
+
+def on_schedule(task: Task, parent: Parent, rows: list[Row], send: Callable[[Planned, Any], Any]) -> None:
+    """Send each message at its time, from the parent's `go` on."""
     numbers, add, clock, sleep = task.numbers, rows.append, time.monotonic, time.sleep
     times = due_times(task.workload, numbers["rate"], is_steady=bool(numbers.get("is_steady")))
     events = [(due_s, message, message.body()) for due_s, message in zip(times, task.workload.planned(0), strict=True)]
     wake_up_on_time()
-    with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
-        queue.connect()
-        parent.ready(lambda: os._exit(1))
-        began = clock()
-        for due_s, message, body in events:
-            due = began + due_s
-            sleep(max(0.0, due - clock()))
-            started = clock()
-            queue.append(body, [message.group], id=message.id)
-            add((message.group, message.id, due, message.number, 0, started, clock()))
+    parent.ready(lambda: os._exit(1))
+    began = clock()
+    for due_s, message, body in events:
+        due = began + due_s
+        sleep(max(0.0, due - clock()))
+        started = clock()
+        send(message, body)
+        add((message.group, message.id, due, message.number, 0, started, clock()))
 
 
 def fill(task: Task, parent: Parent, _rows: list[Row]) -> None:

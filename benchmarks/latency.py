@@ -9,8 +9,9 @@ clock (CLOCK_MONOTONIC). Two delays of each message are shown:
                   return, or for the producer to wake up. A system that holds its producer up can't hide that here
 
 The first `settle_s` of a run are judged but not counted: connections send their scripts in full the first time.
-GroupMQ, if scenario `peers` has installed it, takes turns with sequencer; its producer does not wait for one append
-before the next, and its timers wake up to 1 ms late, which is in `from due` only.
+A bare list (RPUSH and BLPOP by redis-py) takes turns with sequencer: what two hops through the server cost here at
+least. So does GroupMQ, if scenario `peers` has installed it; its producer does not wait for one append before the next,
+and its timers wake up to 1 ms late, which is in `from due` only.
 
 A run counts only if every message was handled once and in the order of its group. A handler that began before its
 append is a fault of the clock, and that run is not valid either.
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..testing import Handled
-from . import arrivals, nodejs
+from . import arrivals, bare_list, nodejs
 from .arrivals import delays, numbers_of, reached
 from .charts import Chart
 from .fleet import Fleet, MemberFailed
@@ -37,6 +38,8 @@ from .task import Task, scratch
 from .workload import Spread, Workload
 
 SEQUENCER = "sequencer"
+LIST = "a bare list"
+MODULES = {SEQUENCER: arrivals.MODULE, LIST: bare_list.MODULE}
 SHOWN = ("p50", "p99", "p99.9", "max")
 
 
@@ -58,7 +61,7 @@ class Parameters:
     def systems(self) -> dict[str, int]:
         """What takes turns, with the jobs at once of GroupMQ's worker."""
         peers = {} if self.left_out else {f"groupmq, {count} at once": count for count in nodejs.CONCURRENCIES}
-        return {SEQUENCER: 0, **peers}
+        return {SEQUENCER: 0, LIST: 0, **peers}
 
     @property
     def left_out(self) -> str:
@@ -91,7 +94,7 @@ def run_case(url: str, parameters: Parameters, rate: int, system: str, turn: Tur
     workload = Workload(Spread(parameters.groups), max(2, round(rate * parameters.seconds)), 1, turn.seed)
     patience_s, cpus, problem = limit_s(workload.messages) + parameters.seconds, client_cpus(parameters.placement), ""
     is_ours = system == SEQUENCER
-    module = arrivals.MODULE if is_ours else nodejs.MODULE
+    module = MODULES.get(system, nodejs.MODULE)
     numbers = {"rate": rate, "cache": parameters.cache, "concurrency": parameters.systems[system]}
     with scratch(url) as (namespace, directory):
         sent_file, handled_file = directory / "producer.json", directory / "consumer.json"
@@ -116,7 +119,7 @@ def run_case(url: str, parameters: Parameters, rate: int, system: str, turn: Tur
         except MemberFailed as error:
             problem = problem or str(error)
         finally:
-            if not is_ours:
+            if module == nodejs.MODULE:
                 nodejs.forget_keys(url, namespace)
         sent, handled = read_history([sent_file]), read_history([handled_file])
     run = assess(sent, handled, workload, parameters.settle_s, problem)
