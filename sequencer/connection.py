@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -203,16 +203,27 @@ def translate(error: BaseException, name: str) -> SequencerError:
     return DataError(f"server {name} answered with an error: {text[:300]}")
 
 
-@contextmanager
-def reading(name: str) -> Iterator[None]:
-    """What can't be read of the server's data, since others wrote it, is a DataError. Ours pass, and so do signals."""
-    try:
-        yield
-    except SequencerError:
-        raise
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        said = f"{type(error).__name__}: {str(error)[:200]}"
-        raise DataError(f"server {name} holds what no client of ours wrote ({said}); see what doctor says") from error
+class Reading:
+    """What can't be read of the server's data, since others wrote it, is a DataError. Ours pass, and so do signals.
+
+    A class: every call goes through two of these, and a generator would cost it ten times as much.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        unread = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+        if isinstance(error, unread) and not isinstance(error, SequencerError):
+            said = f"{type(error).__name__}: {str(error)[:200]}"
+            raise DataError(
+                f"server {self.name} holds what no client of ours wrote ({said}); see what doctor says"
+            ) from error
 
 
 def check_server(info: dict[str, str], name: str) -> None:

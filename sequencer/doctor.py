@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .auditor import Auditor
-from .connection import Endpoint, reading
+from .connection import Endpoint, Reading
 from .errors import ConfigurationError, SequencerError, shown
 from .keys import LaneKeys, check_name, decode_group, lane_keys, registry_key
 from .link import Link
@@ -44,7 +44,7 @@ def diagnose(
         raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
     link = Link(endpoint)
     try:
-        with reading(endpoint.name):
+        with Reading(endpoint.name):
             return list(_diagnose(link, namespace, queue, repair, limit))
     finally:
         link.close()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import redis
 
 from .calls import Call
-from .connection import Connection, Endpoint, reading, translate
+from .connection import Connection, Endpoint, Reading, translate
 from .errors import ServerUnavailable
 from .scripts import eval_command, evalsha_command
 
@@ -174,7 +174,7 @@ class Link:
         """What these replies say; UNDONE for a call whose script the server has lost, a SequencerError for one that it
         refused. Raises DataError.
         """
-        with reading(self.endpoint.name):
+        with Reading(self.endpoint.name):
             return [self._said(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     def _said(self, call: Call[Any], reply: Any) -> Any:
@@ -217,7 +217,7 @@ class Link:
                 failure.maybe_sent = not all(isinstance(reply, Exception) for reply in answered)
             raise failure from refused[0]
         self.confirmed = confirmed[0] if confirmed else 0
-        with reading(self.endpoint.name):
+        with Reading(self.endpoint.name):
             return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
 
     def command(self, *words: Any) -> Any:

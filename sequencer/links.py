@@ -1,12 +1,13 @@
-"""The links of one client: one for each thread that is at it."""
+"""The links of one client: one for each thread that is at it, lent for the length of a block."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from .connection import Endpoint
+from .connection import Endpoint, Reading
 from .link import Link
 
 
@@ -41,3 +42,20 @@ class Links:
             idle, self._idle = self._idle, []
         for link in idle:
             link.close()
+
+
+class Lent:
+    """One of these links for the length of a block; what can't be read in it is a DataError."""
+
+    __slots__ = ("_link", "_links", "_name")
+
+    def __init__(self, links: Links, name: str) -> None:
+        self._links, self._link, self._name = links, links.take(), name
+
+    def __enter__(self) -> Link:
+        return self._link
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._links.put(self._link)
+        if error is not None:
+            Reading(self._name).__exit__(kind, error, trace)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from . import desk, monitor
 from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
-from .connection import reading
+from .connection import Reading
 from .doctor import diagnose
 from .explain import explain
 from .items import Group
@@ -100,7 +100,7 @@ class Looking:
         if not facts.member:
             return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
         rest = (facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
-        with reading(self._place.name):
+        with Reading(self._place.name):
             message = readable_message(*rest, late_below(facts.mark))
         failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
         state, due_us = _state(facts)

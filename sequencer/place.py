@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from .connection import SOCKET_TIMEOUT_S, Endpoint, check_server, parse_info, reading, server_url_from_environment
+from .connection import SOCKET_TIMEOUT_S, Endpoint, Reading, check_server, parse_info, server_url_from_environment
 from .errors import ConfigurationError, DataError, ServerNotUsable
 from .kept import find_policy, texts
 from .keys import LaneKeys, lane_keys, lane_of, registry_key
 from .link import Link
-from .links import Links
+from .links import Lent, Links
 from .options import MAX_LANES, QueueOptions
 from .policy import Policy, merge_policy
 from .rights import ASKED, Role, lacking, missing_rights
@@ -120,18 +119,11 @@ class Place:
         is_ready = self._is_registered and "append" in self._roles
         return len(self._lanes if is_ready else self.lanes(role="append"))
 
-    @contextmanager
-    def link(self, role: Role | None = None) -> Iterator[Link]:
+    def link(self, role: Role | None = None) -> Lent:
         """A link for the length of the block. Raises ServerError when the server can't be used, or not in this role."""
         if role and role not in self._roles:
             self._check_roles(role)
-        links = self.connect()
-        link = links.take()
-        try:
-            with reading(self.name):
-                yield link
-        finally:
-            links.put(link)
+        return Lent(self.connect(), self.name)
 
     def connect(self) -> Links:
         """Connect and check the server, unless that is done. Raises ServerUnavailable, ServerNotUsable."""
@@ -143,7 +135,7 @@ class Place:
                 links = Links(self.endpoint, self.look_again)
                 link = links.take()
                 try:
-                    with reading(self.name):
+                    with Reading(self.name):
                         _check(link)
                 except BaseException:
                     link.close()
@@ -245,7 +237,7 @@ def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
     link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis).endpoint)
     try:
-        with reading(link.endpoint.name):
+        with Reading(link.endpoint.name):
             return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
     finally:
         link.close()

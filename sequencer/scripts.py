@@ -21,11 +21,18 @@ _UNASKED = {"TIME"}
 def script_source(name: str) -> str:
     """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`.
 
-    Before its first statement stands the part `rights`, with the commands that the whole may call.
+    Before its first statement stands the part `rights`, with the commands that it may call up to where it names that
+    part again, or to its end; there, with those that come behind.
     """
-    text = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
-    asked = " or ".join(_QUESTION.format(name=name) for name in sorted(commands_in(text) - _UNASKED))
-    return text.replace("\nlocal ", "\n" + _read("_rights").replace("QUESTIONS", asked) + "local ", 1)
+    first, *others = _read(name).split("--+ rights\n")
+    pieces = [first.replace("\nlocal ", "\n--+ rights\nlocal ", 1), *[f"--+ rights\n{other}" for other in others]]
+    asked, text = set(_UNASKED), ""
+    for piece in pieces:
+        whole = _PART.sub(lambda found: _read(f"_{found[1]}"), piece)
+        questions = [_QUESTION.format(name=command) for command in sorted(commands_in(whole) - asked)]
+        asked |= commands_in(whole)
+        text += whole.replace("QUESTIONS", " or ".join(questions))
+    return text
 
 
 def commands_in(source: str) -> set[str]:

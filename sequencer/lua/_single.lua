@@ -13,15 +13,13 @@ if #words == 1 and is_plain and not words[1][4] then
   if visible > now and visible ~= 9e15 then -- as `wake` does
     wakes = call('HEXISTS', leases, group) == 0 and call('HEXISTS', failures, group) == 0
   end
-  local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
+  local hinted, stamp = wakes and call('LLEN', dispatch), fmt('%.0f', math.max(lane_clock() + 1, now))
   local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. ARGV[4 + i])
   if new == 1 then
     local added = pcall('ZADD', order, score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6), stamp .. id)
     if type(added) == 'table' then call('HDEL', body, id); return added end
-    if wakes then
-      call('ZADD', schedule, fmt('%.0f', now), group)
-      if hinted == 0 then call('RPUSH', dispatch, group) end
-    end
+    if wakes then call('ZADD', schedule, fmt('%.0f', now), group) end
+    if hinted == 0 then call('RPUSH', dispatch, group) end
     pcall('HINCRBY', stats, 'appended', 1)
     return '+' .. stamp
   end

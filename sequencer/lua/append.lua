@@ -20,7 +20,7 @@ local policy_key, memory = KEYS[7], KEYS[8]
 local prefix, on_conflict, now, words = ARGV[1], ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-call('HLEN', stats); local hinted = call('LLEN', dispatch)
+call('HLEN', stats)
 local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
 local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
 local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
@@ -29,6 +29,8 @@ local is_plain = window == 0 and on_late == 'handle' and not (sequence or is_che
 local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
 --+ clock
 --+ single
+--+ rights
+local hinted = call('LLEN', dispatch)
 call('ZMSCORE', schedule, ''); call('HLEN', leases); call('HLEN', failures)
 --+ memory
 --+ wake

@@ -56,7 +56,7 @@ def test_consumers_are_interpreters_of_their_own_in_sessions_of_their_own(cli: C
 def test_it_gives_up_after_fast_deaths_and_loses_nothing(cli: Cli, work: Work) -> None:
     for number in range(8):
         work.add(f"g{number}", {"exit": 7})
-    consume = cli.start(*APP)
+    consume = cli.start(*APP, "--max-attempts", 4)
     assert consume.ended() == 1
     assert "giving up: 6 consumers in a row died within 5 s (exit status 7)" in consume.stderr
     assert consume.stderr.count("its replacement starts in") == 5

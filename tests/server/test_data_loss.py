@@ -268,7 +268,7 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
             with pytest.raises(ServerNotUsable, match=f"(?i){right}"):
                 if script == "append":
                     admin.command("ACL", "SETUSER", "app", f"-{right.lower()}")
-                    seq.append(3, "g", id="m3")
+                    seq.append_many({"body": n, "group": "g", "id": f"m{n}"} for n in (3, 4))
                 else:
                     seq.consume(handle)
             left = admin.command("ZCARD", keys.order("g")), admin.command("HLEN", keys.body("g"))

@@ -107,7 +107,15 @@ def test_a_part_says_what_it_needs_and_is_used(name: str) -> None:
 def test_rights_are_asked_for_before_the_first_statement(name: str) -> None:
     first, second = [line for line in script_source(name).splitlines() if line and not line.startswith("--")][:2]
     assert first == "local lacks, may, key = nil, redis.acl_check_cmd, KEYS[1]"
-    assert set(re.findall(r"may\('([A-Z]+)', key, key\)", second)) == commands_in(script_source(name)) - {"TIME"}
+    assert second.startswith("if may then lacks = not may(")
+    assert "--+" not in script_source(name)
+    asked = {"TIME"}
+    for line in script_source(name).splitlines():
+        now = set(re.findall(r"may\('([A-Z]+)', key, key\)", line))
+        assert not now & asked, "a right is asked for once"
+        asked |= now
+        assert commands_in(line) <= asked, f"{line} comes before its right was asked for"
+    assert asked - {"TIME"} == commands_in(script_source(name)) - {"TIME"}
 
 
 @pytest.mark.parametrize("name", NAMES)
