@@ -106,8 +106,8 @@ class Courier:
         """
         if effect.after_s > 0:
             self._planned = effect, time.monotonic() + effect.after_s
-        elif self.ahead_since is None:
-            self._post(effect.lane, effect)
+        elif self.ahead_since is None:  # alone: what is to be told of the groups in hand may have to wait, see `flush`
+            self._dispatch(None, [self.claim(effect.lane, effect.limits, ahead=True)], effect.lane)
 
     def look(self, now: float) -> None:
         """While a handler runs: send the claim whose time has come, take in what is answered, and give back what was
@@ -192,7 +192,7 @@ class Courier:
         """The call that claims for this consumer."""
         return claim(self._lanes[lane], self._queue.queue, self._owner, self._options.lease_s, limits, ahead=ahead)
 
-    def _post(self, lane: int | None, effect: Exchange | Ahead) -> None:
+    def _post(self, lane: int | None, effect: Exchange) -> None:
         """Send what is to be told, and a claim from this lane if there is one."""
         sending = self._holdings.outgoing(claims_next=lane)
         calls = list(sending.calls) if sending else []
@@ -230,7 +230,12 @@ class Courier:
         return None
 
     def _take_in(self, flight: Flight, replies: list[Any]) -> None:
-        results = self.link.parsed(flight.calls, replies)
+        try:
+            results = self.link.parsed(flight.calls, replies)
+        except SequencerError:
+            if flight.sending:
+                self._holdings.came_back(flight.sending)
+            raise
         refusal = next((result for result in results if isinstance(result, SequencerError)), None)
         if flight.sending:
             told = results[: len(flight.sending.calls)]
@@ -240,6 +245,7 @@ class Courier:
                 self._holdings.sent(flight.sending, told, flight.sent_at)
         if flight.lane is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
+            self._give_back()  # one that landed before is nobody's any more
             self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
         if refusal:
             self._give_up(refusal)

@@ -167,6 +167,39 @@ def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link
     assert len(link.posted) == 1, "what tells of the same groups waited for those before"
 
 
+def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
+    lane: ModelLane, link: Any, pair: Courier
+) -> None:
+    """A failure ends the lease that an acknowledgement before it, if it is to be told again, still needs."""
+    pair.bring_back()
+    pair.exchange(Exchange(None))
+    lane.run(append(KEYS, [Item("a", "k", "3.0", b"[1]"), Item("a", "l", "4.0", b"[1]")]))
+    pair.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    holdings: Holdings = pair._holdings
+    held = next(held for held in holdings.groups if held.leased.key == "a")
+    holdings.begin(0)
+    holdings.finish(held, 0.0, 0.0)
+    holdings.settle()
+    link.lacks_script = True
+    pair.flush(0.0)
+    link.lacks_script = False
+    holdings.fail(held, 1, 1.0, b"{}", "park", False)
+    pair.ahead(Ahead(0, ONE))
+    pair.exchange(Exchange(None))
+    pair.exchange(Exchange(None))
+    assert [member[16:] for member in lane.members("a")] == ["k", "l"], "the one before them was handled"
+
+
+def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: Any, courier: Courier) -> None:
+    lane.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
+    courier._dispatch(None, [courier.claim(0, ONE, ahead=True)], 0)
+    assert len(lane.leases) == 3
+    courier.land()
+    courier._give_back()
+    courier.exchange(Exchange(None))
+    assert not lane.leases
+
+
 def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: Courier) -> None:
     pair.bring_back()
     link.is_slow, link.left = True, 0
@@ -187,10 +220,11 @@ def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, lin
     lane.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
     courier.exchange(Exchange(0, ONE))
     handle_next(courier)
-    link.refuses = DataError("odd")
     courier.ahead(Ahead(0, ONE))
+    link.refuses = DataError("odd")
+    assert courier.exchange(Exchange(0, ONE, ahead=True)) is not None
     link.refuses = None
-    assert len(lane.leases) == 2
+    assert len(lane.leases) == 3
     with pytest.raises(DataError, match="odd"):
         courier.exchange(Exchange(0, ONE, ahead=True))
     assert courier.ahead_since is None
