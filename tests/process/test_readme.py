@@ -63,14 +63,14 @@ def test_every_block_runs(place: Path) -> None:
 
 
 def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
-    """By the gate: the two set-up commands, and the proofs. By test_benchmark.py: the benchmark."""
+    """By the gate: the two set-up commands, and the proofs. By test_benchmark_peers.py: the benchmark."""
     assert len(INDENTED) == 4
     for word in ("demo", "pytest"):
         found = subprocess.run(
             [sys.executable, str(ROOT / ".ci" / "readme_command.py"), word], capture_output=True, text=True, check=True
         )
         assert found.stdout.strip() in INDENTED
-    assert "python -m sequencer.benchmarks ordering" in INDENTED
+    assert "python -m sequencer.benchmarks peers" in INDENTED
     gate = (ROOT / ".ci" / "run").read_text()
     assert "readme_command.py demo" in gate
     assert "readme_command.py pytest" in gate
