@@ -1,5 +1,5 @@
 -- single: the short way for one message that nothing special is to be said of: no policy concerns it, and its id is new.
--- Where it finds something else, nothing but the clock was changed, and the long way looks again.
+-- Where it finds something else, it leaves all as it was, and the long way looks again.
 -- Needs what append.lua binds before it.
 if #words == 1 and is_plain and not words[1][4] then
   local i, group, id, score = 1, words[1][1], words[1][2], words[1][3]
@@ -13,7 +13,8 @@ if #words == 1 and is_plain and not words[1][4] then
   if visible > now and visible ~= 9e15 then -- as `wake` does
     wakes = call('HEXISTS', leases, group) == 0 and call('HEXISTS', failures, group) == 0
   end
-  local hinted, stamp = wakes and call('LLEN', dispatch), fmt('%.0f', math.max(lane_clock() + 1, now))
+  local hinted, before = wakes and call('LLEN', dispatch), lane_clock()
+  local stamp = fmt('%.0f', math.max(before + 1, now))
   local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. ARGV[4 + i])
   if new == 1 then
     local added = pcall('ZADD', order, score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6), stamp .. id)
@@ -23,4 +24,5 @@ if #words == 1 and is_plain and not words[1][4] then
     pcall('HINCRBY', stats, 'appended', 1)
     return '+' .. stamp
   end
+  if new then call('SET', clock_key, fmt('%.0f', before)) end
 end
