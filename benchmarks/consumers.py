@@ -57,7 +57,7 @@ class Parameters:
         return asdict(self)
 
 
-USUAL = Parameters(consumers=(1, 2, 4, 8, 32), backlog=100_000, rate=3000, seconds=4.0, groups=100, runs=5, warmup=1)
+USUAL = Parameters(consumers=(1, 2, 4, 8, 32), backlog=100_000, rate=1000, seconds=4.0, groups=100, runs=5, warmup=1)
 SMOKE = replace(USUAL, consumers=(1, 3), backlog=500, rate=300, seconds=0.6, groups=10, runs=1, warmup=0)
 
 

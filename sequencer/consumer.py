@@ -34,7 +34,7 @@ from .waiter import SLICE_S, Waiter
 
 log = logging.getLogger("sequencer")
 
-TICK_S = 0.002
+TICK_S = 0.0025
 """How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
 LONG_TICK_S, LONG_S = 0.005, 0.05
 """How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
@@ -218,7 +218,8 @@ class Consumer:
             self._busy.wait()
             since = self._holdings.running_since
             is_long = since is not None and time.monotonic() - since > LONG_S
-            if self._ended.wait(LONG_TICK_S if is_long else TICK_S):
+            time.sleep(LONG_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
+            if self._ended.is_set():
                 return
             try:
                 with self._lock:

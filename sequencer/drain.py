@@ -197,8 +197,10 @@ def drain(
                 yield Ahead(lane, size.next_limits(left), after_s)
         began, before = clock(), handled + failed
         for index, held in enumerate(holdings.groups):
-            with lock:
-                is_open = holdings.begin(index)
+            is_open = holdings.begin(index)
+            if is_open is None:
+                with lock:
+                    is_open = holdings.begin(index)
             if is_open:
                 problem = yield from _handle_group(holdings, held, queue, control, clock, lock)
                 handled += held.done

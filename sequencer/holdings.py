@@ -1,7 +1,8 @@
 """What one consumer holds: leased groups, how far each is handled, and what the server has yet to be told. Pure.
 
 Two parties use it: the thread that runs handlers walks through the groups, and the keeper thread renews leases and
-sends what a slow handler would hold up. All but `finish` is called under the caller's lock; `finish` only counts up.
+sends what a slow handler would hold up. All but `begin` and `finish` is called under the caller's lock: the keeper may
+hold that for a round trip.
 
 Rules:
   - A message handled but not acknowledged yet sits between `acked` and `done` of its group.
@@ -27,10 +28,12 @@ log = logging.getLogger("sequencer")
 
 ACK_AFTER_S = 0.002
 """A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
+BESIDE_S, BESIDE_AFTER_S = 0.0002, 0.004
+"""Beside a handler running this long, the keeper sends what has waited so long: its thread need not do so itself."""
 HOARD_S = 0.02
 """A handler running this long makes its consumer give back the groups it has not begun."""
-FLUSH_S = 0.005
-"""Fast handlers' acks are sent together at least this often: half of the promised 10 ms."""
+FLUSH_S = 0.006
+"""Fast handlers' acks are sent together at least this often: with ACK_AFTER_S, within the promised 10 ms."""
 Ending = Literal["park", "dead", "drop"]
 RENEW_PART = 3
 """A lease is renewed at a third of its time: two renewals may fail before it ends."""
@@ -120,6 +123,8 @@ class Holdings:
     deadline: float = 0.0
     running_since: float | None = None
     finished_at: float | None = None
+    gives_up: bool = False
+    """Whether groups that were not begun are being given back right now."""
     lost: int = 0
     number: int = 0
     """Of the claim in hand."""
@@ -140,10 +145,14 @@ class Holdings:
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
 
-    def begin(self, index: int) -> bool:
-        """Start on a group, unless it was given back or lost meanwhile."""
+    def begin(self, index: int) -> bool | None:
+        """Start on a group, unless it was given back or lost meanwhile; None: ask again, under the lock.
+
+        Of `current` and `gives_up`, here one is written before the other is read, and by who gives groups back the
+        other way round: at least one of the two sees what the other did.
+        """
         self.current = index
-        return self.groups[index].is_open
+        return None if self.gives_up else self.groups[index].is_open
 
     def finish(self, held: Held, began: float, ended: float) -> None:
         """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.
@@ -175,13 +184,15 @@ class Holdings:
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
         """Put finished messages into the outbox. `everything` gives back all groups, `unbegun` those not begun."""
+        self.finished_at = None  # first: a message that is finished meanwhile must not wait unnoticed
+        self.gives_up = unbegun  # before `current` is read, see `begin`
         for index, held in enumerate(self.groups):
             if held.is_open:
                 complete = held.done == len(held.leased.members)
                 self._settle(held, release=everything or complete or (unbegun and index > self.current))
             elif self.audits and held.is_lost:
                 self._settle(held, release=False)  # refused, and so recorded
-        self.finished_at = None
+        self.gives_up = False
 
     @property
     def is_settled(self) -> bool:
@@ -267,8 +278,9 @@ class Holdings:
 
     def tick(self, now: float) -> None:
         """While a handler runs: into the outbox with what would wait for it, late acks and groups not begun."""
-        since = self.running_since
-        if since is not None and now - since >= ACK_AFTER_S:
+        since, finished = self.running_since, self.finished_at
+        waits = finished is not None and now - finished >= BESIDE_AFTER_S
+        if since is not None and now - since >= (BESIDE_S if waits else ACK_AFTER_S):
             self.settle(unbegun=now - since >= HOARD_S)
 
 

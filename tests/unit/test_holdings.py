@@ -1,0 +1,150 @@
+"""Two threads on what one consumer holds: the one that handles takes no lock, and the keeper may be anywhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer.calls import Ack, Item, append, claim
+from sequencer.holdings import ACK_AFTER_S, BESIDE_AFTER_S, BESIDE_S, HOARD_S, Held, Holdings
+from sequencer.keys import lane_keys
+from sequencer.options import ClaimLimits
+
+from .model import ModelLane
+
+KEYS = lane_keys("n", "q", 0)
+
+
+class Watched(Held):
+    """Calls `meanwhile` at each look at what it is: the moments between which the other thread may do anything."""
+
+    __slots__ = ("_is_open",)
+    meanwhile: Callable[[], Any] = staticmethod(lambda: None)
+
+    @property  # type: ignore[override]
+    def is_open(self) -> bool:
+        was = self._is_open
+        Watched.meanwhile()
+        return was
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        self._is_open: bool = value
+
+    def entry(self, done: int, *, release: bool) -> Ack:
+        Watched.meanwhile()
+        entry = super().entry(done, release=release)
+        Watched.meanwhile()
+        return entry
+
+
+class Eager(Holdings):
+    """The broken twin: begins without a look at what the keeper is about."""
+
+    def begin(self, index: int) -> bool | None:
+        self.current = index
+        return self.groups[index].is_open
+
+
+class Careless(Holdings):
+    """The broken twin: forgets when the first message was finished at the end of its work."""
+
+    def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
+        finished = self.finished_at
+        super().settle(everything=everything, unbegun=unbegun)
+        self.finished_at = None if finished is not None else self.finished_at
+
+
+def made(kind: type[Holdings] = Holdings) -> Holdings:
+    """Of two groups with two messages each, the first message of the first is finished."""
+    lane = ModelLane()
+    for name in "ab":
+        lane.run(append(KEYS, [Item(name, i, "", b"[1]") for i in "xy"]))
+    holdings = kind([KEYS], 60.0)
+    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
+    holdings.take(0, claimed.groups, 0.0, 0.0)
+    holdings.groups = [Watched(held.leased) for held in holdings.groups]
+    assert holdings.begin(0)
+    holdings.running_since = 1.0
+    holdings.finish(holdings.groups[0], 1.0, 1.001)
+    return holdings
+
+
+def at_moment(number: int, act: Callable[[], Any]) -> list[Any]:
+    """Lets `act` happen at this moment; what it returned is in the list then."""
+    moments, found = itertools.count(), list[Any]()
+
+    def meanwhile() -> None:
+        if next(moments) == number:
+            found.append(act())
+
+    Watched.meanwhile = staticmethod(meanwhile)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    yield
+    Watched.meanwhile = staticmethod(lambda: None)
+
+
+def begun_and_given_back(kind: type[Holdings], moment: int) -> bool | None:
+    """Whether a group that was begun at this moment was given back; None when there is no such moment."""
+    holdings = made(kind)
+    found = at_moment(moment, lambda: holdings.begin(1))
+    holdings.settle(unbegun=True)
+    if not found:
+        return None
+    return bool(found[0]) and not holdings.groups[1].is_open
+
+
+def unnoticed(kind: type[Holdings], moment: int) -> bool | None:
+    """Whether a message finished at this moment is neither in the outbox nor noticed; None when there is no such."""
+    holdings = made(kind)
+    held = holdings.groups[0]
+    found = at_moment(moment, lambda: holdings.finish(held, 1.001, 1.002))
+    holdings.settle()
+    return held.acked < held.done and holdings.finished_at is None if found else None
+
+
+def moments(judge: Callable[[type[Holdings], int], bool | None], kind: type[Holdings]) -> list[bool]:
+    found = itertools.takewhile(lambda one: one is not None, (judge(kind, moment) for moment in range(50)))
+    return [bool(one) for one in found]
+
+
+def test_a_group_is_not_begun_and_given_back_at_once() -> None:
+    found = moments(begun_and_given_back, Holdings)
+    assert len(found) > 2
+    assert not any(found)
+    assert any(moments(begun_and_given_back, Eager))
+
+
+def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
+    found = moments(unnoticed, Holdings)
+    assert len(found) > 2
+    assert not any(found)
+    assert any(moments(unnoticed, Careless))
+
+
+@pytest.mark.parametrize(
+    ("running_s", "waiting_s", "is_sent", "is_given_back"),
+    [
+        (0.0, 1.0, False, False),  # a quick one: its own thread sends, with the others
+        (BESIDE_S, BESIDE_AFTER_S - 1e-5, False, False),
+        (BESIDE_S, BESIDE_AFTER_S, True, False),
+        (ACK_AFTER_S, 0.0, True, False),
+        (HOARD_S, 0.0, True, True),
+    ],
+)
+def test_what_the_keeper_sends_beside_a_handler(
+    running_s: float, waiting_s: float, is_sent: bool, is_given_back: bool
+) -> None:
+    holdings, now = made(), 10.0
+    holdings.running_since, holdings.finished_at = now - running_s, now - max(running_s, waiting_s)
+    holdings.tick(now + 1e-9)
+    acks = sending.acks if (sending := holdings.outgoing()) else []
+    assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
+    assert holdings.groups[1].is_open is not is_given_back
