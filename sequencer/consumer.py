@@ -214,8 +214,7 @@ class Consumer:
 
     def _keep(self) -> None:
         pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
-        while not self._ended.is_set():
-            self._busy.wait()
+        while self._busy.wait() and not self._ended.is_set():
             since = self._holdings.running_since
             is_long = since is not None and time.monotonic() - since > LONG_S
             time.sleep(LONG_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much

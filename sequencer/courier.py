@@ -27,7 +27,7 @@ from .options import ClaimLimits, ConsumerOptions, QueueOptions
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
 ANSWER_S = 0.003
-"""Acknowledgements wait at most so long for the claim before them: with FLUSH_S, they leave within 10 ms."""
+"""Acknowledgements wait no longer for an answer that was on its way before them, unless that tells of their groups."""
 OVERDUE_S = 1.0
 """An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
 

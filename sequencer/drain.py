@@ -37,8 +37,10 @@ from .words import encode_failure
 
 GROW_BELOW_S = 0.01
 """A batch finished within this may be followed by one twice as large."""
-SHRINK_ABOVE_S = 0.02
+SHRINK_ABOVE_S = 0.016
 """No batch should take longer: its consumer would sit on groups that another could take."""
+QUICK_S = 0.0005
+"""A handler that takes less is quick: the next batch is claimed as soon as this one is."""
 ALIKE_S = 0.02
 """Two batches in a row that differ by less tell when the next one ends."""
 LEAD_S = 0.006
@@ -98,12 +100,28 @@ class BatchSize:
     limits: ClaimLimits
     messages: int = 1
     is_quick: bool = False
-    """Whether the last batch was done well inside 20 ms: then the next one may be claimed as soon as this one is."""
+    """Whether the last batch was done soon, by quick handlers."""
     took_s: tuple[float, float] = (0.0, 1e9)
     """How long the last batch took, and the one before it."""
+    is_steady: bool = False
+    """Whether there is a backlog, see `look`."""
+    alone: str | None = None
+    """The only group of this batch, if it has only one."""
+    has_more: bool = False
+    """Whether more was due."""
+
+    def look(self, groups: list[Held], has_more: bool) -> None:
+        """There is a backlog: twice in a row more was due, or it was all of one group, the same.
+
+        Else groups come and go, and the next batch is half as long, so that they wait less (benchmark `fairness`).
+        """
+        alone = groups[0].leased.key if len(groups) == 1 else None
+        self.is_steady = (has_more and self.has_more) or (alone is not None and alone == self.alone)
+        self.has_more, self.alone = has_more, alone
 
     def next_limits(self, left: int | None) -> ClaimLimits:
-        messages = self.messages if left is None else min(self.messages, left)
+        messages = self.messages if self.is_steady or self.is_quick else max(1, self.messages // 2)
+        messages = messages if left is None else min(messages, left)
         return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
 
     def first_limits(self, left: int | None) -> ClaimLimits:
@@ -118,12 +136,13 @@ class BatchSize:
         return min(self.took_s) - LEAD_S if abs(last_s - before_s) < ALIKE_S else None
 
     def learn(self, handled: int, elapsed_s: float) -> None:
-        self.is_quick = elapsed_s < GROW_BELOW_S
+        self.is_quick = elapsed_s < min(GROW_BELOW_S, QUICK_S * handled)
         self.took_s = elapsed_s, self.took_s[0]
         if elapsed_s > SHRINK_ABOVE_S:
             self.messages = max(1, min(self.messages // 2, int(handled * GROW_BELOW_S / elapsed_s)))
         elif elapsed_s < GROW_BELOW_S and handled * 2 >= self.messages:
-            self.messages = min(self.messages * 2, self.limits.messages)
+            fit = int(SHRINK_ABOVE_S * handled / max(elapsed_s, 1e-6))
+            self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
 
 
 def drain(
@@ -192,6 +211,7 @@ def drain(
             continue
         idle, empty, waits = 0, True, [IDLE_S]
 
+        size.look(holdings.groups, claimed.has_more)
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
                 yield Ahead(lane, size.next_limits(left), after_s)
@@ -200,7 +220,7 @@ def drain(
             is_open = holdings.begin(index)
             if is_open is None:
                 with lock:
-                    is_open = holdings.begin(index)
+                    is_open = held.is_open
             if is_open:
                 problem = yield from _handle_group(holdings, held, queue, control, clock, lock)
                 handled += held.done

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import redis
@@ -64,6 +65,36 @@ def test_a_batch_doubles_while_quick_and_falls_to_one_message_of_one_group_when_
         size.learn(size.messages, 0.001)
     size.learn(1, 1.0)
     assert size.next_limits(None) == ClaimLimits(1, 1, ClaimLimits().bytes)
+
+
+@pytest.mark.parametrize(
+    ("batches", "is_full"),
+    [
+        ([("ab", True), ("cd", True)], True),  # more was due, twice in a row
+        ([("ab", False), ("cd", True)], False),
+        ([("ab", True), ("cd", False)], False),
+        ([("a", False), ("a", False)], True),  # one group that goes on, and nothing else
+        ([("a", False), ("ab", False), ("a", False)], False),
+        ([("a", False), ("b", False)], False),
+        ([("ab", False), ("ab", False)], False),
+    ],
+)
+def test_a_batch_is_half_as_long_where_groups_come_and_go(batches: list[tuple[str, bool]], is_full: bool) -> None:
+    size = BatchSize(ClaimLimits(), messages=16)
+    for names, has_more in batches:
+        size.look([cast(Any, SimpleNamespace(leased=SimpleNamespace(key=name))) for name in names], has_more)
+    assert size.next_limits(None).messages == (16 if is_full else 8)
+    size.is_quick = True
+    assert size.next_limits(None).messages == 16
+
+
+def test_a_batch_of_slow_handlers_is_not_claimed_for_longer_than_it_may_take() -> None:
+    size = BatchSize(ClaimLimits(), messages=8)
+    size.learn(8, 0.0088)
+    assert size.messages == 14
+    assert not size.is_quick
+    size.learn(14, 0.002)
+    assert size.is_quick
 
 
 def test_a_batch_takes_no_more_than_the_consumer_may_still_handle() -> None:

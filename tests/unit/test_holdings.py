@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,12 +42,43 @@ class Watched(Held):
         return entry
 
 
-class Eager(Holdings):
+class Stepping(Holdings):
+    """Calls `Watched.meanwhile` before each look at, and each change of, what the two threads tell each other."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("current", "gives_up"):
+            Watched.meanwhile()
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("current", "gives_up"):
+            Watched.meanwhile()
+        super().__setattr__(name, value)
+
+
+class Eager(Stepping):
     """The broken twin: begins without a look at what the keeper is about."""
 
     def begin(self, index: int) -> bool | None:
         self.current = index
         return self.groups[index].is_open
+
+
+class Hasty(Stepping):
+    """The broken twin: looks at what the keeper is about before it says what it begins."""
+
+    def begin(self, index: int) -> bool | None:
+        gives_up = self.gives_up
+        self.current = index
+        return None if gives_up else self.groups[index].is_open
+
+
+class Stuck(Stepping):
+    """The broken twin: says for ever that groups are being given back."""
+
+    def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
+        super().settle(everything=everything, unbegun=unbegun)
+        self.gives_up = unbegun
 
 
 class Careless(Holdings):
@@ -91,14 +123,56 @@ def quiet() -> Iterator[None]:
     Watched.meanwhile = staticmethod(lambda: None)
 
 
-def begun_and_given_back(kind: type[Holdings], moment: int) -> bool | None:
-    """Whether a group that was begun at this moment was given back; None when there is no such moment."""
-    holdings = made(kind)
-    found = at_moment(moment, lambda: holdings.begin(1))
-    holdings.settle(unbegun=True)
-    if not found:
-        return None
-    return bool(found[0]) and not holdings.groups[1].is_open
+class Turns:
+    """Lets two threads make their steps in a given order: the handling one at these steps, else the keeper."""
+
+    def __init__(self, steps: tuple[int, ...]) -> None:
+        self._steps, self._at, self._over = set(steps), 0, set[str]()
+        self._moved = threading.Condition()
+
+    def take(self) -> None:
+        me = threading.current_thread().name
+        with self._moved:
+            assert self._moved.wait_for(lambda: self._is_for(me), 10)
+            self._at += 1
+            self._moved.notify_all()
+
+    def _is_for(self, me: str) -> bool:
+        return bool(self._over) or me == ("handling" if self._at in self._steps else "keeper")
+
+    def run(self, name: str, act: Callable[[], Any]) -> threading.Thread:
+        def work() -> None:
+            act()
+            with self._moved:
+                self._over.add(name)
+                self._moved.notify_all()
+
+        thread = threading.Thread(target=work, name=name)
+        thread.start()
+        return thread
+
+
+STEPS, OWN = 15, 3
+"""Of both threads in `settle` and `begin`; of `begin`."""
+
+
+def wrongs(kind: type[Holdings]) -> list[tuple[int, ...]]:
+    """The orders of steps in which a group is begun and given back, or can't be begun afterwards."""
+    found = []
+    for steps in itertools.combinations(range(STEPS), OWN):
+        holdings, answers, turns = made(kind), list[bool | None](), Turns(steps)
+        Watched.meanwhile = turns.take  # type: ignore[assignment]
+        threads = [
+            turns.run("handling", lambda holdings=holdings, answers=answers: answers.append(holdings.begin(1))),
+            turns.run("keeper", lambda holdings=holdings: holdings.settle(unbegun=True)),
+        ]
+        for thread in threads:
+            thread.join(10)
+        Watched.meanwhile = staticmethod(lambda: None)
+        is_open = holdings.groups[1].is_open
+        if (answers[0] and not is_open) or holdings.begin(1) is not is_open:
+            found.append(steps)
+    return found
 
 
 def unnoticed(kind: type[Holdings], moment: int) -> bool | None:
@@ -116,10 +190,12 @@ def moments(judge: Callable[[type[Holdings], int], bool | None], kind: type[Hold
 
 
 def test_a_group_is_not_begun_and_given_back_at_once() -> None:
-    found = moments(begun_and_given_back, Holdings)
-    assert len(found) > 2
-    assert not any(found)
-    assert any(moments(begun_and_given_back, Eager))
+    assert not wrongs(Stepping)
+
+
+@pytest.mark.parametrize("twin", [Eager, Hasty, Stuck])
+def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(twin: type[Holdings]) -> None:
+    assert wrongs(twin)
 
 
 def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
