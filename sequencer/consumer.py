@@ -24,8 +24,9 @@ from .claimed import Claimed
 from .connection import Endpoint
 from .courier import Courier
 from .drain import Ahead, Control, Exchange, Flush, Handler, Pause, Wait, drain
-from .errors import SequencerError, StopConsuming
+from .errors import SequencerError
 from .holdings import Holdings
+from .interruption import interrupt
 from .keys import LaneKeys
 from .link import Link
 from .message import ConsumeSummary, Message
@@ -82,10 +83,10 @@ class Consumer:
         self._control.is_stopping = True
 
     def interrupt(self) -> None:
-        """Stop now: in the handling thread's signal handler, raises StopConsuming into a running handler."""
+        """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
         self._control.is_stopping = True
         if self._is_handling:
-            raise StopConsuming("interrupted")
+            interrupt()
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import orjson
 from .client import Sequencer
 from .drain import Handler
 from .errors import HandlerNotFound, StopConsuming
+from .interruption import allowed, held
 from .message import Message
 from .words import TRACEBACK_BYTES
 
@@ -95,14 +97,16 @@ def exec_handler(command: str) -> Handler:
 
     def handle(message: Message) -> None:
         # A file, not a pipe: what the command leaves running in the background may keep standard error open.
-        with tempfile.TemporaryFile() as errors:
+        with held(), tempfile.TemporaryFile() as errors:
             with subprocess.Popen(
                 ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=errors, process_group=0
             ) as process:
                 try:
-                    process.communicate(message_line(message))
+                    with allowed():
+                        process.communicate(message_line(message))
                 except BaseException:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # it has just ended
+                        os.killpg(process.pid, signal.SIGKILL)
                     raise
             errors.seek(0)
             said = errors.read()
