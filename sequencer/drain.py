@@ -21,6 +21,7 @@ succeeded, and only while the group's lease counts as held.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -35,12 +36,12 @@ from .message import ConsumeSummary, Message
 from .options import ClaimLimits, ConsumerOptions, QueueOptions
 from .words import encode_failure
 
-GROW_BELOW_S = 0.01
-"""A batch finished within this may be followed by one twice as large."""
-SHRINK_ABOVE_S = 0.016
-"""No batch should take longer: its consumer would sit on groups that another could take."""
+BATCH_S = 0.01
+"""How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
+TOO_LONG = 1.6
+"""A batch that takes so many times as long is followed by one of BATCH_S."""
 QUICK_S = 0.0005
-"""A handler that takes less is quick: the next batch is claimed as soon as this one is."""
+"""Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S."""
 ALIKE_S = 0.02
 """Two batches in a row that differ by less tell when the next one ends."""
 LEAD_S = 0.006
@@ -95,33 +96,17 @@ class Control:
 
 @dataclass(slots=True)
 class BatchSize:
-    """How many messages to claim: grows while batches are quick, falls to what fits when handlers are slow."""
+    """How many messages to claim: as many as are handled in BATCH_S, found by doubling."""
 
     limits: ClaimLimits
     messages: int = 1
     is_quick: bool = False
     """Whether the last batch was done soon, by quick handlers."""
-    took_s: tuple[float, float] = (0.0, 1e9)
+    took_s: tuple[float, float] = (math.inf, math.inf)
     """How long the last batch took, and the one before it."""
-    is_steady: bool = False
-    """Whether there is a backlog, see `look`."""
-    alone: str | None = None
-    """The only group of this batch, if it has only one."""
-    has_more: bool = False
-    """Whether more was due."""
-
-    def look(self, groups: list[Held], has_more: bool) -> None:
-        """There is a backlog: twice in a row more was due, or it was all of one group, the same.
-
-        Else groups come and go, and the next batch is half as long, so that they wait less (benchmark `fairness`).
-        """
-        alone = groups[0].leased.key if len(groups) == 1 else None
-        self.is_steady = (has_more and self.has_more) or (alone is not None and alone == self.alone)
-        self.has_more, self.alone = has_more, alone
 
     def next_limits(self, left: int | None) -> ClaimLimits:
-        messages = self.messages if self.is_steady or self.is_quick else max(1, self.messages // 2)
-        messages = messages if left is None else min(messages, left)
+        messages = self.messages if left is None else min(self.messages, left)
         return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
 
     def first_limits(self, left: int | None) -> ClaimLimits:
@@ -133,15 +118,16 @@ class BatchSize:
         if self.is_quick:
             return 0.0
         last_s, before_s = self.took_s
-        return min(self.took_s) - LEAD_S if abs(last_s - before_s) < ALIKE_S else None
+        return max(0.0, min(self.took_s) - LEAD_S) if abs(last_s - before_s) < ALIKE_S else None
 
     def learn(self, handled: int, elapsed_s: float) -> None:
-        self.is_quick = elapsed_s < min(GROW_BELOW_S, QUICK_S * handled)
+        """What the batch in hand took, with so many messages, however they ended."""
+        self.is_quick = elapsed_s < min(BATCH_S, QUICK_S * handled)
         self.took_s = elapsed_s, self.took_s[0]
-        if elapsed_s > SHRINK_ABOVE_S:
-            self.messages = max(1, min(self.messages // 2, int(handled * GROW_BELOW_S / elapsed_s)))
-        elif elapsed_s < GROW_BELOW_S and handled * 2 >= self.messages:
-            fit = int(SHRINK_ABOVE_S * handled / max(elapsed_s, 1e-6))
+        fit = int(BATCH_S * handled / max(elapsed_s, 1e-6))
+        if elapsed_s > BATCH_S * TOO_LONG:
+            self.messages = max(1, fit)
+        elif elapsed_s < BATCH_S and handled * 2 >= self.messages:
             self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
 
 
@@ -163,7 +149,7 @@ def drain(
     """
     size = BatchSize(options.limits)
     born, lanes = clock(), len(holdings.lanes)
-    lane, idle, waits, troubles, failed, handled = 0, 0, [IDLE_S], 0, 0, 0
+    lane, idle, waits, troubles, failed, handled, late = 0, 0, [IDLE_S], 0, 0, 0, 0
     empty = goes_ahead = True
     brought: Claimed | None = None  # by a wait
 
@@ -211,11 +197,10 @@ def drain(
             continue
         idle, empty, waits = 0, True, [IDLE_S]
 
-        size.look(holdings.groups, claimed.has_more)
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
                 yield Ahead(lane, size.next_limits(left), after_s)
-        began, before = clock(), handled + failed
+        began, before = clock(), handled + failed + late
         for index, held in enumerate(holdings.groups):
             is_open = holdings.begin(index)
             if is_open is None:
@@ -228,7 +213,7 @@ def drain(
                     control.is_stopping = True
                 elif problem is not None:
                     is_late = isinstance(problem, TooLate)
-                    failed += 0 if is_late else 1
+                    failed, late = failed + (not is_late), late + is_late
                     message = held.leased.messages[held.done]
                     chosen = decide(queue, message.attempt, problem, random())
                     failure = encode_failure(describe(problem, message, owner, wall()), held.leased.members[held.done])
@@ -237,7 +222,7 @@ def drain(
                         holdings.fail(held, attempts, chosen.delay_s, failure, chosen.ending, is_late)
             if control.is_stopping:
                 break
-        size.learn(handled + failed - before, clock() - began)
+        size.learn(handled + failed + late - before, clock() - began)
 
     for _ in range(3):
         try:

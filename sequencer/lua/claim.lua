@@ -16,8 +16,8 @@
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
 -- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 -- A group whose head may not be handled yet is put off until then: this is the only place that decides it.
--- Where several groups are due, none of them gets more than its part of max_messages, an eighth if there are so many: one
--- that never ends would let the others wait.
+-- Where several groups are due, none of them gets more than its part of the room that those before it left, an eighth if
+-- so many are left: one that never ends would let the others wait.
 local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -43,14 +43,14 @@ local groups, records, visibles, holders, passed = {}, {}, {}, {}, 0
 --+ read
 local leased, marks = call('HMGET', leases, unpack(due)), marks_of(due, tonumber(policy[7] or 0))
 local held_back, action = some_paused and call('SMISMEMBER', paused, unpack(due)) or {}, policy[6] or 'handle'
-local quota = math.ceil(room / math.min(#due, 8))
 local visible, token = fmt('%.0f', now + lease_ms * 1000), fmt('%.0f', math.max(clock + 1, now))
 for i, group in ipairs(due) do
   local expired = leased[i]
   if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
   if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
   else
-    local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or math.min(room, quota) - 1, 'WITHSCORES')
+    local quota = math.ceil(room / math.min(#due - i + 1, 8))
+    local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or quota - 1, 'WITHSCORES')
     local count, opens_at = 0, 0
     if range.err then
       call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)

@@ -11,6 +11,8 @@ from sequencer import drain
 from sequencer.claimed import Claimed, LeasedGroup
 from sequencer.faults.simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, result_of, run
 from sequencer.faults.simulate.seed import Ground, play_seed, stage_set
+from sequencer.faults.simulate.stage import Process, Stage
+from sequencer.faults.simulate.virtual import VirtualEvent
 from sequencer.holdings import Holdings
 from sequencer.keys import lane_keys
 from sequencer.message import Message
@@ -62,6 +64,26 @@ def test_many_seeds_without_a_kind_of_fault_fail(ground: Ground) -> None:
     assert [*result.problems[:-1]] == missing[:MAX_PROBLEMS]
     assert result.problems[-1] == f"... and {len(missing) - MAX_PROBLEMS} more problems"
     assert result_of([calm], "simulate", 0.0, backward=False).is_passed
+
+
+@pytest.mark.parametrize(("timeout_s", "is_told"), [(None, True), (1.0, True), (0.001, False)])
+def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
+    timeout_s: float | None, is_told: bool
+) -> None:
+    """The keeper would end, and with it its renewals, where an event without a timeout said that it was not set."""
+    stage, told = Stage(1), list[bool]()
+    event = VirtualEvent(stage)
+    stage.start(Process("a"), lambda: told.append(event.wait(timeout_s)))
+
+    def blink() -> None:
+        stage.sleep(500_000)
+        event.set()
+        event.clear()
+
+    stage.start(Process("b"), blink)
+    stage.sleep(2_000_000)
+    stage.close()
+    assert told == [is_told]
 
 
 def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:

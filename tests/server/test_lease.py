@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import ConfigurationError, LeaseLost, Park, Sequencer
+from sequencer import ConfigurationError, LeaseLost, Park, Sequencer, calls
 from sequencer.keys import lane_keys
 from sequencer.link import Link
+from sequencer.options import ClaimLimits
 from sequencer.testing.proxy import FaultProxy
 
 
@@ -46,6 +47,15 @@ def test_the_next_message_of_a_group_comes_only_after_the_ack(seq: Sequencer) ->
         seen = [(message.group[0], message.body) for message in lease]
     assert seen == [("0", 0), ("1", 0)]
     assert [(info.state, info.attempts) for info in seq.groups()] == [("due", 0)] * 2
+
+
+def test_a_group_that_never_ends_leaves_no_other_due_group_out(seq: Sequencer, link: Link, namespace: str) -> None:
+    """Five groups and room for seven messages: two for each would leave one group to a claim that it has for itself."""
+    fill(seq, groups=4, length=2)
+    seq.append_many({"group": "endless", "body": n} for n in range(50))
+    limits = ClaimLimits(7, 7, 10**6)
+    groups = link.run_one(calls.claim(lane_keys(namespace, "jobs", 0), "jobs", "me", 60, limits)).groups
+    assert sorted(len(group.messages) for group in groups) == [1, 1, 1, 2, 2]
 
 
 def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(seq: Sequencer) -> None:

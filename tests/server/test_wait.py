@@ -178,7 +178,7 @@ def test_a_wait_whose_answer_never_comes_is_given_up(
 
     class Silent(Wire):
         def sending(self, commands: list[Any]) -> list[Any]:
-            return [("PING",) if words[0] != "BLPOP" else ("BLPOP", "none", "30") for words in commands]
+            return [("PING",) if words[0] != "BLPOP" else ("BLPOP", f"{keys.prefix}none", "30") for words in commands]
 
     waiter = Waiter(wired(seq.endpoint, Silent), [keys.dispatch], other)
     waiter._client_id = (waiter.link.connection(), 1)

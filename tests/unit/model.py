@@ -34,10 +34,9 @@ class ModelLane(ArrivingLane, MendedLane):
         token = f"{max(self.clock + 1, self.now_us):016d}"
         room, left = int(messages), int(size)
         entries: list[list[Any]] = []
-        quota = math.ceil(room / min(len(due), int(groups) + 1, 8))
         records: list[bytes] = []
         passed, some = 0, due[: int(groups) + 1]
-        for group in some:
+        for index, group in enumerate(some):
             holder = self.leases.get(group)
             if len(entries) == int(groups) or room <= 0 or left <= 0 or (holder and (entries or ahead == "1")):
                 break
@@ -50,7 +49,8 @@ class ModelLane(ArrivingLane, MendedLane):
                 mark = mark or "#"
             places: list[str] = []
             put_off = 0.0
-            for member in self.members(group)[: 1 if holder else min(room, quota)]:
+            quota = math.ceil(room / min(len(some) - index, 8))
+            for member in self.members(group)[: 1 if holder else quota]:
                 record, score = self.bodies[group][member[16:]], self.orders[group][member]
                 put_off = self.opens_at(member, score, record, known)
                 if put_off:

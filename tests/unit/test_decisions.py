@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from sequencer.backoff import Backoff, RestartPolicy
 from sequencer.connection import Endpoint, check_server, parse_info, redact, translate
 from sequencer.decisions import Decision, decide
-from sequencer.drain import BatchSize
+from sequencer.drain import BATCH_S, LEAD_S, TOO_LONG, BatchSize
 from sequencer.errors import (
     ConfigurationError,
     DataError,
@@ -67,34 +66,33 @@ def test_a_batch_doubles_while_quick_and_falls_to_one_message_of_one_group_when_
     assert size.next_limits(None) == ClaimLimits(1, 1, ClaimLimits().bytes)
 
 
-@pytest.mark.parametrize(
-    ("batches", "is_full"),
-    [
-        ([("ab", True), ("cd", True)], True),  # more was due, twice in a row
-        ([("ab", False), ("cd", True)], False),
-        ([("ab", True), ("cd", False)], False),
-        ([("a", False), ("a", False)], True),  # one group that goes on, and nothing else
-        ([("a", False), ("ab", False), ("a", False)], False),
-        ([("a", False), ("b", False)], False),
-        ([("ab", False), ("ab", False)], False),
-    ],
-)
-def test_a_batch_is_half_as_long_where_groups_come_and_go(batches: list[tuple[str, bool]], is_full: bool) -> None:
-    size = BatchSize(ClaimLimits(), messages=16)
-    for names, has_more in batches:
-        size.look([cast(Any, SimpleNamespace(leased=SimpleNamespace(key=name))) for name in names], has_more)
-    assert size.next_limits(None).messages == (16 if is_full else 8)
-    size.is_quick = True
-    assert size.next_limits(None).messages == 16
+@given(st.floats(0.00001, 2.0), st.integers(1, 500))
+def test_a_batch_comes_to_take_as_long_as_it_should(one_s: float, first: int) -> None:
+    """Handlers that always take the same: the size is found, whatever it was before, and then stays."""
+    size, sizes = BatchSize(ClaimLimits(), messages=first), []
+    for _ in range(20):
+        sizes.append(size.next_limits(None).messages)
+        size.learn(sizes[-1], sizes[-1] * one_s)
+    assert len(set(sizes[-8:])) == 1
+    assert sizes[-1] * one_s <= max(BATCH_S * TOO_LONG, one_s)
+    assert sizes[-1] * one_s >= BATCH_S / 2 or sizes[-1] == ClaimLimits().messages
 
 
-def test_a_batch_of_slow_handlers_is_not_claimed_for_longer_than_it_may_take() -> None:
+def test_the_next_batch_is_claimed_at_once_only_where_handlers_are_quick_or_the_end_is_near() -> None:
     size = BatchSize(ClaimLimits(), messages=8)
+    assert size.claims_after_s() is None
     size.learn(8, 0.0088)
-    assert size.messages == 14
     assert not size.is_quick
-    size.learn(14, 0.002)
+    assert size.claims_after_s() is None, "from one batch nobody can tell"
+    size.learn(8, 0.0090)
+    assert size.claims_after_s() == pytest.approx(0.0088 - LEAD_S)
+    size.learn(8, 0.002)
     assert size.is_quick
+    assert size.claims_after_s() == 0.0
+    size.learn(8, 0.0045)
+    assert size.claims_after_s() == 0.0, "it is over sooner than a claim should set out before its end"
+    size.learn(1, 0.2)
+    assert size.claims_after_s() is None
 
 
 def test_a_batch_takes_no_more_than_the_consumer_may_still_handle() -> None:

@@ -108,13 +108,18 @@ class VirtualEvent:
             self._stage.wake(actor)
 
     def wait(self, timeout: float | None = None) -> bool:
-        if not self._is_set:
-            me = self._stage.current
-            self._waiting.append(me)
-            self._stage.wait(None if timeout is None else as_us(timeout))
-            if me in self._waiting:
+        """As Python's: true also where it was cleared again before the waiting actor's turn, unless time was up."""
+        if self._is_set:
+            return True
+        me, stage = self._stage.current, self._stage
+        until_us = None if timeout is None else stage.now_us + as_us(timeout)
+        self._waiting.append(me)
+        while me in self._waiting:  # else it was woken for something that it waited for before
+            if until_us is not None and stage.now_us >= until_us:
                 self._waiting.remove(me)
-        return self._is_set
+                return False
+            stage.wait(None if until_us is None else until_us - stage.now_us)
+        return True
 
 
 class VirtualThread:
