@@ -133,14 +133,19 @@ def claim(
     limits: ClaimLimits,
     *,
     ahead: bool = False,
+    shares: bool = False,
     now_us: int | None = None,
 ) -> Call[Claimed]:
-    """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed."""
+    """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
+
+    One that `shares` leaves half of the groups that are due, so that other consumers find some, and its own next claim.
+    """
+    flags = ("1" if ahead else "0", "1" if shares else "0")
     rules, sizes = (keys.policy, keys.memory, keys.paused), (limits.groups, limits.messages, limits.bytes)
     return Call(
         "claim",
         (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures, *rules),
-        (keys.prefix, owner, _ms(lease_s), *map(str, sizes), now_text(now_us), "1" if ahead else "0"),
+        (keys.prefix, owner, _ms(lease_s), *map(str, sizes), now_text(now_us), *flags),
         lambda reply: parse_claimed(reply, queue),
         repeatable=False,
     )

@@ -192,7 +192,8 @@ class Courier:
 
     def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False) -> Call[Claimed]:
         """The call that claims for this consumer."""
-        return claim(self._lanes[lane], self._queue.queue, self._owner, self._options.lease_s, limits, ahead=ahead)
+        keys, options = self._lanes[lane], self._options
+        return claim(keys, self._queue.queue, self._owner, options.lease_s, limits, ahead=ahead, shares=True)
 
     def _post(self, lane: int | None, effect: Exchange) -> None:
         """Send what is to be told, and a claim from this lane if there is one."""

@@ -127,7 +127,7 @@ class BatchSize:
         fit = int(BATCH_S * handled / max(elapsed_s, 1e-6))
         if elapsed_s > BATCH_S * TOO_LONG:
             self.messages = max(1, fit)
-        elif elapsed_s < BATCH_S and handled * 2 >= self.messages:
+        elif elapsed_s < BATCH_S and handled * 4 >= self.messages:  # a claim leaves half to others
             self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
 
 

@@ -9,6 +9,7 @@
 -- ARGV[6] max_bytes    of records; one message always fits
 -- ARGV[7] now_us       "" for the server's time
 -- ARGV[8] ahead        "1": the caller still works on other groups; it gets none whose lease expired
+-- ARGV[9] share        "1": leave half of the groups that are due to others, and to the caller's next claim
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "", what becomes of a late
 --         message, [member, score, ...]], ...], [record, ...], "1" if more was due]; the
@@ -16,13 +17,12 @@
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
 -- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 -- A group whose head may not be handled yet is put off until then: this is the only place that decides it.
--- Where several groups are due, none of them gets more than its part of the room that those before it left, an eighth if
--- so many are left: one that never ends would let the others wait.
+-- How many of several due groups it takes, and how many messages of each: see _share.lua.
 local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local room, bytes, now, is_ahead = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
+local call, pcall, fmt, sub, shares = redis.call, redis.pcall, string.format, string.sub, ARGV[9] == '1'
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 --+ clock
@@ -37,7 +37,9 @@ if #due == 0 then
   if is_paused then return {now, '', groups, groups} end
   return {now, call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or '', groups, call('ZCOUNT', schedule, 9e15, 'inf')}
 end
-local groups, records, visibles, holders, passed = {}, {}, {}, {}, 0
+--+ share
+local groups, records, visibles, holders, passed, left = {}, {}, {}, {}, 0, shares and #due or math.min(#due, max_groups)
+if shares then max_groups = half_of(due, max_groups) end
 --+ memory
 --+ gate
 --+ read
@@ -49,9 +51,8 @@ for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
   if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
   else
-    local quota = math.ceil(room / math.min(#due - i + 1, 8))
-    local range = pcall('ZRANGE', prefix .. 'order:' .. group, 0, expired and 0 or quota - 1, 'WITHSCORES')
-    local count, opens_at = 0, 0
+    local last = expired and 0 or part_of(room, left - i + 1) - 1
+    local range, count, opens_at = pcall('ZRANGE', prefix .. 'order:' .. group, 0, last, 'WITHSCORES'), 0, 0
     if range.err then
       call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)
       call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))

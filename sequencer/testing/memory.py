@@ -254,8 +254,8 @@ class _Run:
         lane, before_s, calls = effect.lane, self.queue.now, []
         self._holdings.settle(everything=True)
         if lane is not None:
-            queue = self.queue.queue
-            calls.append(claim(self._lanes[lane], queue, "memory", self._options.lease_s, effect.limits))
+            keys, lease_s = self._lanes[lane], self._options.lease_s
+            calls.append(claim(keys, self.queue.queue, "memory", lease_s, effect.limits, shares=True))
         results = self._send(link, calls, None, lane)
         if lane is None:
             return None

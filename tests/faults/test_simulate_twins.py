@@ -193,8 +193,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "claim of all messages of an expired group": (
         "claim",
-        "expired and 0 or quota - 1",
-        "quota - 1",
+        "expired and 0 or part_of(",
+        "part_of(",
         Twin("its head"),
     ),
     "nack that counts endings twice": (

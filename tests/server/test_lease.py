@@ -58,6 +58,19 @@ def test_a_group_that_never_ends_leaves_no_other_due_group_out(seq: Sequencer, l
     assert sorted(len(group.messages) for group in groups) == [1, 1, 1, 2, 2]
 
 
+@pytest.mark.parametrize(("due", "most", "taken"), [(1, 9, 1), (2, 9, 1), (3, 9, 1), (7, 9, 3), (30, 9, 9), (11, 9, 5)])
+def test_a_consumer_leaves_half_of_the_due_groups_to_others(
+    seq: Sequencer, link: Link, namespace: str, due: int, most: int, taken: int
+) -> None:
+    """With all of them in the hands of one, others would be idle, and nothing could be claimed ahead."""
+    fill(seq, groups=due, length=1)
+    limits, keys = ClaimLimits(most, 90, 10**6), lane_keys(namespace, "jobs", 0)
+    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, shares=True))
+    assert len(claimed.groups) == taken
+    assert claimed.has_more == (due > taken)
+    assert len(link.run_one(calls.claim(keys, "jobs", "me", 60, limits)).groups) == min(most, due - taken)
+
+
 def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(seq: Sequencer) -> None:
     fill(seq)
     with pytest.raises(ValueError, match="mine"), seq.claim() as lease:

@@ -19,7 +19,7 @@ from sequencer import (
     desk,
 )
 from sequencer.courier import Courier
-from sequencer.keys import LaneKeys, lane_keys
+from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.options import ClaimLimits
 from sequencer.testing import wait_until
@@ -162,7 +162,7 @@ def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_waterma
 
 @pytest.mark.parametrize("parser", ["driver's own choice", "python"])
 def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
-    seq: Sequencer, keys: LaneKeys, link: Link, parser: str
+    seq: Sequencer, link: Link, namespace: str, parser: str
 ) -> None:
     """Whatever parser the driver has: the one in Python has nothing left to read with after an error."""
 
@@ -173,7 +173,7 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
 
     mine = Link(wired(seq.endpoint, make))
     number = mine.command("CLIENT", "ID")
-    mine.post([], behind=("BLPOP", keys.dispatch, "20"))
+    mine.post([], behind=("BLPOP", lane_keys(namespace, "jobs", 0).dispatch, "20"))
     assert not mine.is_answered(0)
     link.command("CLIENT", "KILL", "ID", number)
     wait_until(lambda: mine.is_answered(0))

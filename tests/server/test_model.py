@@ -42,7 +42,14 @@ STEP = st.one_of(
         st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
         st.sampled_from(["none", "others", "replace"]),
     ),
-    st.tuples(st.just("claim"), st.integers(1, 3), st.integers(1, 20), st.sampled_from([1, 60, 10_000]), st.booleans()),
+    st.tuples(
+        st.just("claim"),
+        st.integers(1, 3),
+        st.integers(1, 20),
+        st.sampled_from([1, 60, 10_000]),
+        st.booleans(),
+        st.booleans(),
+    ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
     st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
     st.tuples(st.just("renew"), st.integers(0, 3)),
@@ -143,7 +150,7 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
-        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, ahead=args[3], now_us=now))
+        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, ahead=args[3], shares=args[4], now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":
         model.now_us += args[0] * 1000

@@ -21,7 +21,16 @@ class ModelLane(ArrivingLane, MendedLane):
     """A lane with all its scripts; here those that consumers use."""
 
     def claim(
-        self, _prefix: str, owner: str, lease_ms: str, groups: str, messages: str, size: str, _now: str, ahead: str
+        self,
+        _prefix: str,
+        owner: str,
+        lease_ms: str,
+        groups: str,
+        messages: str,
+        size: str,
+        _now: str,
+        ahead: str,
+        share: str,
     ) -> Any:
         due = [] if self.is_paused else self.due()
         if self.is_paused:
@@ -35,10 +44,13 @@ class ModelLane(ArrivingLane, MendedLane):
         room, left = int(messages), int(size)
         entries: list[list[Any]] = []
         records: list[bytes] = []
-        passed, some = 0, due[: int(groups) + 1]
+        most, parts = int(groups), min(len(due), int(groups))
+        if share == "1":
+            most, parts = max(1, min(most, len(due) // 2)), min(len(due), most + 1)
+        passed, some = 0, due[: most + 1]
         for index, group in enumerate(some):
             holder = self.leases.get(group)
-            if len(entries) == int(groups) or room <= 0 or left <= 0 or (holder and (entries or ahead == "1")):
+            if len(entries) == most or room <= 0 or left <= 0 or (holder and (entries or ahead == "1")):
                 break
             passed += 1
             if group in self.paused:
@@ -49,7 +61,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 mark = mark or "#"
             places: list[str] = []
             put_off = 0.0
-            quota = math.ceil(room / min(len(some) - index, 8))
+            quota = math.ceil(room / max(1, min(parts - index, 8)))
             for member in self.members(group)[: 1 if holder else quota]:
                 record, score = self.bodies[group][member[16:]], self.orders[group][member]
                 put_off = self.opens_at(member, score, record, known)

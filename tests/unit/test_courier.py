@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from sequencer.calls import Item, append
+from sequencer.calls import Item, append, claim
 from sequencer.courier import OVERDUE_S, Courier
 from sequencer.drain import Ahead, Exchange
 from sequencer.errors import DataError, SequencerError, ServerUnavailable
@@ -238,9 +238,8 @@ def test_groups_with_few_messages_come_before_those_with_many() -> None:
     lane = ModelLane()
     items = [Item("long", str(n), "1.0", b"[1]") for n in range(4)]
     lane.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
-    holdings, link = Holdings([KEYS], 60.0), cast(Any, Link(lane))
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    claimed = lane.run(courier.claim(0, ClaimLimits(9, 9, 1000)))
+    holdings = Holdings([KEYS], 60.0)
+    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
     assert [group.key for group in claimed.groups] == ["brief", "long", "short"]
     holdings.take(0, claimed.groups, 0.0, 0.0)
     assert [held.leased.key for held in holdings.groups] == ["brief", "short", "long"]

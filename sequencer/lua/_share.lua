@@ -1,0 +1,13 @@
+-- share: how much of what is due a claim takes. Needs: call, fmt, schedule, now.
+-- Half of the groups, so that other consumers find some, and the caller's next claim: with all of them in one hand, others
+-- are idle. All are counted where more are due than a claim may take.
+local function half_of(due, max_groups)
+  local all = #due > max_groups and call('ZCOUNT', schedule, '-inf', fmt('%.0f', now)) or #due
+  local most = math.max(1, math.min(max_groups, math.floor(all / 2)))
+  for i = #due, most + 2, -1 do due[i] = nil end
+  return most
+end
+
+-- Of so many groups that are still due, also those left to others, none gets more than its part of the room, an eighth if
+-- there are so many: one that never ends would let the others wait.
+local function part_of(room, due) return math.ceil(room / math.max(1, math.min(due, 8))) end
