@@ -120,9 +120,7 @@ TWINS: dict[str, Callable[[], Any]] = {
     "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),
     "holdings without deadline": lambda: changed(Holdings, "take", _without_deadline(Holdings.take)),
     "drain that goes on after a failure": lambda: changed(drain, "_handle_group", _success_whatever),
-    "consumer that never renews": lambda: changed(
-        Holdings, "tick", lambda self, now: self.outgoing() if self._acks else None
-    ),
+    "consumer that never renews": lambda: changed(Holdings, "_renews", lambda self, now: False),
 }
 
 

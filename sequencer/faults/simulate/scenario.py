@@ -117,7 +117,7 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
 def _batches(rng: random.Random, policy: str) -> tuple[tuple[tuple[dict[str, Any], ...], ...], ...]:
     is_sequence, is_scored = "sequence" in policy, rng.random() < 0.6 or "late" in policy
     producers = rng.randrange(1, 3)
-    groups = [("g", number) for number in range(rng.randrange(2, 6))]
+    groups = [("g", number) for number in range(rng.randrange(2, 9))]
     numbers = dict.fromkeys(groups, 0)
     all_batches = []
     for producer in range(producers):
