@@ -37,7 +37,8 @@ def interrupt() -> None:
 @contextmanager
 def held() -> Iterator[None]:
     """No interruption within, but where `allowed`; one that came and was never allowed is forgotten at the end."""
-    _place.kind, _place.is_due = "held", False
+    _place.is_due = False
+    _place.kind = "held"
     try:
         yield
     finally:

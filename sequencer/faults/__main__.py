@@ -21,9 +21,11 @@ from rich.console import Console
 
 from ..errors import ConfigurationError
 from . import table
+from .apart import Lanes
 from .report import Result, Scale
 
 PROOFS = ("model", "simulate", "crash", "chaos", "server", "input", "security")
+SIDE_BY_SIDE = (("model", "simulate", "input", "security"), ("crash", "chaos", "server"))
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
@@ -43,8 +45,9 @@ def faults() -> None:
 
 @app.command()
 def ci(as_json: AsJson = False, output: Output = None) -> None:
-    """A slice of every proof, in about four minutes."""
-    finish([run_one(name, "ci") for name in PROOFS], "ci", as_json, output)
+    """A slice of every proof, in about three minutes: those that work beside those that wait."""
+    found = {result.name: result for result in Lanes("ci").run(SIDE_BY_SIDE)}
+    finish([found[name] for name in PROOFS], "ci", as_json, output)
 
 
 @app.command()

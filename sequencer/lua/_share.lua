@@ -1,11 +1,12 @@
 -- share: how much of what is due a claim takes. Needs: call, fmt, schedule, now.
 -- Half of the groups, so that other consumers find some, and the caller's next claim: with all of them in one hand, others
--- are idle. All are counted where more are due than a claim may take.
+-- are idle. Counted are all that look due; one that is put off then is taken for due once.
+-- Returns how many to take, and how many are due.
 local function half_of(due, max_groups)
   local all = #due > max_groups and call('ZCOUNT', schedule, '-inf', fmt('%.0f', now)) or #due
   local most = math.max(1, math.min(max_groups, math.floor(all / 2)))
   for i = #due, most + 2, -1 do due[i] = nil end
-  return most
+  return most, all
 end
 
 -- Of so many groups that are still due, also those left to others, none gets more than its part of the room, an eighth if

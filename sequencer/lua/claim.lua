@@ -38,8 +38,8 @@ if #due == 0 then
   return {now, call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or '', groups, call('ZCOUNT', schedule, 9e15, 'inf')}
 end
 --+ share
-local groups, records, visibles, holders, passed, left = {}, {}, {}, {}, 0, shares and #due or math.min(#due, max_groups)
-if shares then max_groups = half_of(due, max_groups) end
+local groups, records, visibles, holders, passed, left = {}, {}, {}, {}, 0, math.min(#due, max_groups)
+if shares then max_groups, left = half_of(due, max_groups) end
 --+ memory
 --+ gate
 --+ read
@@ -80,6 +80,6 @@ if #groups > 0 then
   call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles)); call('HSET', leases, unpack(holders))
 end
-if #due == passed then call('DEL', dispatch)
-elseif hints == 0 then call('RPUSH', dispatch, due[#due]) end -- wakes one more consumer for the rest
-return {now, token, cjson.encode(groups), records, #due > passed and '1' or '0'}
+local more = #due > passed or (passed > #groups and call('ZCOUNT', schedule, '-inf', fmt('%.0f', now)) > 0)
+if not more then call('DEL', dispatch) elseif hints == 0 then call('RPUSH', dispatch, due[#due]) end -- wakes one more
+return {now, token, cjson.encode(groups), records, more and '1' or '0'}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +50,7 @@ def test_nothing_is_hidden() -> None:
         assert words in text, words
 
 
-@pytest.mark.parametrize(
+ENDINGS = pytest.mark.parametrize(
     ("result", "status"),
     [
         (made(), command.FINE),
@@ -57,6 +58,9 @@ def test_nothing_is_hidden() -> None:
         (made(problems=["lost"]), command.FOUND),
     ],
 )
+
+
+@ENDINGS
 def test_what_was_found_is_the_exit_status(
     result: Result, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -66,12 +70,26 @@ def test_what_was_found_is_the_exit_status(
         return SimpleNamespace(run=lambda scale: calls.append((name, scale)) or result)
 
     monkeypatch.setattr(command, "import_module", lambda name, _package: proof(name))
-    ended = CliRunner().invoke(command.app, ["ci", "--json", "--output", str(tmp_path / "a" / "r.json")])
+    ended = CliRunner().invoke(command.app, ["nightly", "--json", "--output", str(tmp_path / "a" / "r.json")])
     assert ended.exit_code == status, ended.output
     kept = json.loads((tmp_path / "a" / "r.json").read_text())
     assert kept == json.loads(ended.stdout.splitlines()[-1])
-    assert [name for name, scale in calls if scale == "ci"] == [f".{name}" for name in command.PROOFS]
+    assert [name for name, scale in calls if scale == "nightly"] == [f".{name}" for name in command.PROOFS]
     assert kept["machine"]["sequencer"]
+
+
+@ENDINGS
+def test_so_it_is_for_proofs_side_by_side(result: Result, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lanes(SimpleNamespace):
+        def run(self, lanes: list[list[str]]) -> list[Result]:
+            assert self.scale == "ci"
+            return [replace(made() if name != "chaos" else result, name=name) for names in lanes for name in names]
+
+    monkeypatch.setattr(command, "Lanes", lambda scale: Lanes(scale=scale))
+    ended = CliRunner().invoke(command.app, ["ci", "--json"])
+    assert ended.exit_code == status, ended.output
+    found = json.loads(ended.stdout.splitlines()[-1])["results"]
+    assert [one["name"] for one in found] == list(command.PROOFS)
 
 
 @pytest.mark.parametrize("given", [{}, {"seed": 3}])

@@ -36,6 +36,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+@pytest.mark.timeout(300)
 def test_every_block_runs(place: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"

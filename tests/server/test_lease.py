@@ -71,6 +71,26 @@ def test_a_consumer_leaves_half_of_the_due_groups_to_others(
     assert len(link.run_one(calls.claim(keys, "jobs", "me", 60, limits)).groups) == min(most, due - taken)
 
 
+@pytest.mark.parametrize(("most", "shares"), [(100, True), (4, True), (1, True), (1, False), (4, False)])
+def test_a_claim_that_puts_a_group_off_does_not_forget_those_behind_it(
+    seq: Sequencer, link: Link, namespace: str, most: int, shares: bool
+) -> None:
+    """It has seen one group too few: others are due, and whoever is idle has to be woken for them."""
+    seq.pause("0")
+    fill(seq, groups=10, length=1)
+    keys = lane_keys(namespace, "jobs", 0)
+    link.command("DEL", keys.dispatch)
+    limits = ClaimLimits(most, 100, 10**6)
+    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, shares=shares))
+    assert 0 < len(claimed.groups) < 9
+    assert claimed.has_more
+    assert link.command("LLEN", keys.dispatch) == 1
+    rest = link.run_one(calls.claim(keys, "jobs", "me", 60, ClaimLimits()))
+    assert len(rest.groups) == 9 - len(claimed.groups)
+    assert not rest.has_more
+    assert link.command("LLEN", keys.dispatch) == 0
+
+
 def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(seq: Sequencer) -> None:
     fill(seq)
     with pytest.raises(ValueError, match="mine"), seq.claim() as lease:

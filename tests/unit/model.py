@@ -46,7 +46,7 @@ class ModelLane(ArrivingLane, MendedLane):
         records: list[bytes] = []
         most, parts = int(groups), min(len(due), int(groups))
         if share == "1":
-            most, parts = max(1, min(most, len(due) // 2)), min(len(due), most + 1)
+            most, parts = max(1, min(most, len(due) // 2)), len(due)
         passed, some = 0, due[: most + 1]
         for index, group in enumerate(some):
             holder = self.leases.get(group)
@@ -94,7 +94,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 break
         if len(entries) == 1 and ahead != "1":
             self.leases[entries[0][0]] = token + "1" + owner
-        more = b"1" if passed < len(some) else b"0"
+        more = b"1" if self.due() else b"0"
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more]
 
     def ack(self, _prefix: str, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
