@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from . import monitor
-from .appender import CHUNK, Appender
+from .appender import Appender
 from .connection import Endpoint
 from .consumer import Consumer, owner_name, stop_on_signals
 from .drain import Handler
@@ -184,10 +184,12 @@ class Sequencer(Looking, Mending):
         items: Iterable[Any],
         *,
         on_refused: Literal["stop", "skip"] = "stop",
-        chunk: int = CHUNK,
+        chunk: int | None = None,
         replace: bool = False,
     ) -> BatchReceipt:
         """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
+
+        A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
 
         An item is a body when the queue has `group_by`; else a mapping with the arguments of `append`: `body`, `group`,
         and as needed `id`, `score`, `headers`, `delay`, `at`. With on_refused="stop", a chunk that holds an item which

@@ -9,6 +9,8 @@ local function half_of(due, max_groups)
   return most, all
 end
 
--- Of so many groups that are still due, also those left to others, none gets more than its part of the room, an eighth if
--- there are so many: one that never ends would let the others wait.
-local function part_of(room, due) return math.ceil(room / math.max(1, math.min(due, 8))) end
+-- Where so many groups are still due, also those left to others, none gets more than its part of the room, an eighth of all
+-- of it at most if there are more: one that never ends would let the others wait.
+local function part_of(room, due, eighth)
+  return math.min(room, due < 8 and math.ceil(room / math.max(1, due)) or eighth)
+end

@@ -29,7 +29,7 @@ if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('HLEN', stats); call('HLEN', failures); local hints, clock = call('LLEN', dispatch), lane_clock()
 local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap', 'on_late', 'mark_us',
   'mark_cap')
-local is_paused, some_paused = policy[1] == '1', call('SCARD', paused) > 0
+local is_paused, some_paused, eighth = policy[1] == '1', call('SCARD', paused) > 0, math.ceil(room / 8)
 local due = is_paused and {} or call('ZRANGEBYSCORE', schedule, '-inf', fmt('%.0f', now), 'LIMIT', 0, max_groups + 1)
 if #due == 0 then
   call('DEL', dispatch) -- nothing is due, so every hint is stale
@@ -51,7 +51,7 @@ for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
   if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
   else
-    local last = expired and 0 or part_of(room, left - i + 1) - 1
+    local last = expired and 0 or part_of(room, left - i + 1, eighth) - 1
     local range, count, opens_at = pcall('ZRANGE', prefix .. 'order:' .. group, 0, last, 'WITHSCORES'), 0, 0
     if range.err then
       call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)

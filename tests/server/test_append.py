@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.wire import Wire, name_of, wired
 
 from .conftest import command
 
@@ -108,6 +110,38 @@ def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
     receipt = seq.append_many(items(), chunk=400)
     assert (receipt.appended, receipt.duplicates, receipt.refused) == (2501, 0, [])
     assert seq.info().backlog == 2501
+
+
+@pytest.mark.parametrize(
+    ("messages", "groups", "chunk", "expected"),
+    [
+        (450, 1, None, [200, 200, 50]),
+        (450, 100, None, [200, 200, 50]),
+        (300, 300, None, [128, 128, 44]),
+        (256, 256, None, [128, 128]),
+        (300, 300, 250, [250, 50]),
+        (3, 3, 1, [1, 1, 1]),
+        (0, 1, None, []),
+    ],
+)
+def test_a_chunk_keeps_the_server_busy_for_about_as_long_whatever_its_groups(
+    make: Callable[..., Sequencer], seq: Sequencer, messages: int, groups: int, chunk: int | None, expected: list[int]
+) -> None:
+    """A message of another group costs more; who asks for a number gets it, for a chunk is stored as a whole."""
+    backlogs = [0]
+
+    class Looking(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            if any(name_of(words) == "append" for words in commands):
+                backlogs.append(seq.info().backlog)
+            return commands
+
+    client = make(redis=wired(seq.endpoint, Looking))
+    client.append_many(({"body": n, "group": n % groups, "score": n} for n in range(messages)), chunk=chunk)
+    backlogs.append(seq.info().backlog)
+    sizes = [after - before for before, after in pairwise(backlogs)]
+    assert [size for size in sizes if size] == expected
+    assert seq.info().backlog == messages
 
 
 def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(seq: Sequencer) -> None:

@@ -41,7 +41,7 @@ class ModelLane(ArrivingLane, MendedLane):
             word = b"" if first is None else b"inf" if math.isinf(first) else str(int(first)).encode()
             return [self.now_us, word, len(self.schedule), held]
         token = f"{max(self.clock + 1, self.now_us):016d}"
-        room, left = int(messages), int(size)
+        room, left, eighth = int(messages), int(size), math.ceil(int(messages) / 8)
         entries: list[list[Any]] = []
         records: list[bytes] = []
         most, parts = int(groups), min(len(due), int(groups))
@@ -61,7 +61,8 @@ class ModelLane(ArrivingLane, MendedLane):
                 mark = mark or "#"
             places: list[str] = []
             put_off = 0.0
-            quota = math.ceil(room / max(1, min(parts - index, 8)))
+            still = parts - index
+            quota = min(room, math.ceil(room / max(1, still)) if still < 8 else eighth)
             for member in self.members(group)[: 1 if holder else quota]:
                 record, score = self.bodies[group][member[16:]], self.orders[group][member]
                 put_off = self.opens_at(member, score, record, known)
