@@ -30,8 +30,8 @@ from .place import Place
 from .scripts import eval_command
 
 CHUNK, CHUNK_GROUPS = 200, 128
-"""Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else. Larger
-chunks gain nothing, and a message of another group costs three times as much (benchmark `growth`: the longest calls).
+"""Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else.
+Larger chunks gain nothing; a message of another group costs three times as much (benchmark `growth`: longest calls).
 """
 
 
