@@ -39,6 +39,7 @@ OTHER_RIGHTS = {
         *("test_a_new_connection_brings_its_scripts_along", "test_timers_that_came_due_while_nobody_ran_all_fire"),
         *("test_scripts_and_model_agree", "test_a_waiting_consumer_knows_the_connection_on_which_it_waits"),
         "test_a_script_that_the_server_lost_is_left_to_the_next_claim",
+        "test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such",
     ),
 }
 
