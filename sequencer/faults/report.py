@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Scale = Literal["smoke", "ci", "nightly"]
-"""How much: seconds in a test, a part of four minutes in CI, everything."""
+"""How much: seconds in a test, a part of two minutes in CI, everything."""
 
 
 def bound(trials: int) -> float:
