@@ -133,14 +133,15 @@ def claim(
     limits: ClaimLimits,
     *,
     ahead: bool = False,
-    shares: bool = False,
+    alone: int | None = None,
     now_us: int | None = None,
 ) -> Call[Claimed]:
     """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
 
-    One that `shares` leaves half of the groups that are due, so that other consumers find some, and its own next claim.
+    With `alone` it leaves half of the groups that are due, so that other consumers find some, and its own next claim;
+    of a group that is due alone it takes so many messages, if the limits have fewer.
     """
-    flags = ("1" if ahead else "0", "1" if shares else "0")
+    flags = ("1" if ahead else "0", "" if alone is None else str(alone))
     rules, sizes = (keys.policy, keys.memory, keys.paused), (limits.groups, limits.messages, limits.bytes)
     return Call(
         "claim",
@@ -179,6 +180,13 @@ class Ack(NamedTuple):
     runs: Sequence[Run] = ()
 
 
+class Acked(NamedTuple):
+    """The entries that were refused for their token, and whether groups were due then, but for those given back."""
+
+    refused: list[Ack]
+    is_more_due: bool
+
+
 class Nack(NamedTuple):
     """A failed head, and what becomes of it; `failure` is kept."""
 
@@ -202,8 +210,8 @@ def ack(
     hint: bool = True,
     audit_length: int = AUDIT_LENGTH,
     now_us: int | None = None,
-) -> Call[list[Ack]]:
-    """Remove handled messages and release groups; returns the entries that were refused for their token."""
+) -> Call[Acked]:
+    """Remove handled messages and release groups."""
     words = dumps_words([[a.group, a.token, "1" if a.release else "0", a.mark, a.late, *a.members] for a in acks])
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     return Call(
@@ -216,7 +224,7 @@ def ack(
             *(now_text(now_us), str(audit_length)),
             dumps_words(runs) if runs else "",
         ),
-        lambda reply: [acks[position - 1] for position in reply],
+        lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
     )
 
 

@@ -177,7 +177,7 @@ class Courier:
         sending = holdings.outgoing(claims_next=lane)
         calls = list(sending.calls) if sending else []
         if lane is not None:
-            calls.append(self.claim(lane, effect.limits))
+            calls.append(self.claim(lane, effect.limits, alone=effect.alone))
         if not calls:
             return None
         before = time.monotonic()
@@ -190,10 +190,10 @@ class Courier:
         holdings.take(lane, claimed.groups, before, time.monotonic())
         return claimed
 
-    def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False) -> Call[Claimed]:
+    def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
         keys, options = self._lanes[lane], self._options
-        return claim(keys, self._queue.queue, self._owner, options.lease_s, limits, ahead=ahead, shares=True)
+        return claim(keys, self._queue.queue, self._owner, options.lease_s, limits, ahead=ahead, alone=alone)
 
     def _post(self, lane: int | None, effect: Exchange) -> None:
         """Send what is to be told, and a claim from this lane if there is one."""

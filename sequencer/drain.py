@@ -2,7 +2,8 @@
 
 A shell (`consumer.py`) does what each effect asks and sends the answer back:
 
-    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip
+    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip: so many
+                            messages, or `alone` of a group that is due alone, if that is more
                             -> Claimed, already held; raises ServerUnavailable into the generator. If a claim is on its
                             way, that is what comes; with `ahead` the next one sets out then
     Ahead(lane, limits, after_s)
@@ -38,6 +39,8 @@ from .words import encode_failure
 
 BATCH_S = 0.01
 """How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
+ALONE_S = 0.05
+"""How long it may take when nothing else is due: after BATCH_S it ends once an acknowledgement tells of something."""
 TOO_LONG = 1.6
 """A batch that takes so many times as long is followed by one of BATCH_S."""
 QUICK_S = 0.0005
@@ -57,6 +60,7 @@ class Exchange:
     lane: int | None
     limits: ClaimLimits = field(default_factory=ClaimLimits)
     ahead: bool = False
+    alone: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class BatchSize:
 
     limits: ClaimLimits
     messages: int = 1
+    alone: int = 0
+    """How many of a group that is due alone, if that is more: as many as are handled in ALONE_S, found by doubling."""
     is_quick: bool = False
     """Whether the last batch was done soon, by quick handlers."""
     took_s: tuple[float, float] = (math.inf, math.inf)
@@ -120,15 +126,21 @@ class BatchSize:
         last_s, before_s = self.took_s
         return max(0.0, min(self.took_s) - LEAD_S) if abs(last_s - before_s) < ALIKE_S else None
 
-    def learn(self, handled: int, elapsed_s: float) -> None:
-        """What the batch in hand took, with so many messages, however they ended."""
+    def learn(self, handled: int, elapsed_s: float, *, is_alone: bool = False) -> None:
+        """What the batch in hand took, with so many messages, however they ended.
+
+        `is_alone`: nothing else was due then or since. Where something often is, a longer batch would be read in vain.
+        """
         self.is_quick = elapsed_s < min(BATCH_S, QUICK_S * handled)
         self.took_s = elapsed_s, self.took_s[0]
-        fit = int(BATCH_S * handled / max(elapsed_s, 1e-6))
-        if elapsed_s > BATCH_S * TOO_LONG:
-            self.messages = max(1, fit)
+        fit, most = (int(time_s * handled / max(elapsed_s, 1e-6)) for time_s in (BATCH_S, ALONE_S))
+        asked = max(self.alone, self.messages)
+        if elapsed_s > BATCH_S * TOO_LONG or handled > self.messages:
+            self.messages = max(1, min(fit, handled * 2, self.limits.messages))
         elif elapsed_s < BATCH_S and handled * 4 >= self.messages:  # a claim leaves half to others
             self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
+        grown = asked * 2 if handled * 4 >= asked else self.alone
+        self.alone = min(most, grown, self.limits.messages) if is_alone else 0
 
 
 def drain(
@@ -168,7 +180,8 @@ def drain(
             # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
             may_ahead = goes_ahead and lanes == 1 and left is None
             ahead = may_ahead and size.is_quick
-            claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead))
+            alone = size.alone if lanes == 1 and left is None else 0
+            claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead, alone))
         except ServerUnavailable:
             troubles += 1
             if clock() >= holdings.deadline:
@@ -201,13 +214,14 @@ def drain(
             with suppress(ServerUnavailable):
                 yield Ahead(lane, size.next_limits(left), after_s)
         began, before = clock(), handled + failed + late
+        until = math.inf if claimed.has_more else began + BATCH_S
         for index, held in enumerate(holdings.groups):
             is_open = holdings.begin(index)
             if is_open is None:
                 with lock:
                     is_open = held.is_open
             if is_open:
-                problem = yield from _handle_group(holdings, held, queue, control, clock, lock)
+                problem = yield from _handle_group(holdings, held, until, queue, control, clock, lock)
                 handled += held.done
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
@@ -222,7 +236,8 @@ def drain(
                         holdings.fail(held, attempts, chosen.delay_s, failure, chosen.ending, is_late)
             if control.is_stopping:
                 break
-        size.learn(handled + failed + late - before, clock() - began)
+        is_alone = not (claimed.has_more or holdings.is_more_due)
+        size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
 
     for _ in range(3):
         try:
@@ -236,12 +251,16 @@ def drain(
 def _handle_group(
     holdings: Holdings,
     held: Held,
+    until: float,
     queue: QueueOptions,
     control: Control,
     clock: Clock,
     lock: AbstractContextManager[Any],
 ) -> Generator[Effect, Any, BaseException | None]:
-    """Handle the messages of one group in order; returns what its head failed with, or None."""
+    """Handle the messages of one group in order; returns what its head failed with, or None.
+
+    From `until` on none is begun once other groups are due.
+    """
     leased, now = held.leased, clock()
     gives_up_late = leased.on_late in ("drop", "dead_letter")
     last = len(leased.messages) - 1 if leased.undecodable else None
@@ -254,7 +273,7 @@ def _handle_group(
             now = clock()  # it may have waited for an answer for longer than the lease
             if now >= holdings.deadline:
                 return None
-        if control.is_stopping or not held.is_open:
+        if control.is_stopping or not held.is_open or (holdings.is_more_due and now >= until):
             return None
         if gives_up_late and message.late and not message.redriven:
             return TooLate(message, leased.mark, leased.on_late)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .calls import Ack, Call, Nack, Run, ack, nack, renew
+from .calls import Ack, Acked, Call, Nack, Run, ack, nack, renew
 from .claimed import LeasedGroup
 from .keys import LaneKeys
 from .options import AUDIT_LENGTH
@@ -127,6 +127,8 @@ class Holdings:
     finished_at: float | None = None
     gives_up: bool = False
     """Whether groups that were not begun are being given back right now."""
+    is_more_due: bool = False
+    """Whether groups were due at the last acknowledgement, but for those that it gave back."""
     lost: int = 0
     number: int = 0
     """Of the claim in hand."""
@@ -146,6 +148,7 @@ class Holdings:
         self.groups = [Held(group) for group in sorted(groups, key=lambda group: len(group.members))]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
+        self.is_more_due = False
 
     def begin(self, index: int) -> bool | None:
         """Start on a group, unless it was given back or lost meanwhile; None: whether it is open shows under the lock.
@@ -251,7 +254,9 @@ class Holdings:
         answers = iter(results)
         refused: list[tuple[str, str]] = []
         if sending.acks:
-            refused += [(entry.group, entry.token) for entry in next(answers) if entry.members]
+            acked: Acked = next(answers)
+            self.is_more_due = acked.is_more_due
+            refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
         refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
         if refused and (sending.is_repeat or is_repeat):
             log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))

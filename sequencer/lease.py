@@ -126,7 +126,7 @@ class Lease:
         held = self._find(message)
         is_last = held.done + 1 == len(held.leased.messages)
         entry = held.entry(held.done + 1, release=is_last)
-        if self._run(calls.ack(self._keys, [entry])):
+        if self._run(calls.ack(self._keys, [entry])).refused:
             self._lost(held)
         held.done += 1
         held.acknowledged(entry)

@@ -7,6 +7,7 @@ constants.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -125,6 +126,8 @@ def run(config: WorkerConfig) -> int:
         sequencer, handler = prepare(config)
         with sequencer:
             wait_for_server(sequencer)
+            gc.collect()
+            gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
             summary = sequencer.consume(
                 handler if config.app or config.command else noticing,
                 lease=config.lease,

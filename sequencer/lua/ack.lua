@@ -9,7 +9,8 @@
 -- ARGV[5] length   of the audit stream, about
 -- ARGV[6] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us, "1" if it was
 --                  redriven or "0"], ...]: for the stream, also where the token is refused
--- RETURN  [position from 1 of each entry whose token is not valid, ...]; nothing of those was changed
+-- RETURN  [how many groups are due, but for those given back now,
+--         position from 1 of each entry whose token is not valid, ...]; nothing of those was changed
 local schedule, leases, failures, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local policy_key, memory, audit, length, runs = KEYS[6], KEYS[7], KEYS[8], ARGV[5], ARGV[6]
 local prefix, words, hint, now = ARGV[1], cjson.decode(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -21,17 +22,18 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 --+ memory
 --+ remove
 --+ higher
-check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
+check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures)
 local groups, refused = {}, {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))
-local stale, free, gone, visibles, cleared, marks, ids, handled, late = {}, {}, {}, {}, {}, {}, {}, 0, 0
+local answer = {call('ZCOUNT', schedule, '-inf', fmt('%.0f', now))}
+local free, gone, visibles, cleared, marks, ids, handled, late = {}, {}, {}, {}, {}, {}, 0, 0
 local doubtful = {} -- like `marks`, of entries that may have been carried out before, by an earlier sending
 local orders, valid = {}, {}
 for i, word in ipairs(words) do
   local group, held = word[1], leased[i]
   if not held or sub(held, 1, 16) ~= word[2] then
-    stale[#stale + 1] = i
+    answer[#answer + 1] = i
     refused[i] = true
   else
     local order = prefix .. 'order:' .. group
@@ -57,4 +59,4 @@ for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do
   call('XADD', audit, 'MAXLEN', '~', length, '*', 'group', word[1], 'id', run[2], 'score', run[3], 'stamp', run[4],
     'token', word[2], 'began', run[5], 'ended', run[6], 'redriven', run[7], 'refused', refused[run[1]] and '1' or '0')
 end
-return stale
+return answer

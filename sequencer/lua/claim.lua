@@ -9,7 +9,8 @@
 -- ARGV[6] max_bytes    of records; one message always fits
 -- ARGV[7] now_us       "" for the server's time
 -- ARGV[8] ahead        "1": the caller still works on other groups; it gets none whose lease expired
--- ARGV[9] share        "1": leave half of the groups that are due to others, and to the caller's next claim
+-- ARGV[9] alone        "" or, of a caller that leaves half of the groups that are due to others and to its next claim, how
+--         many messages it takes at least of a group that is due alone
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "", what becomes of a late
 --         message, [member, score, ...]], ...], [record, ...], "1" if more was due]; the
@@ -22,7 +23,7 @@ local schedule, leases, clock_key, dispatch, stats, failures = KEYS[1], KEYS[2],
 local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
 local prefix, owner, lease_ms, max_groups = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local room, bytes, now, is_ahead = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-local call, pcall, fmt, sub, shares = redis.call, redis.pcall, string.format, string.sub, ARGV[9] == '1'
+local call, pcall, fmt, sub, alone = redis.call, redis.pcall, string.format, string.sub, tonumber(ARGV[9])
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 --+ clock
@@ -39,7 +40,7 @@ if #due == 0 then
 end
 --+ share
 local groups, records, visibles, holders, passed, left = {}, {}, {}, {}, 0, math.min(#due, max_groups)
-if shares then max_groups, left = half_of(due, max_groups) end
+if alone then max_groups, left = half_of(due, max_groups); room = left == 1 and math.max(room, alone) or room end
 --+ memory
 --+ gate
 --+ read

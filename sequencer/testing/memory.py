@@ -255,7 +255,7 @@ class _Run:
         self._holdings.settle(everything=True)
         if lane is not None:
             keys, lease_s = self._lanes[lane], self._options.lease_s
-            calls.append(claim(keys, self.queue.queue, "memory", lease_s, effect.limits, shares=True))
+            calls.append(claim(keys, self.queue.queue, "memory", lease_s, effect.limits, alone=effect.alone))
         results = self._send(link, calls, None, lane)
         if lane is None:
             return None

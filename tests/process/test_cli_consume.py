@@ -188,6 +188,18 @@ def test_a_project_file_that_names_no_application_stops_before_anything_is_print
     assert work.head("a") == ("a-0", 1)
 
 
+def test_what_a_consumer_imported_is_out_of_the_collectors_way(cli: Cli, work: Work) -> None:
+    """An application imports much, and a look through all of it would halt the handlers again and again."""
+    work.add("a", {})
+    (cli.directory / "much.py").write_text(
+        "import gc, sys\nloaded = [[n] for n in range(100_000)]\n"
+        "def handle(message):\n    print('seen again:', len(gc.get_objects()) > 100_000, file=sys.stderr)\n"
+    )
+    done = cli.run("consume", "jobs", "--app", "much:handle", "--until-empty")
+    assert done.returncode == 0, done.stderr
+    assert "seen again: False" in done.stderr
+
+
 def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:
     work.add("a", {})
     (cli.directory / "chatty.py").write_text(

@@ -65,15 +65,15 @@ def test_a_consumer_leaves_half_of_the_due_groups_to_others(
     """With all of them in the hands of one, others would be idle, and nothing could be claimed ahead."""
     fill(seq, groups=due, length=1)
     limits, keys = ClaimLimits(most, 90, 10**6), lane_keys(namespace, "jobs", 0)
-    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, shares=True))
+    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, alone=0))
     assert len(claimed.groups) == taken
     assert claimed.has_more == (due > taken)
     assert len(link.run_one(calls.claim(keys, "jobs", "me", 60, limits)).groups) == min(most, due - taken)
 
 
-@pytest.mark.parametrize(("most", "shares"), [(100, True), (4, True), (1, True), (1, False), (4, False)])
+@pytest.mark.parametrize(("most", "alone"), [(100, 0), (4, 0), (1, 0), (1, None), (4, None)])
 def test_a_claim_that_puts_a_group_off_does_not_forget_those_behind_it(
-    seq: Sequencer, link: Link, namespace: str, most: int, shares: bool
+    seq: Sequencer, link: Link, namespace: str, most: int, alone: int | None
 ) -> None:
     """It has seen one group too few: others are due, and whoever is idle has to be woken for them."""
     seq.pause("0")
@@ -81,7 +81,7 @@ def test_a_claim_that_puts_a_group_off_does_not_forget_those_behind_it(
     keys = lane_keys(namespace, "jobs", 0)
     link.command("DEL", keys.dispatch)
     limits = ClaimLimits(most, 100, 10**6)
-    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, shares=shares))
+    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, alone=alone))
     assert 0 < len(claimed.groups) < 9
     assert claimed.has_more
     assert link.command("LLEN", keys.dispatch) == 1

@@ -30,7 +30,7 @@ class ModelLane(ArrivingLane, MendedLane):
         size: str,
         _now: str,
         ahead: str,
-        share: str,
+        alone: str,
     ) -> Any:
         due = [] if self.is_paused else self.due()
         if self.is_paused:
@@ -45,8 +45,9 @@ class ModelLane(ArrivingLane, MendedLane):
         entries: list[list[Any]] = []
         records: list[bytes] = []
         most, parts = int(groups), min(len(due), int(groups))
-        if share == "1":
+        if alone:
             most, parts = max(1, min(most, len(due) // 2)), len(due)
+            room = max(room, int(alone)) if len(due) == 1 else room
         passed, some = 0, due[: most + 1]
         for index, group in enumerate(some):
             holder = self.leases.get(group)
@@ -99,12 +100,12 @@ class ModelLane(ArrivingLane, MendedLane):
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more]
 
     def ack(self, _prefix: str, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
-        stale = []
+        answer = [len(self.due())]
         marks: dict[str, str] = {}
         ids: list[str] = []
         for position, (group, token, release, mark, _late, *members) in enumerate(json.loads(words), 1):
             if not self.holds(group, token):
-                stale.append(position)
+                answer.append(position)
                 continue
             held, before = self.orders.get(group, {}), self.mark(group)
             is_first = all(member in held for member in members)
@@ -120,7 +121,7 @@ class ModelLane(ArrivingLane, MendedLane):
             self.drop_empty()
         self.remember(ids)
         self.pass_mark(marks)
-        return stale
+        return answer
 
     def nack(
         self,

@@ -66,7 +66,8 @@ class SimConsumer:
             )
         calls = list(sending.calls) if sending else []
         if not isinstance(effect, Flush) and effect.lane is not None:
-            calls.append(claim(KEYS, "q", self.name, OPTIONS.lease_s, effect.limits, shares=True))
+            alone = effect.alone if isinstance(effect, Exchange) else 0
+            calls.append(claim(KEYS, "q", self.name, OPTIONS.lease_s, effect.limits, alone=alone))
         if fate == "request lost":
             return self.resume(None, ServerUnavailable("request lost"))
         results = [lane.run(call) for call in calls]

@@ -47,14 +47,15 @@ def test_a_supervisor_gives_up_after_five_fast_deaths_in_a_row() -> None:
     assert policy.gives_up(policy.after_death(deaths, 0.1))
 
 
-@given(st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 100)), max_size=50))
-def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 100), st.booleans()), max_size=50))
+def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float, bool]]) -> None:
     size = BatchSize(ClaimLimits())
-    for handled, elapsed_s in batches:
+    for handled, elapsed_s, is_alone in batches:
         limits = size.next_limits(None)
         assert 1 <= limits.groups <= 100
         assert limits.groups <= limits.messages <= 500
-        size.learn(min(handled, limits.messages), elapsed_s)
+        size.learn(min(handled, max(limits.messages, size.alone)), elapsed_s, is_alone=is_alone)
+        assert 0 <= size.alone <= 500 * is_alone
 
 
 def test_a_batch_doubles_while_quick_and_falls_to_one_message_of_one_group_when_slow() -> None:

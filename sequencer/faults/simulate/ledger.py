@@ -223,7 +223,7 @@ class Ledger(Account):
 
     def _ack(self, args: list[str], reply: list[int]) -> None:
         for position, (group, _, release, _, _, *members) in enumerate(orjson.loads(args[1]), 1):
-            if position in reply:
+            if position in reply[1:]:
                 continue
             book = self.books[args[0], group]
             if release == "1":

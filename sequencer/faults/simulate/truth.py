@@ -141,9 +141,10 @@ class Truth:
             self.problems.append(f"{what} of group {group} was accepted under token {token}; the newest is {newest}")
 
     def _ack(self, args: list[str], reply: list[int]) -> None:
-        self.effects["stale token refused"] += len(reply)
+        refused = reply[1:]
+        self.effects["stale token refused"] += len(refused)
         for position, entry in enumerate(orjson.loads(args[1]), 1):
-            if position not in reply:
+            if position not in refused:
                 self._accepted("ack", args[0], entry[0], entry[1])
 
     def _renew(self, args: list[str], reply: list[int]) -> None:

@@ -1,0 +1,166 @@
+"""A batch of a group that is due alone: longer than others, and over soon after something else is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from sequencer.calls import Item, append, claim
+from sequencer.drain import ALONE_S, BATCH_S, Control, Exchange, Flush, Wait, drain
+from sequencer.holdings import FLUSH_S, Holdings
+from sequencer.keys import lane_keys
+from sequencer.message import Message
+from sequencer.options import ClaimLimits, ConsumerOptions, QueueOptions
+
+from .model import ModelLane
+
+KEYS = lane_keys("n", "q", 0)
+
+
+class Drained:
+    """One consumer in virtual time, whose handlers take `handler_s`; the keeper looks beside each and behind it."""
+
+    def __init__(self, handler_s: float, options: ConsumerOptions | None = None) -> None:
+        self.lane, self.now_s, self.handler_s = ModelLane(), 1000.0, handler_s
+        self.options = options or ConsumerOptions()
+        self.holdings, self.control = Holdings([KEYS], 60.0), Control()
+        self.batches: list[list[tuple[str, float]]] = []
+        """Of each claim that took something: the group and the beginning of each handler run."""
+        self.claimed: list[int] = []
+        """How many messages each of them took."""
+
+    def append(self, group: str, first: int, count: int) -> None:
+        numbers = range(first, first + count)
+        items = [Item(group, f"{group}{number}", f"{number}.0", b"[1]") for number in numbers]
+        self.lane.now_us = round(self.now_s * 1e6)
+        self.lane.run(append(KEYS, items))
+
+    def run(self, until: Callable[[], bool]) -> None:
+        self.generator = drain(
+            self.holdings,
+            QueueOptions(queue="q"),
+            self.options,
+            self.control,
+            owner="me",
+            clock=lambda: self.now_s,
+            wall=lambda: self.now_s,
+            random=lambda: 0.5,
+            lock=nullcontext(),
+        )
+        effect: Any = next(self.generator)
+        for _ in range(20_000):
+            if until():
+                return
+            effect = self.generator.send(self.answer(effect))
+        raise AssertionError("it goes on and on")
+
+    def answer(self, effect: Any) -> Any:
+        if type(effect) is Message:
+            self.batches[-1].append((effect.group[0], self.now_s))
+            self.now_s += self.handler_s
+            self.holdings.tick(self.now_s)
+            self.send()
+        elif isinstance(effect, Exchange):
+            self.holdings.settle(everything=True)
+            self.send(claims_next=0)
+            return self.take(effect)
+        elif isinstance(effect, Flush):
+            self.send()
+        elif isinstance(effect, Wait):
+            self.now_s += effect.seconds
+        return None
+
+    def send(self, claims_next: int | None = None) -> None:
+        self.lane.now_us = round(self.now_s * 1e6)
+        if sending := self.holdings.outgoing(claims_next=claims_next):
+            self.holdings.sent(sending, [self.lane.run(call) for call in sending.calls], self.now_s)
+
+    def take(self, effect: Exchange) -> Any:
+        claimed = self.lane.run(claim(KEYS, "q", "me", 60.0, effect.limits, alone=effect.alone))
+        self.holdings.take(0, claimed.groups, self.now_s, self.now_s)
+        if claimed.groups:
+            self.batches.append([])
+            self.claimed.append(sum(len(group.members) for group in claimed.groups))
+        return claimed
+
+    def lengths_s(self) -> list[float]:
+        return [len(batch) * self.handler_s for batch in self.batches]
+
+
+@pytest.mark.parametrize(("handler_s", "longest"), [(0.001, 50), (0.004, 12), (0.02, 2), (0.03, 1), (1.0, 1)])
+def test_a_group_that_is_due_alone_gives_more_at_once_where_that_takes_no_longer_than_it_may(
+    handler_s: float, longest: int
+) -> None:
+    one = Drained(handler_s)
+    one.append("a", 0, 1000)
+    one.run(lambda: len(one.batches) > 20)
+    assert max(map(len, one.batches)) == longest
+    assert max(one.lengths_s()) <= max(ALONE_S, handler_s) + 1e-6
+
+
+def test_it_ends_once_something_else_is_due() -> None:
+    one = Drained(0.001)
+    one.append("a", 0, 900)
+    came: list[float] = []
+
+    def late() -> bool:
+        if one.batches and len(one.batches) > 12 and len(one.batches[-1]) == 20 and not came:
+            came.append(one.now_s)
+            one.append("b", 0, 1)
+        return any(group == "b" for group, _ in one.batches[-1]) if one.batches else False
+
+    one.run(late)
+    began = one.batches[-1][-1][1]
+    assert 20 < len(one.batches[-2]) < 30
+    assert 0 < began - came[0] <= FLUSH_S + 2 * one.handler_s + 1e-6
+
+
+def test_where_something_is_often_due_no_more_is_read_than_usual() -> None:
+    """What is read and not handled is read in vain."""
+    one, told = Drained(0.001), list[int]()
+    one.append("a", 0, 900)
+
+    def often() -> bool:
+        if len(one.batches) > len(told) and len(one.batches[-1]) == 3:
+            told.append(len(one.batches))
+            one.append("b", len(told), 1)
+        return len(told) > 30
+
+    one.run(often)
+    of_a = [len(batch) for batch in one.batches[-20:-1] if batch[0][0] == "a"]
+    assert len(of_a) > 5
+    assert set(one.claimed[-19:-1]) <= set(range(11)), "10 ms of handlers"
+
+
+def test_it_is_not_shorter_than_others_for_that() -> None:
+    one = Drained(0.001)
+    one.append("a", 0, 900)
+    came: list[int] = []
+
+    def early() -> bool:
+        if one.batches and len(one.batches[-1]) == 1 and len(one.batches) > 12 and not came:
+            came.append(len(one.batches))
+            one.append("b", 0, 1)
+        return bool(came) and len(one.batches) > came[0]
+
+    one.run(early)
+    assert BATCH_S <= one.lengths_s()[came[0] - 1] <= BATCH_S + FLUSH_S + 2 * one.handler_s
+
+
+@pytest.mark.parametrize("limits", [ClaimLimits(messages=7), ClaimLimits(messages=1)])
+def test_the_limits_of_the_consumer_hold_all_the_same(limits: ClaimLimits) -> None:
+    one = Drained(0.0001, ConsumerOptions(limits=limits))
+    one.append("a", 0, 300)
+    one.run(lambda: len(one.batches) > 20)
+    assert max(map(len, one.batches)) == limits.messages
+
+
+def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
+    one = Drained(0.001, ConsumerOptions(max_messages=33))
+    one.append("a", 0, 300)
+    with pytest.raises(StopIteration):
+        one.run(lambda: False)
+    assert sum(map(len, one.batches)) == 33
