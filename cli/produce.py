@@ -17,11 +17,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..appender import CHUNK
+from ..appender import CHUNK_GROUPS
 from ..client import Sequencer
 from ..errors import BatchRefused
 from .app import FINE, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import print_json
+
+LINES = CHUNK_GROUPS
+"""In one call: never more than a chunk, so that where one is refused all before it in this call is not stored."""
 
 
 class OnError(StrEnum):
@@ -104,7 +107,7 @@ def append(
 def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError, replace: bool) -> Tally:
     tally = Tally()
     numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
-    while not tally.problem and (some := list(itertools.islice(numbered, CHUNK))):
+    while not tally.problem and (some := list(itertools.islice(numbered, LINES))):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:

@@ -40,9 +40,13 @@ from .words import encode_failure
 BATCH_S = 0.01
 """How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
 ALONE_S = 0.05
-"""How long it may take when nothing else is due: after BATCH_S it ends once an acknowledgement tells of something."""
+"""How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
+something. Not where one handler takes a good part of BATCH_S: that answer comes while the next one runs.
+"""
+ALONE_LEAST = 4
+"""Handlers that BATCH_S must have room for, for that."""
 TOO_LONG = 1.6
-"""A batch that takes so many times as long is followed by one of BATCH_S."""
+"""A batch that takes so many times as long is followed by one of BATCH_S, where more than its group is due."""
 QUICK_S = 0.0005
 """Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S."""
 ALIKE_S = 0.02
@@ -140,7 +144,7 @@ class BatchSize:
         elif elapsed_s < BATCH_S and handled * 4 >= self.messages:  # a claim leaves half to others
             self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
         grown = asked * 2 if handled * 4 >= asked else self.alone
-        self.alone = min(most, grown, self.limits.messages) if is_alone else 0
+        self.alone = min(most, grown, self.limits.messages) if is_alone and fit >= ALONE_LEAST else 0
 
 
 def drain(
@@ -259,7 +263,7 @@ def _handle_group(
 ) -> Generator[Effect, Any, BaseException | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None.
 
-    From `until` on none is begun once other groups are due.
+    From `until` on none but the first is begun once an acknowledgement has told that other groups are due.
     """
     leased, now = held.leased, clock()
     gives_up_late = leased.on_late in ("drop", "dead_letter")
@@ -273,7 +277,7 @@ def _handle_group(
             now = clock()  # it may have waited for an answer for longer than the lease
             if now >= holdings.deadline:
                 return None
-        if control.is_stopping or not held.is_open or (holdings.is_more_due and now >= until):
+        if control.is_stopping or not held.is_open or (position and holdings.is_more_due and now >= until):
             return None
         if gives_up_late and message.late and not message.redriven:
             return TooLate(message, leased.mark, leased.on_late)

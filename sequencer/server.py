@@ -245,15 +245,20 @@ class EmbeddedServer:
                 stderr=log,
                 start_new_session=True,
             )
-        until = time.monotonic() + START_S
-        while process.poll() is None and time.monotonic() < until:
-            with suppress(ServerUnavailable):  # it may have ended between the two
-                if self._info() is not None:
-                    _children[process.pid] = process
-                    return
-            time.sleep(0.005)
-        process.kill()
-        process.wait()
+        is_started = False
+        try:
+            until = time.monotonic() + START_S
+            while process.poll() is None and time.monotonic() < until:
+                with suppress(ServerUnavailable):  # it may have ended between the two
+                    if self._info() is not None:
+                        _children[process.pid] = process
+                        is_started = True
+                        return
+                time.sleep(0.005)
+        finally:
+            if not is_started:  # also at Ctrl-C: nobody would end it
+                process.kill()
+                process.wait()
         said = " / ".join(log_file.read_text(errors="replace").strip().splitlines()[-3:]) or "it said nothing"
         raise ServerUnavailable(f"the embedded server {binary} did not start: {said[:500]} (log: {log_file})")
 

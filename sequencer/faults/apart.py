@@ -28,7 +28,7 @@ class Lanes:
                 return [result for future in done for result in future.result()]
             except BaseException:
                 self._is_ended = True
-                for process in self._running:
+                for process in tuple(self._running):
                     process.terminate()
                 raise
 
@@ -37,7 +37,8 @@ class Lanes:
 
     def _proof(self, name: str) -> Result:
         words = [sys.executable, "-m", __package__ or "", name, "--scale", self._scale, "--json"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        # A group of its own: a terminal's Ctrl-C is for all of a group, and our word would cut short what that began.
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0) as process:
             self._running.append(process)
             if self._is_ended:  # between the look before and this
                 process.terminate()

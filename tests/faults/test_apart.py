@@ -6,6 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -27,19 +30,39 @@ def test_results_come_lane_by_lane_and_one_that_breaks_down_is_a_problem(capfd: 
     assert "input ..." in capfd.readouterr().err
 
 
+def servers_in(directory: str) -> list[str]:
+    """Servers that run there: they write their title over their environment."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode())
+    return [line for line in lines if directory in line and "server.sock" in line]
+
+
 @linux
 @pytest.mark.timeout(100)
-def test_told_to_end_it_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_leaves_nothing_behind(number: signal.Signals) -> None:
+    """By a word to it alone, or at Ctrl-C, which a terminal tells to all of its group."""
     mark = f"SEQUENCER_STRAY={os.getpid()}.lanes"
     name, _, value = mark.partition("=")
     words = [sys.executable, "-m", "sequencer.faults", "ci"]
-    try:
-        with subprocess.Popen(
-            words, env={**os.environ, name: value}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as process:
-            wait_until(lambda: len(strays(mark)) >= 4, 60, "both lanes have begun, and started processes of their own")
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 128 + signal.SIGTERM
-        wait_until(lambda: strays(mark) == [], 30, "all are gone")
-    finally:
-        end_strays(mark)
+    with tempfile.TemporaryDirectory(prefix="sq") as directory:
+        try:
+            with subprocess.Popen(
+                words,
+                env={**os.environ, name: value, "TMPDIR": directory},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as process:
+                wait_until(lambda: servers_in(directory) != [], 60, "a proof has a server")
+                wait_until(lambda: len(strays(mark)) >= 4, 60, "both lanes have begun, and started their own")
+                if number == signal.SIGINT:
+                    os.killpg(process.pid, number)
+                else:
+                    process.send_signal(number)
+                assert process.wait(60) == 128 + number
+            wait_until(lambda: strays(mark) == [] and servers_in(directory) == [], 30, "all are gone")
+        finally:
+            end_strays(mark)

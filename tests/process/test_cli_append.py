@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from sequencer import Sequencer
 
 if TYPE_CHECKING:
@@ -73,6 +75,17 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert done.stderr.count("\n") == 1
         assert done.stdout.startswith("appended 700, duplicates 0, refused 1 in ")
         assert make(queue).info().backlog == 700
+
+
+@pytest.mark.parametrize("at", [100, 127, 128, 129, 150, 199, 255, 256, 300])
+def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[..., Sequencer], at: int) -> None:
+    """Lines of many groups go in smaller chunks: what is stored of a call is not all before the bad line."""
+    lines = [{"group": ["g", n], "id": str(n), "body": n} for n in range(400)]
+    lines[at] = {"group": ["g", 0], "id": "0", "body": "other"}
+    done = cli.run("append", "jobs", "-", input=ndjson(*lines))
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"appended {at}, duplicates 0, refused 1 in ")
+    assert make("jobs").info().backlog == at
 
 
 def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) -> None:

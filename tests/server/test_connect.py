@@ -6,10 +6,12 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fakeredis
 import pytest
@@ -188,6 +190,26 @@ def test_the_embedded_server_is_private_persistent_and_never_evicts(home: Path) 
         assert pid is not None
         assert os.getsid(pid) != os.getsid(0), "a session of its own: Ctrl-C does not reach it"
     assert server.status().is_running is False
+
+
+def test_ctrl_c_while_it_starts_leaves_no_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, begun = EmbeddedServer(), list[subprocess.Popen[bytes]]()
+    start = subprocess.Popen
+
+    def noted(*words: Any, **options: Any) -> Any:
+        begun.append(start(*words, **options))
+        monkeypatch.setattr(server, "_info", interrupted)
+        return begun[0]
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", noted)
+        with pytest.raises(KeyboardInterrupt):
+            server.start()
+    assert begun[0].poll() is not None, "nobody would end it"
+    assert EmbeddedServer().start() is True, "and the next one begins anew"
 
 
 def test_many_may_start_it_at_once(home: Path) -> None:
