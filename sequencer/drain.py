@@ -37,13 +37,13 @@ from .message import ConsumeSummary, Message
 from .options import ClaimLimits, ConsumerOptions, QueueOptions
 from .words import encode_failure
 
-BATCH_S = 0.01
+BATCH_S = 0.007
 """How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
 ALONE_S = 0.05
 """How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
 something. Not where one handler takes a good part of BATCH_S: that answer comes while the next one runs.
 """
-ALONE_LEAST = 4
+ALONE_LEAST = 3
 """Handlers that BATCH_S must have room for, for that."""
 TOO_LONG = 1.6
 """A batch that takes so many times as long is followed by one of BATCH_S, where more than its group is due."""
