@@ -36,7 +36,9 @@ def test_a_long_batch_ends_soon_after_another_group_is_due(
         if not seen and batches[message.token] == LONG // 3 and max(batches.values()) >= LONG:
             seq.append("other", group="other", delay=delay_s or None)
             seen.append((message.token, message.body))
-        time.sleep(0.001)
+        until = time.monotonic() + 0.001
+        while time.monotonic() < until:
+            pass  # work
 
     with Background(seq, handle):
         wait_until(lambda: len(seen) == 2, 30, "the other group is handled")
