@@ -79,8 +79,8 @@ class Parameters:
         return [Shape(size, self.messages // size * size, ids) for ids in self.ids for size in sizes]
 
 
-USUAL = Parameters(messages=20_000, groups=(1, 100, 5000), ids=IDS, runs=3, warmup=0)
-SMOKE = replace(USUAL, messages=400, groups=(1, 20), runs=1)
+USUAL = Parameters(messages=20_000, groups=(1, 100, 5000), ids=IDS, runs=5, warmup=1)
+SMOKE = replace(USUAL, messages=400, groups=(1, 20), runs=1, warmup=0)
 
 
 class Kept(NamedTuple):

@@ -75,8 +75,10 @@ class Appender:
             errors, marks = batch.errors, list[calls.Mark]()
             if batch.items and not (errors and on_refused == "stop"):
                 marks = self._send_chunk(batch.items, mode, on_refused == "stop", ahead.look)
-                for mark, count in Counter(marks).items():
-                    counts[mark.outcome] += count
+                if marks.count(marks[0]) == len(marks):
+                    counts[marks[0].outcome] += len(marks)
+                else:
+                    counts.update(mark.outcome for mark in marks)
                 if any(counts[outcome] for outcome in calls.REFUSALS):
                     errors += _refusals(batch, marks)
                     errors.sort(key=lambda one: one.index)

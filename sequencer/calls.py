@@ -84,15 +84,27 @@ _MARKS: dict[int, Outcome] = {
 _MARK_SIZE = 1 + STAMP_DIGITS
 
 
-def _parse_marks(reply: bytes) -> list[Mark]:
+def _parse_marks(reply: bytes, count: int) -> list[Mark]:
+    if _speaks_for_all(reply, count):
+        return [Mark(_MARKS[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
     return [Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)]
 
 
 _OUTCOMES = {letter: Mark(outcome, 0) for letter, outcome in _MARKS.items()}
 
 
-def _parse_outcomes(reply: bytes) -> list[Mark]:
+def _parse_outcomes(reply: bytes, count: int) -> list[Mark]:
+    if _speaks_for_all(reply, count):
+        return [_OUTCOMES[reply[0]]] * count
     return [_OUTCOMES[letter] for letter in reply[::_MARK_SIZE]]
+
+
+def _speaks_for_all(reply: bytes, count: int) -> bool:
+    """Whether the first message's mark is all that is said: each is stored, and their stamps are in a row."""
+    is_first = len(reply) == _MARK_SIZE and (count == 1 or reply[:1] == b"+")
+    if not is_first and len(reply) != count * _MARK_SIZE:
+        raise ValueError(f"{len(reply)} bytes say what became of {count} messages")
+    return is_first
 
 
 def append(
@@ -113,11 +125,12 @@ def append(
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
     words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
+    parse = _parse_marks if with_stamps else _parse_outcomes
     return Call(
         "append",
         (keys.schedule, keys.clock, keys.dispatch, keys.stats, keys.leases, keys.failures, keys.policy, keys.memory),
         (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
-        _parse_marks if with_stamps else _parse_outcomes,
+        lambda reply: parse(reply, len(items)),
         repeatable=on_conflict not in ("replace", "error_replace"),
     )
 

@@ -11,15 +11,13 @@ from .. import memory, memory_report
 from ..bare import bare_server
 from ..growth import sizes
 from ..rounds import summarise
-from ..scenario import AsJson, Output, RedisUrl, Scenario, Smoke, Warmup, parsed, run
+from ..scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, parsed, run
 
 
 def command(
     messages: Annotated[int | None, typer.Option(min=1, max=10**6, help="Of each shape.  [20000; smoke: 400]")] = None,
     groups: Annotated[str | None, typer.Option(help="Besides one for each message.  [1,100,5000; smoke: 1,20]")] = None,
-    runs: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Runs that are reported; nearly alike.  [3; smoke: 1]")
-    ] = None,
+    runs: Runs = None,
     warmup: Warmup = None,
     redis: RedisUrl = None,
     output: Output = None,

@@ -6,11 +6,12 @@ local function look() -- what is known of these messages; reads only. An error t
     if sequence and not (number and number >= 0 and number % 1 == 0) then
       return 'SEQUENCE the score of id ' .. word[2] .. ' is no whole number from 0'
     end
-    entries[i], groups[i] = word[1] .. '\n' .. word[2], word[1]
+    groups[i] = word[1]
     if is_replace then call('ZCARD', prefix .. 'order:' .. word[1]); call('HLEN', prefix .. 'body:' .. word[1]) end
   end
   if not is_replace then
     for _, key in ipairs(known('seen', dedup)) do
+      for i, word in ipairs(entries[1] and {} or words) do entries[i] = word[1] .. '\n' .. word[2] end
       for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do seen[i] = seen[i] or is_member == 1 end
     end
   end

@@ -15,28 +15,37 @@ local function stored_at(i, group, at)
   elseif at < first[group] then first[group] = at end
 end
 
+local function parts_of(i) -- id, record, score, member
+  local seconds, us = stamp_of(i)
+  local id, score = words[i][2], words[i][3]
+  local head = seconds .. us
+  return id, head .. '00000' .. ARGV[4 + i], score ~= '' and score or seconds .. '.' .. us, head .. id
+end
+
+local function store_several(positions, count, order, body) -- the answers to HSET and ZADD
+  local ids, fields, places = {}, {}, {}
+  for k = 1, count do
+    local id, record, score, member = parts_of(positions[k])
+    ids[k], fields[2 * k - 1], fields[2 * k], places[2 * k - 1], places[2 * k] = id, id, record, score, member
+  end
+  local found = pcall('HMGET', body, unpack(ids))
+  for k = 1, found.err and 0 or count do found.err = found.err or found[k] end
+  if found.err then return 0 end
+  local new = pcall('HSET', body, unpack(fields))
+  if new ~= count and type(new) == 'number' then call('HDEL', body, unpack(ids)) end -- an id stands twice
+  return new, new == count and pcall('ZADD', order, unpack(places))
+end
+
 local function store(group, positions) -- whether all of them are stored; else none is, or `failure` says why
-  local body, order, fields, places, n, new = prefix .. 'body:' .. group, prefix .. 'order:' .. group, {}, {}, 0, nil
-  for _, i in ipairs(positions) do
-    local seconds, us = stamp_of(i)
-    local stamp, id, score = seconds .. us, words[i][2], words[i][3]
-    fields[n + 1], fields[n + 2] = id, stamp .. '00000' .. ARGV[4 + i]
-    places[n + 1], places[n + 2], n = score ~= '' and score or seconds .. '.' .. us, stamp .. id, n + 2
-    marks[2 * i - 1], marks[2 * i] = '+', stamp
-  end
-  if n == 2 then new = pcall('HSETNX', body, unpack(fields))
+  local order, body, count, new, added = prefix .. 'order:' .. group, prefix .. 'body:' .. group, #positions, nil, nil
+  if count > 1 then new, added = store_several(positions, count, order, body)
   else
-    local ids = {}
-    for k = 1, n, 2 do ids[#ids + 1] = fields[k] end
-    local found = pcall('HMGET', body, unpack(ids))
-    for k = 1, found.err and 0 or #ids do found.err = found.err or found[k] end
-    if found.err then return false end
-    new = pcall('HSET', body, unpack(fields))
-    if new ~= #ids and type(new) == 'number' then call('HDEL', body, unpack(ids)) end -- an id stands twice
+    local id, record, score, member = parts_of(positions[1])
+    new = pcall('HSETNX', body, id, record)
+    added = new == 1 and pcall('ZADD', order, score, member)
   end
-  if new ~= n / 2 then return false end
-  for _, i in ipairs(positions) do stored_at(i, group, now) end
-  local added = pcall('ZADD', order, unpack(places))
+  if new ~= count then return false end
+  for k = 1, count do stored_at(positions[k], group, now) end
   if type(added) == 'table' then failure = added end
   return true
 end

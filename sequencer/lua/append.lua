@@ -12,7 +12,8 @@
 -- ARGV[5] envelopes   ... one argument a message, in the same order
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other content, "<" late and
 --         refused, "~" late and dropped, "x" late and a dead letter, "#" its number is pending under another id; then
---         its stamp (zeros: it was handled)
+--         its stamp (zeros: it was handled). Where there are several and each is stored, as if nothing special was to be
+--         said of it, only the first one's: each stamp is one more than that before
 -- ERROR   IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for a score that is no number of a sequence;
 --         OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats, leases, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -49,7 +50,8 @@ local marks, stored, late, refused, failure = {}, {}, {}, '', nil
 local list, first = {}, {} -- groups that got messages, and from when on the earliest of these may be handled
 --+ batch
 --+ settle
-for _, i in ipairs(store_groups()) do
+local closer = store_groups()
+for _, i in ipairs(closer) do
   if failure then break end
   local word, seconds, us = words[i], stamp_of(i)
   local group, id, stamp = word[1], word[2], seconds .. us
@@ -84,4 +86,7 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   if is_error then return redis.error_reply(refused:find('#', 1, true)
     and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
 elseif not is_check then settle(late, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
+for i = 1, closer[1] and #words or 1 do
+  if not marks[2 * i] then marks[2 * i - 1], marks[2 * i] = '+', table.concat({stamp_of(i)}) end
+end
 return table.concat(marks)

@@ -114,7 +114,7 @@ TWINS: dict[str, Callable[[], Any]] = {
     ),
     "append without schedule": lambda: changed_script(
         "append",
-        "if #news > 0 then call('ZADD', schedule, unpack(news)) end",
+        "if #news > 1 then call('ZADD', schedule, unpack(news)) end",
         "",
     ),
     "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),

@@ -26,7 +26,7 @@ from .records import fill, methods, try_methods
 from .tamper import Tamper
 
 CALLS: dict[str, calls.Call[Any]] = {
-    "append": calls.append(lane_keys("n", "q", 0), [calls.Item("g", "a", "1.0", b"[1]")]),
+    "append": calls.append(lane_keys("n", "q", 0), [calls.Item("g", name, "1.0", b"[1]") for name in "ab"]),
     "claim": calls.claim(lane_keys("n", "q", 0), "q", "me", 15.0, ClaimLimits()),
     "ack": calls.ack(lane_keys("n", "q", 0), [calls.Ack("g", "1" * 16, [], True)]),
     "nack": calls.nack(lane_keys("n", "q", 0), calls.Nack("g", "1" * 16, "2" * 16 + "a", 1, 1.0, b"{}")),

@@ -25,6 +25,14 @@ FLAG_AT, HEAD, DUE_HEAD = 20, 21, 37
 """Of a record: where its flag stands, and how long its head is, without a time and with one."""
 
 
+def marks_in(reply: bytes, count: int) -> list[str]:
+    """What an append says of each of its messages: a letter and a stamp. Of many that it stored, only the first's."""
+    text, size = reply.decode(), 1 + STAMP_DIGITS
+    if text[0] == "+" and len(text) == size:
+        return [f"+{int(text[1:]) + i:0{STAMP_DIGITS}d}" for i in range(count)]
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
 class Ledger(Account):
     """The account of all lanes. `problems` says where a reply did not agree with it."""
 
@@ -37,12 +45,12 @@ class Ledger(Account):
     # -- what comes in ----------------------------------------------------------------------------------------
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, mode, now_us, text = args[0], args[1], int(args[2]), reply.decode()
-        marks = [text[at : at + 1 + STAMP_DIGITS] for at in range(0, len(text), 1 + STAMP_DIGITS)]
+        prefix, mode, now_us, words = args[0], args[1], int(args[2]), orjson.loads(args[3])
+        marks = marks_in(reply, len(words))
         if mode.startswith("check"):
             return
         is_undone = mode == "none" and any(mark[0] in "!#<" for mark in marks)
-        for word, mark, content in zip(orjson.loads(args[3]), marks, args[4:], strict=True):
+        for word, mark, content in zip(words, marks, args[4:], strict=True):
             key = prefix, str(word[0])
             book, row = self.books[key], arrived(word, mark, content, now_us)
             self._check_fate(book, word, mark[0], row)

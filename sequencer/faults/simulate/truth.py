@@ -15,7 +15,7 @@ import redis
 
 from ...codec import STAMP_DIGITS
 from ...testing.wire import Words, name_of
-from .ledger import Ledger
+from .ledger import Ledger, marks_in
 from .scenario import Scenario
 
 EFFECTS = {
@@ -91,8 +91,8 @@ class Truth:
             getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, mode, text = args[0], args[1], reply.decode()
-        marks = [text[at : at + 1 + STAMP_DIGITS] for at in range(0, len(text), 1 + STAMP_DIGITS)]
+        prefix, mode, words = args[0], args[1], orjson.loads(args[3])
+        marks = marks_in(reply, len(words))
         is_undone = mode in ("none", "error") and any(mark[0] in "!#<" for mark in marks)
         self.effects["refused batch undone"] += is_undone and any(mark[0] == "+" for mark in marks)
         if mode.startswith("check") or is_undone:
@@ -100,7 +100,7 @@ class Truth:
                 self.effects["conflict refused"] += mark[0] == "!"
                 self.effects["late refused"] += mark[0] == "<"
             return
-        for word, mark in zip(orjson.loads(args[3]), marks, strict=True):
+        for word, mark in zip(words, marks, strict=True):
             group, message_id, stamp = str(word[0]), str(word[1]), int(mark[1:])
             if mark[0] == "x":  # late: a dead letter from the beginning on
                 self.stored[group, message_id, stamp] = None
