@@ -100,7 +100,10 @@ def _parse_outcomes(reply: bytes, count: int) -> list[Mark]:
 
 
 def _speaks_for_all(reply: bytes, count: int) -> bool:
-    """Whether the first message's mark is all that is said: each is stored, and their stamps are in a row."""
+    """Whether the first mark is all that is said: of several messages, that each is stored, with stamps in a row.
+
+    Raises ValueError.
+    """
     is_first = len(reply) == _MARK_SIZE and (count == 1 or reply[:1] == b"+")
     if not is_first and len(reply) != count * _MARK_SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of {count} messages")
@@ -117,7 +120,7 @@ def append(
 ) -> Call[list[Mark]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    Without `with_stamps` the marks have 0 for a stamp, and are read ten times as fast.
+    Without `with_stamps` the marks have 0 for a stamp, and are read many times as fast.
 
     "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
     which a repeat would do again after that was handled; "check" and "check_replace" only say what would be.

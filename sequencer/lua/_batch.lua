@@ -22,7 +22,7 @@ local function parts_of(i) -- id, record, score, member
   return id, head .. '00000' .. ARGV[4 + i], score ~= '' and score or seconds .. '.' .. us, head .. id
 end
 
-local function store_several(positions, count, order, body) -- the answers to HSET and ZADD
+local function store_several(positions, count, order, body) -- the answers to HSET, 0 where it was not called, and ZADD
   local ids, fields, places = {}, {}, {}
   for k = 1, count do
     local id, record, score, member = parts_of(positions[k])

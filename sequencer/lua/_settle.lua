@@ -2,23 +2,24 @@
 -- Needs what append.lua binds, and: memory, wake, bury. Totals are counted by pcall, here and everywhere: one that others
 -- overwrote must not end a script in the middle of what it writes. A consumer blocks on an empty list only: where there
 -- are hints already, all are busy.
-local HINTS, FEW = 100, 32
+local HINTS = 100
 local function settle(late, dedup_us, dedup_cap)
   local hints, entries, count, text = {}, {}, {appended = #stored}, fmt('%.0f', now)
-  local news, later, visibles = {'NX'}, {}, nil
+  local news, visibles = {'NX'}, nil
   for _, i in ipairs(sequence and marked and stored or {}) do
     if marked[i] then call('HSETNX', numbers, words[i][1], marked[i]) end
   end
-  -- Where no hint is needed, which groups are new is not, and those to be looked at later may be few: the others are due.
-  if hinted > 0 then later = call('ZRANGEBYSCORE', schedule, '(' .. text, '+inf', 'LIMIT', 0, FEW + 1) end
-  if hinted == 0 or #later > FEW then later, visibles = {}, #list > 0 and call('ZMSCORE', schedule, unpack(list)) end
-  for _, group in ipairs(later) do if first[group] then wake(group, first[group]) end end
+  -- Where a hint is there already, nobody needs to know which groups are new; and of those to be looked at later there
+  -- may be few: they are known by name then, and of the others none has to be woken.
+  if hinted == 0 or #later > FEW then visibles = #list > 0 and call('ZMSCORE', schedule, unpack(list)) or {} end
+  for _, group in ipairs(later) do later[group] = true end
   for i, group in ipairs(list) do
-    local at = math.max(first[group], now)
-    if not (visibles and visibles[i]) then
+    local at, visible = math.max(first[group], now), visibles and visibles[i]
+    if visible and tonumber(visible) > at or not visibles and later[group] then wake(group, at)
+    elseif not visible then
       news[#news + 1], news[#news + 2] = at == now and text or fmt('%.0f', at), group
       if at <= now + SOON then hints[#hints + 1] = group end
-    elseif tonumber(visibles[i]) > at then wake(group, at) end
+    end
   end
   if #news > 1 then call('ZADD', schedule, unpack(news)) end
   if #hints > 0 and hinted == 0 then call('RPUSH', dispatch, unpack(hints, 1, math.min(#hints, HINTS))) end

@@ -12,8 +12,8 @@
 -- ARGV[5] envelopes   ... one argument a message, in the same order
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other content, "<" late and
 --         refused, "~" late and dropped, "x" late and a dead letter, "#" its number is pending under another id; then
---         its stamp (zeros: it was handled). Where there are several and each is stored, as if nothing special was to be
---         said of it, only the first one's: each stamp is one more than that before
+--         its stamp (zeros: it was handled). Where there are several, and all went the quick way (_batch.lua), only what
+--         is said of the first: all are stored, each with a stamp one above that of the one before
 -- ERROR   IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for a score that is no number of a sequence;
 --         OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats, leases, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -31,8 +31,9 @@ local seen, marked = {}, nil -- by position: whether the id was handled lately; 
 --+ clock
 --+ single
 --+ rights
-local hinted = call('LLEN', dispatch)
-call('ZMSCORE', schedule, ''); call('HLEN', leases); call('HLEN', failures)
+local hinted, FEW = call('LLEN', dispatch), 32
+local later = call('ZRANGEBYSCORE', schedule, '(' .. fmt('%.0f', now), 'inf', 'LIMIT', 0, FEW + 1)
+call('ZMSCORE', schedule, ''); call('ZSCORE', schedule, ''); call('HEXISTS', leases, ''); call('HEXISTS', failures, '')
 --+ memory
 --+ wake
 --+ take
@@ -46,8 +47,8 @@ call('SET', clock_key, fmt('%.0f', clock + #words))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
-local marks, stored, late, refused, failure = {}, {}, {}, '', nil
-local list, first = {}, {} -- groups that got messages, and from when on the earliest of these may be handled
+-- `list`: groups that got messages; `first`: from when on the earliest of these may be handled.
+local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '', nil
 --+ batch
 --+ settle
 local closer = store_groups()

@@ -176,7 +176,7 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "append that hides conflicts": ("append", "(same and '=' or '!')", "'='", Twin("is pending with other content")),
     "append that keeps half a batch": ("append", UNDO, "", Twin("was claimed where")),
-    "append that wakes nobody": ("append", "then wake(group, at) end", "then end", Twin("is looked at by")),
+    "append that wakes nobody": ("append", "then wake(group, at)", "then", Twin("is looked at by")),
     "append that mixes contents": (
         "append",
         "head .. ARGV[4 + i])",
