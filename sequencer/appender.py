@@ -46,9 +46,14 @@ class Appender:
     def append(self, item: calls.Item, *, replace: bool = False) -> Receipt:
         call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "none")
         with self._place.link() as link:
-            mark = _known(item.id, lambda: link.run((call,), wait=self._wait)[0], replaces=replace)[0]
-            if error := _refusal(item, mark):
-                raise error
+            try:
+                [[mark]] = link.run((call,), wait=self._wait)
+            except ServerUnavailable as error:
+                if error.maybe_sent:
+                    raise _unknown(item.id, error, replaces=replace) from error
+                raise
+            if mark.outcome in calls.REFUSALS:
+                raise _refusal(item, mark)
             self._check_replicas(link, item.id, [mark], replaces=replace)
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
@@ -140,30 +145,23 @@ class Appender:
         mode: calls.OnConflict,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[calls.Mark]:
-        some = by_lane.items()
+        parts = [items] if len(by_lane) == 1 else [[items[p] for p in places] for places in by_lane.values()]
         todo = [
-            calls.append(
-                keys,
-                items if len(by_lane) == 1 else [items[p] for p in places],
-                on_conflict=mode,
-                with_stamps=False,
-            )
-            for keys, places in some
+            calls.append(keys, part, on_conflict=mode, with_stamps=False)
+            for keys, part in zip(by_lane, parts, strict=True)
         ]
+        what, is_check = f"{items[0].id} to {items[-1].id}", mode.startswith("check")
         with self._place.link() as link:
-            results = _known(
-                f"{items[0].id} to {items[-1].id}",
-                lambda: link.run(
-                    todo,
-                    is_atomic=True,
-                    wait=None if mode.startswith("check") else self._wait,
-                    meanwhile=meanwhile,
-                ),
-                replaces=mode == "replace",
-            )
+            try:
+                wait = None if is_check else self._wait
+                results = link.run(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
+            except ServerUnavailable as error:
+                if error.maybe_sent:
+                    raise _unknown(what, error, replaces=mode == "replace") from error
+                raise
             marks = _in_order(by_lane, results, mode)
-            if not mode.startswith("check"):
-                self._check_replicas(link, f"{items[0].id} to {items[-1].id}", marks, replaces=mode == "replace")
+            if not is_check:
+                self._check_replicas(link, what, marks, replaces=mode == "replace")
         return marks
 
     def _check_replicas(self, link: Link, what: str, marks: list[calls.Mark], *, replaces: bool) -> None:
@@ -219,7 +217,7 @@ class _Ahead:
 
 def _refusals(batch: _Batch, marks: list[calls.Mark]) -> list[Refused]:
     found = zip(batch.indexes, batch.items, marks, strict=True)
-    return [Refused(index, error) for index, item, mark in found if (error := _refusal(item, mark))]
+    return [Refused(index, _refusal(item, mark)) for index, item, mark in found if mark.outcome in calls.REFUSALS]
 
 
 def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], mode: calls.OnConflict) -> list[calls.Mark]:
@@ -240,15 +238,13 @@ def _undone(mark: calls.Mark) -> calls.Mark:
     return mark._replace(outcome="undone") if mark.outcome in ("stored", "dropped", "dead_letter") else mark
 
 
-def _refusal(item: calls.Item, mark: calls.Mark) -> SequencerError | None:
-    """The error of a message that was not stored because of itself."""
+def _refusal(item: calls.Item, mark: calls.Mark) -> SequencerError:
+    """The error of a message that was not stored because of itself: its mark is one of REFUSALS."""
     if mark.outcome == "conflict":
         return IdConflict(item.id, decode_group(item.group))
     if mark.outcome == "taken":
         return NumberTaken(item.id, decode_group(item.group), item.score)
-    if mark.outcome == "refused":
-        return LateMessage(item.id, decode_group(item.group), item.score)
-    return None
+    return LateMessage(item.id, decode_group(item.group), item.score)
 
 
 def _mark_conflicts_within(items: list[calls.Item], marks: list[calls.Mark]) -> None:
@@ -270,16 +266,11 @@ def _mark_numbers_within(items: list[calls.Item], marks: list[calls.Mark]) -> No
             marks[position] = marks[position]._replace(outcome="taken")
 
 
-def _known(what: str, run: Callable[[], Any], *, replaces: bool = False) -> Any:
-    """Run an append; a connection lost after sending means that nobody knows, another error than "not sent"."""
-    try:
-        return run()
-    except ServerUnavailable as error:
-        if not error.maybe_sent:
-            raise
-        advice = (
-            "see get() before you repeat it"
-            if replaces
-            else "append it again with the same id: that adds nothing if it was"
-        )
-        raise OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what) from error
+def _unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> OutcomeUnknown:
+    """A connection lost after sending means that nobody knows: another error than "not sent"."""
+    advice = (
+        "see get() before you repeat it"
+        if replaces
+        else "append it again with the same id: that adds nothing if it was"
+    )
+    return OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what)

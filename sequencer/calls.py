@@ -7,7 +7,6 @@ does not know the outcome (not a claim, which would lease twice, nor an append t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from .claimed import Claimed, parse_claimed
@@ -23,13 +22,15 @@ MAX_APPEND = 1000
 """Messages in one append call: the script's longest `unpack`, and about 10 ms of the server's time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+Args = tuple[str | bytes, ...]
+
+
+class Call(NamedTuple, Generic[T]):
     """A script's name, KEYS, ARGV and the function that reads its reply."""
 
     script: str
     keys: tuple[str, ...]
-    args: tuple[str | bytes, ...]
+    args: Args
     parse: Callable[[Any], T]
     repeatable: bool = True
 
@@ -84,6 +85,12 @@ _MARKS: dict[int, Outcome] = {
 _MARK_SIZE = 1 + STAMP_DIGITS
 
 
+def _parse_mark(reply: bytes) -> list[Mark]:
+    if len(reply) != _MARK_SIZE:
+        raise ValueError(f"{len(reply)} bytes say what became of one message")
+    return [Mark(_MARKS[reply[0]], int(reply[1:]))]
+
+
 def _parse_marks(reply: bytes, count: int) -> list[Mark]:
     if _speaks_for_all(reply, count):
         return [Mark(_MARKS[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
@@ -120,22 +127,24 @@ def append(
 ) -> Call[list[Mark]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    Without `with_stamps` the marks have 0 for a stamp, and are read many times as fast.
+    Without `with_stamps` the marks of several have 0 for a stamp, and are read many times as fast.
 
     "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
     which a repeat would do again after that was handled; "check" and "check_replace" only say what would be.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
-    words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
+    group, message_id, score, envelope, due = items[0]
+    if len(items) == 1 and not due:
+        args: Args = (on_conflict, now_text(now_us), "", envelope, group, message_id, score)
+    else:
+        words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
+        args = (on_conflict, now_text(now_us), words, *[item.envelope for item in items])
+    is_repeatable = on_conflict not in ("replace", "error_replace")
+    if len(items) == 1:
+        return Call("append", (keys.schedule,), args, _parse_mark, is_repeatable)
     parse = _parse_marks if with_stamps else _parse_outcomes
-    return Call(
-        "append",
-        (keys.schedule, keys.clock, keys.dispatch, keys.stats, keys.leases, keys.failures, keys.policy, keys.memory),
-        (keys.prefix, on_conflict, now_text(now_us), words, *[item.envelope for item in items]),
-        lambda reply: parse(reply, len(items)),
-        repeatable=on_conflict not in ("replace", "error_replace"),
-    )
+    return Call("append", (keys.schedule,), args, lambda reply: parse(reply, len(items)), is_repeatable)
 
 
 # -- claim ----------------------------------------------------------------------------------------------------

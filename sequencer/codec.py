@@ -39,6 +39,8 @@ MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a 
 
 def encode_id(message_id: Any) -> str:
     """The id as text. Raises InvalidId."""
+    if type(message_id) is str and message_id.isascii() and 0 < len(message_id) <= MAX_ID_BYTES:
+        return message_id  # the usual case
     if isinstance(message_id, bool) or not isinstance(message_id, str | int):
         raise InvalidId(f"id {shown(message_id)} is {type(message_id).__name__}, must be str or int")
     value = message_id.value if isinstance(message_id, Enum) else message_id
@@ -58,6 +60,8 @@ def encode_id(message_id: Any) -> str:
 
 def encode_score(score: Any) -> str:
     """The score as the shortest text that reads back as the same double. Raises InvalidScore."""
+    if type(score) in (int, float) and -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
+        return repr(float(score) + 0.0)  # the usual case; neither NaN nor infinity lies between
     if isinstance(score, datetime):
         if score.utcoffset() is None:
             raise InvalidScore(f"score {shown(score)} has no time zone; use an aware datetime")

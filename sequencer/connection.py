@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -122,11 +123,33 @@ class Endpoint:
         return connection
 
 
+class _Packer:
+    """Packs a command as redis-py's packer for hiredis does, without asking what kind each of its words is: 0.7 us
+    for an append, against 2.3 us. Ours are text, bytes and whole numbers only.
+    """
+
+    def __init__(self, pack: Callable[[tuple[Any, ...]], bytes]) -> None:
+        self._pack = pack
+
+    def pack(self, *words: Any) -> list[bytes]:
+        return [self._pack(words)]
+
+
+def _packer() -> _Packer | None:
+    """None without hiredis, which is an extra."""
+    try:
+        return _Packer(import_module("hiredis").pack_command)
+    except (ImportError, AttributeError):
+        return None
+
+
 def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
         options.pop(name, None)
+    if issubclass(pool.connection_class, redis.connection.AbstractConnection):
+        options.setdefault("command_packer", _packer())
     return lambda: pool.connection_class(**options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,36 +11,39 @@ from .link import Link
 
 
 class Links:
-    """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm."""
+    """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm.
+
+    No lock: a list's `append` and `pop` are each one step for all threads.
+    """
 
     def __init__(self, endpoint: Endpoint, on_connect: Callable[[Link], None] | None = None) -> None:
         self.endpoint = endpoint
         self._on_connect = on_connect
         self._idle: list[Link] = []
-        self._lock = threading.Lock()
         self._is_closed = False
         self._pid = os.getpid()
 
     def take(self) -> Link:
         if self._pid != os.getpid():
             # A fork shares its parent's sockets: leave them alone, and start with none.
-            self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
-        with self._lock:
-            return self._idle.pop() if self._idle else Link(self.endpoint, self._on_connect)
+            self._pid, self._idle = os.getpid(), []
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Link(self.endpoint, self._on_connect)
 
     def put(self, link: Link) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(link)
-                return
-        link.close()
+        self._idle.append(link)
+        if self._is_closed:  # asked behind: whoever comes last closes it
+            self.close()
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for link in idle:
-            link.close()
+        self._is_closed = True
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread was faster
+                break
 
 
 class Lent:

@@ -10,7 +10,8 @@ from typing import Any
 
 from .calls import Call
 
-_PART = re.compile(r"^--\+ (\w+)\n", re.MULTILINE)
+_RIGHTS = "--+ rights\n"
+_PART = re.compile(r"^--\+ (?!rights\n)(\w+)\n", re.MULTILINE)
 _CALLED = re.compile(r"call\('([A-Z]+)'")
 _QUESTION = "not may('{name}', key, key) and '{name}'"  # RENAME has two keys
 _UNASKED = {"TIME"}
@@ -21,17 +22,16 @@ _UNASKED = {"TIME"}
 def script_source(name: str) -> str:
     """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`.
 
-    Before its first statement stands the part `rights`, with the commands that it may call up to where it names that
-    part again, or to its end; there, with those that come behind.
+    The part `rights` asks for the commands that may be called behind it, up to where it stands again. A script that
+    does not name it has it before its first statement; what comes before one that is named must only read.
     """
-    first, *others = _read(name).split("--+ rights\n")
-    pieces = [first.replace("\nlocal ", "\n--+ rights\nlocal ", 1), *[f"--+ rights\n{other}" for other in others]]
-    asked, text = set(_UNASKED), ""
+    whole = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
+    if _RIGHTS not in whole:
+        whole = whole.replace("\nlocal ", f"\n{_RIGHTS}local ", 1)
+    text, *pieces = whole.split(_RIGHTS)
     for piece in pieces:
-        whole = _PART.sub(lambda found: _read(f"_{found[1]}"), piece)
-        questions = [_QUESTION.format(name=command) for command in sorted(commands_in(whole) - asked)]
-        asked |= commands_in(whole)
-        text += whole.replace("QUESTIONS", " or ".join(questions))
+        questions = [_QUESTION.format(name=command) for command in sorted(commands_in(piece) - _UNASKED)]
+        text += _read("_rights").replace("QUESTIONS", " or ".join(questions)) + piece
     return text
 
 

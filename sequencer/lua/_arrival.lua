@@ -1,6 +1,6 @@
 -- arrival: what a message meets when it is appended. Needs what append.lua binds, and: memory, wake, take, bury.
 local function look() -- what is known of these messages; reads only. An error text for a score that can't be
-  local dedup, mark_us, entries, groups = tonumber(policy[1] or 0), tonumber(policy[3] or 0), {}, {}
+  local dedup, mark_us, entries, groups = tonumber(policy[4] or 0), tonumber(policy[5] or 0), {}, {}
   for i, word in ipairs(words) do
     local number = sequence and tonumber(word[3])
     if sequence and not (number and number >= 0 and number % 1 == 0) then

@@ -19,7 +19,7 @@ local function parts_of(i) -- id, record, score, member
   local seconds, us = stamp_of(i)
   local id, score = words[i][2], words[i][3]
   local head = seconds .. us
-  return id, head .. '00000' .. ARGV[4 + i], score ~= '' and score or seconds .. '.' .. us, head .. id
+  return id, head .. '00000' .. ARGV[3 + i], score ~= '' and score or seconds .. '.' .. us, head .. id
 end
 
 local function store_several(positions, count, order, body) -- the answers to HSET, 0 where it was not called, and ZADD

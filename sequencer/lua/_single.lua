@@ -1,26 +1,26 @@
 -- single: the short way for one message that nothing special is to be said of: no policy concerns it, and its id is new.
 -- Where it finds something else, it leaves all as it was, and the long way looks again.
 -- Needs what append.lua binds before it.
-if #words == 1 and is_plain and not words[1][4] then
-  local i, group, id, score = 1, words[1][1], words[1][2], words[1][3]
-  local order, body, entry = prefix .. 'order:' .. group, prefix .. 'body:' .. group, group .. '\n' .. id
-  local dedup, is_seen, visible = tonumber(policy[1] or 0), false, tonumber(call('ZSCORE', schedule, group) or 'nan')
-  local times = dedup > 0 and call('HMGET', memory, 'seen:last', 'seen:old') or {}
-  for k, key in ipairs({'seen', 'seen:old'}) do
-    is_seen = is_seen or (times[k] and now - times[k] <= dedup and call('SMISMEMBER', prefix .. key, entry)[1] == 1)
+if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error' or on_conflict == 'others') then
+  local dedup, is_seen, visible = tonumber(policy[4] or 0), false, tonumber(call('ZSCORE', schedule, group) or 'nan')
+  local times = dedup > 0 and call('HMGET', prefix .. 'memory', 'seen:last', 'seen:old') or {}
+  for k, key in ipairs((times[1] or times[2]) and {'seen', 'seen:old'} or {}) do
+    local is_known = times[k] and now - times[k] <= dedup
+    is_seen = is_seen or is_known and call('SMISMEMBER', prefix .. key, group .. '\n' .. id)[1] == 1
   end
   local wakes = visible ~= visible
   if visible > now and visible ~= 9e15 then -- as `wake` does
-    wakes = call('HEXISTS', leases, group) == 0 and call('HEXISTS', failures, group) == 0
+    wakes = call('HEXISTS', prefix .. 'leases', group) == 0 and call('HEXISTS', prefix .. 'failures', group) == 0
   end
-  local hinted, before = wakes and call('LLEN', dispatch), lane_clock()
-  local stamp = fmt('%.0f', math.max(before + 1, now))
-  local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. ARGV[4 + i])
+  local hinted, before = wakes and call('LLEN', prefix .. 'dispatch'), lane_clock()
+  local stamp, order, body = fmt('%.0f', math.max(before + 1, now)), prefix .. 'order:' .. group, prefix .. 'body:' .. group
+--+ rights
+  local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. envelope)
   if new == 1 then
     local added = pcall('ZADD', order, score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6), stamp .. id)
     if type(added) == 'table' then call('HDEL', body, id); return added end
     if wakes then call('ZADD', schedule, fmt('%.0f', now), group) end
-    if hinted == 0 then call('RPUSH', dispatch, group) end
+    if hinted == 0 then call('RPUSH', prefix .. 'dispatch', group) end
     pcall('HINCRBY', stats, 'appended', 1)
     return '+' .. stamp
   end

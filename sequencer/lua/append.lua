@@ -1,39 +1,47 @@
 -- append: adds messages of one lane, each to its group; a new group becomes due and wakes a consumer.
--- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list; KEYS[4] stats hash; KEYS[5] leases hash
--- KEYS[6] failures hash; KEYS[7] policy hash; KEYS[8] memory hash
--- ARGV[1] prefix      of the lane's keys
--- ARGV[2] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
+-- KEYS[1] schedule zset; the lane's other keys begin as it does
+-- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
 --                     "check": store nothing in any case, only say what would be; "replace": take the place of the id's
 --                     pending message, with a stamp of its own, and store the rest; "check_replace": say what that
 --                     would be; "error_replace": the same as "error" (in MULTI)
--- ARGV[3] now_us      "" for the server's time
--- ARGV[4] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
---                     once per group
--- ARGV[5] envelopes   ... one argument a message, in the same order
+-- ARGV[2] now_us      "" for the server's time
+-- ARGV[3] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
+--                     once per group. "" for one message that is due now, and whose words are no JSON
+-- ARGV[4] envelopes   ... one argument a message, in the same order; where words is "", behind the only one:
+-- ARGV[5] group
+-- ARGV[6] id
+-- ARGV[7] score       or ""
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other content, "<" late and
 --         refused, "~" late and dropped, "x" late and a dead letter, "#" its number is pending under another id; then
 --         its stamp (zeros: it was handled). Where there are several, and all went the quick way (_batch.lua), only what
 --         is said of the first: all are stored, each with a stamp one above that of the one before
 -- ERROR   IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for a score that is no number of a sequence;
 --         OOM at maxmemory (SET is refused, and comes first)
-local schedule, clock_key, dispatch, stats, leases, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local policy_key, memory = KEYS[7], KEYS[8]
-local prefix, on_conflict, now, words = ARGV[1], ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
+local schedule, on_conflict, now, words, envelope = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local group, id, score = ARGV[5], ARGV[6], ARGV[7]
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
+local prefix = sub(schedule, 1, -9)
+local clock_key, stats = prefix .. 'clock', prefix .. 'stats'
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 call('HLEN', stats)
-local policy = call('HMGET', policy_key, 'dedup_us', 'on_late', 'mark_us', 'sequence', 'window_us', 'dedup_cap')
-local window, on_late, sequence = tonumber(policy[5] or 0), policy[2] or 'handle', policy[4] == '1'
-local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
-local is_error = sub(on_conflict, 1, 5) == 'error'
-local is_plain = window == 0 and on_late == 'handle' and not (sequence or is_check or is_replace)
-local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
+local policy = call('HMGET', prefix .. 'policy', 'window_us', 'on_late', 'sequence', 'dedup_us', 'mark_us', 'dedup_cap')
+local window, on_late, sequence = policy[1] or '0', policy[2] or 'handle', policy[3] == '1'
+local is_plain = window == '0' and on_late == 'handle' and not sequence
 --+ clock
 --+ single
 --+ rights
+local dispatch, memory = prefix .. 'dispatch', prefix .. 'memory'
+local leases, failures = prefix .. 'leases', prefix .. 'failures'
+window = tonumber(window)
+words = words == '' and {{group, id, score}} or cjson.decode(words)
+local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
+local is_error = sub(on_conflict, 1, 5) == 'error'
+is_plain = is_plain and not (is_check or is_replace)
+local seen, marked = {}, nil -- by position: whether the id was handled lately; the group's watermark
 local hinted, FEW = call('LLEN', dispatch), 32
 local later = call('ZRANGEBYSCORE', schedule, '(' .. fmt('%.0f', now), 'inf', 'LIMIT', 0, FEW + 1)
-call('ZMSCORE', schedule, ''); call('ZSCORE', schedule, ''); call('HEXISTS', leases, ''); call('HEXISTS', failures, '')
+call('ZMSCORE', schedule, ''); call('ZSCORE', schedule, '')
+call('HEXISTS', leases, ''); call('HEXISTS', failures, '')
 --+ memory
 --+ wake
 --+ take
@@ -52,32 +60,7 @@ local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '
 --+ batch
 --+ settle
 local closer = store_groups()
-for _, i in ipairs(closer) do
-  if failure then break end
-  local word, seconds, us = words[i], stamp_of(i)
-  local group, id, stamp = word[1], word[2], seconds .. us
-  local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-  local head, score, at = arrival(word, seconds, us)
-  local fate = fate_of(i, word, score, body)
-  if fate == '+' then
-    if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
-    local new
-    if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
-    else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
-    if new == 1 and not is_check then
-      stored_at(i, group, at)
-      local added = pcall('ZADD', order, score, stamp .. id)
-      if type(added) == 'table' then failure = added end
-    elseif new == 0 then
-      stamp = compare(word, order, body, ARGV[4 + i])
-      fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
-    elseif new ~= 1 then failure = new end
-  elseif fate == '=' then stamp = '0000000000000000'
-  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
-  if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
-  marks[2 * i - 1], marks[2 * i] = fate, stamp
-end
-
+--+ closer
 if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
   for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end
   local _, count = refused:gsub('<', '')
@@ -86,7 +69,7 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   if is_error and refused == '<' then return redis.error_reply('LATE its score lies below one handled') end
   if is_error then return redis.error_reply(refused:find('#', 1, true)
     and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
-elseif not is_check then settle(late, tonumber(policy[1] or 0), tonumber(policy[6] or 0)) end
+elseif not is_check then settle(late, tonumber(policy[4] or 0), tonumber(policy[6] or 0)) end
 for i = 1, closer[1] and #words or 1 do
   if not marks[2 * i] then marks[2 * i - 1], marks[2 * i] = '+', table.concat({stamp_of(i)}) end
 end

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 import redis
 
 from .. import scripts
@@ -38,6 +39,12 @@ def name_of(words: Sequence[Any]) -> str:
     if command in ("EVAL", "EVALSHA"):
         return script_names().get(_text(words[1]), command)
     return command
+
+
+def arrivals(args: Sequence[str]) -> tuple[str, str, list[list[str]], list[str]]:
+    """What the arguments of an append say: its mode, its time, the words of each message, and the envelopes."""
+    mode, now_us, text, *rest = args
+    return (mode, now_us, orjson.loads(text), rest) if text else (mode, now_us, [rest[1:]], rest[:1])
 
 
 def at_time(words: Words, now_us: int) -> Words:

@@ -179,8 +179,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     "append that wakes nobody": ("append", "then wake(group, at)", "then", Twin("is looked at by")),
     "append that mixes contents": (
         "append",
-        "head .. ARGV[4 + i])",
-        "head .. ARGV[5 + #words - i])",
+        "head .. ARGV[3 + i])",
+        "head .. ARGV[4 + #words - i])",
         Twin("of another"),
     ),
     "claim of an expired group with others": (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sequencer.policy import Sequenced
+from sequencer.testing.wire import arrivals
 
 from .model_state import LaneState, Refused
 
@@ -13,8 +13,8 @@ from .model_state import LaneState, Refused
 class ArrivingLane(LaneState):
     """Takes messages in."""
 
-    def append(self, _prefix: str, on_conflict: str, _now: str, words: str, *envelopes: str) -> bytes:
-        items = json.loads(words)
+    def append(self, *args: str) -> bytes:
+        on_conflict, _, items, envelopes = arrivals(args)
         for word in items:
             if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):
                 raise Refused("SEQUENCE")

@@ -26,7 +26,17 @@ def test_else_each_is_said(with_stamps: bool) -> None:
     stamp = FIRST if with_stamps else 0
     marks = read(b"+%d=%d" % (FIRST, FIRST), 2, with_stamps=with_stamps)
     assert marks == [Mark("stored", stamp), Mark("duplicate", stamp)]
-    assert read(b"=%d" % FIRST, 1, with_stamps=with_stamps) == [Mark("duplicate", stamp)]
+
+
+@pytest.mark.parametrize("with_stamps", [True, False])
+def test_of_one_its_stamp_is_said(with_stamps: bool) -> None:
+    assert read(b"=%d" % FIRST, 1, with_stamps=with_stamps) == [Mark("duplicate", FIRST)]
+    for reply in (b"", b"+", b"+%d+" % FIRST, b"+%d+%d" % (FIRST, FIRST)):
+        with pytest.raises(ValueError, match="bytes say what became of one message"):
+            read(reply, 1, with_stamps=with_stamps)
+    for reply in (b"+1800000000000x00", b"?%d" % FIRST):
+        with pytest.raises((ValueError, LookupError)):
+            read(reply, 1, with_stamps=with_stamps)
 
 
 @pytest.mark.parametrize("reply", [b"", b"+", b"=%d" % FIRST, b"+%d" % FIRST * 3, b"!%d" % FIRST])

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from ...codec import STAMP_DIGITS
+from ...testing.wire import arrivals
 from .books import Account, Ask, Book, Row, arrived
 
 LATE = {"refuse": "<", "drop": "~", "dead_letter": "x"}
@@ -45,12 +46,13 @@ class Ledger(Account):
     # -- what comes in ----------------------------------------------------------------------------------------
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, mode, now_us, words = args[0], args[1], int(args[2]), orjson.loads(args[3])
+        prefix, (mode, text, words, contents) = args[0], arrivals(args[1:])
+        now_us = int(text)
         marks = marks_in(reply, len(words))
         if mode.startswith("check"):
             return
         is_undone = mode == "none" and any(mark[0] in "!#<" for mark in marks)
-        for word, mark, content in zip(words, marks, args[4:], strict=True):
+        for word, mark, content in zip(words, marks, contents, strict=True):
             key = prefix, str(word[0])
             book, row = self.books[key], arrived(word, mark, content, now_us)
             self._check_fate(book, word, mark[0], row)

@@ -14,7 +14,7 @@ import orjson
 import redis
 
 from ...codec import STAMP_DIGITS
-from ...testing.wire import Words, name_of
+from ...testing.wire import Words, arrivals, name_of
 from .ledger import Ledger, marks_in
 from .scenario import Scenario
 
@@ -85,13 +85,16 @@ class Truth:
             self.effects["script reloaded"] += 1
         if hasattr(self, f"_{name}") or name == "pause":
             args = [_text(word) for word in words[3 + int(words[2]) :]]
+            prefix = _text(words[3]).removesuffix("schedule")
             if name == "renew":  # it is not told the prefix of its lane, but the key of its schedule
-                args.append(_text(words[3]).removesuffix("schedule"))
+                args.append(prefix)
+            elif name == "append":
+                args.insert(0, prefix)
             self.ledger.saw(name, args, reply)
             getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, mode, words = args[0], args[1], orjson.loads(args[3])
+        prefix, (mode, _, words, _) = args[0], arrivals(args[1:])
         marks = marks_in(reply, len(words))
         is_undone = mode in ("none", "error") and any(mark[0] in "!#<" for mark in marks)
         self.effects["refused batch undone"] += is_undone and any(mark[0] == "+" for mark in marks)

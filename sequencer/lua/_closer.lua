@@ -1,0 +1,27 @@
+-- closer: messages one by one, where a policy concerns them, or one of their ids may be there already.
+-- Needs what append.lua binds, and: take, arrival, batch.
+for _, i in ipairs(closer) do
+  if failure then break end
+  local word, seconds, us = words[i], stamp_of(i)
+  local group, id, stamp = word[1], word[2], seconds .. us
+  local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+  local head, score, at = arrival(word, seconds, us)
+  local fate = fate_of(i, word, score, body)
+  if fate == '+' then
+    if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
+    local new
+    if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
+    else new = pcall('HSETNX', body, id, head .. ARGV[3 + i]) end
+    if new == 1 and not is_check then
+      stored_at(i, group, at)
+      local added = pcall('ZADD', order, score, stamp .. id)
+      if type(added) == 'table' then failure = added end
+    elseif new == 0 then
+      stamp = compare(word, order, body, ARGV[3 + i])
+      fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
+    elseif new ~= 1 then failure = new end
+  elseif fate == '=' then stamp = '0000000000000000'
+  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[3 + i]} end
+  if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
+  marks[2 * i - 1], marks[2 * i] = fate, stamp
+end
