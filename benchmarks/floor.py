@@ -2,15 +2,17 @@
 
 `sequencer` appends a backlog with `append_many` and drains it with one consumer and a handler that does nothing, both
 with their default options. `raw` writes, reads and deletes the same keys by plain commands in pipelined batches of 100:
-what this data model costs at least (see `raw`). They take turns, in the opposite order in every other round, and each
-run has keys of its own. A figure is what INFO says of the server's processor time (user and system, all threads) after
-a phase less before it, over the messages; what a run before left to be freed is waited for. So it depends little on
-where processes run and on what else the machine does, unlike rates, which are given for sequencer only.
+what this data model costs at least (see `raw`); `scripts` does so by scripts that check nothing (see `scripted`): what
+it costs at least with stamps and leases given by the server. They take turns, in the opposite order in every other
+round, and each run has keys of its own. A figure is what INFO says of the server's processor time (user and system, all
+threads) after a phase less before it, over the messages; what a run before left to be freed is waited for. So it
+depends little on where processes run and on what else the machine does, unlike rates, which are given for sequencer
+only.
 
 The processor time of sequencer's own process, of all its threads, is measured from `go` to the end of the phase.
 
 A run whose history shows a loss, a duplicate or a wrong order, by the order in which the producer appended, is not
-valid. Of `raw`, every body read is compared with what was appended: else it would be a floor of less work.
+valid. Of the others, every body read is compared with what was appended: else it would be a floor of less work.
 
 It ends within the deduplication window (60 s): no generation of `seen` is turned over in a run.
 """
@@ -23,15 +25,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..client import Sequencer
 from ..connection import Endpoint
 from ..consumer import owner_name
-from ..keys import lane_keys
+from ..keys import LaneKeys, lane_keys
 from ..link import Link
 from ..message import Message
-from . import raw
+from . import raw, scripted
 from .bare import Gauge
 from .charts import Chart
 from .fleet import Fleet, MemberFailed
@@ -43,11 +45,14 @@ from .rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, 
 from .task import Task, play, scratch
 from .workload import ZIPF_GROUPS, Spread, Workload
 
+T = TypeVar("T")
+
 MODULE = "sequencer.benchmarks.floor"
-SYSTEMS = ("sequencer", "raw")
+SYSTEMS = ("sequencer", "scripts", "raw")
 PHASES = ("append", "consume")
 THREE = (*PHASES, "both")
-SERVER, CLIENT, RATE, OVER = "us server", "us client", "/s", "of raw"
+SERVER, CLIENT, RATE, OVER, OVER_SCRIPTS = "us server", "us client", "/s", "of raw", "of scripts"
+MULTIPLES = (("sequencer", OVER), ("scripts", OVER), ("sequencer", OVER_SCRIPTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +87,20 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
             for turn in turns(parameters.warmup, parameters.runs):
                 workload = Workload(spread, parameters.messages, 1, seed=turn.seed)
                 found = {name: run_once(url, parameters, workload, turn, name) for name in in_turn(SYSTEMS, turn)}
-                found["sequencer"] = over(found["sequencer"], found["raw"])
+                found["sequencer"] = over(found["sequencer"], found["scripts"], OVER_SCRIPTS)
+                for name in ("sequencer", "scripts"):
+                    found[name] = over(found[name], found["raw"], OVER)
                 for name in SYSTEMS:
                     on_run(found[name])
                     runs.append(found[name])
     return runs
 
 
-def over(ours: Run, floor: Run) -> Run:
-    """Our run with its figures over the floor's, if both are valid. Pure."""
+def over(ours: Run, floor: Run, what: str) -> Run:
+    """A run with its figures over those of another, under this name, if both are valid. Pure."""
     if not (ours.is_valid and floor.is_valid):
         return ours
-    names = {f"{name} {OVER}": f"{name} {SERVER}" for name in THREE}
+    names = {f"{name} {what}": f"{name} {SERVER}" for name in THREE}
     ratios = {over: ours.single[name] / floor.single[name] for over, name in names.items() if floor.single.get(name)}
     return replace(ours, single={**ours.single, **ratios})
 
@@ -151,29 +158,21 @@ def run_phase(gauge: Gauge, task: Task, phase: str, cpus: set[int] | None) -> di
 # -- the processes --------------------------------------------------------------------------------------------
 
 
-class Watch:
-    """Time and processor time of this process, from when it is made until `write`."""
-
-    def __init__(self, task: Task) -> None:
-        self._path = Path(task.numbers["result"])
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def stop(self) -> None:
-        self._wall, self._cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-
-    def write(self, problem: str = "") -> None:
-        self._path.write_text(json.dumps({"wall_s": self._wall, "cpu_s": self._cpu, "problem": problem}))
+def timed(task: Task, parent: Parent, work: Callable[[], T], fault: Callable[[T], str] = lambda _: "") -> None:
+    """Do the work when it is told to; time and processor time of this process meanwhile, and what is wrong then."""
+    parent.ready(lambda: os._exit(1))
+    wall, cpu = time.perf_counter(), time.process_time()
+    done = work()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    result = {"wall_s": wall, "cpu_s": cpu, "problem": fault(done)}
+    Path(task.numbers["result"]).write_text(json.dumps(result))
 
 
 def append_ours(task: Task, parent: Parent, _rows: list[Row]) -> None:
     items = [{"group": [m.group], "id": m.id, "body": m.body()} for m in task.workload.planned(0)]
     with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
         queue.connect()
-        parent.ready(lambda: os._exit(1))
-        watch = Watch(task)
-        queue.append_many(items)
-        watch.stop()
-    watch.write()
+        timed(task, parent, lambda: queue.append_many(items))
 
 
 def consume_ours(task: Task, parent: Parent, rows: list[Row]) -> None:
@@ -183,35 +182,44 @@ def consume_ours(task: Task, parent: Parent, rows: list[Row]) -> None:
     done: list[Message] = []
     with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
         queue.connect()
-        parent.ready(lambda: os._exit(1))
-        watch = Watch(task)
-        queue.consume(done.append, until_empty=True)
-        watch.stop()
+        timed(task, parent, lambda: queue.consume(done.append, until_empty=True))
     rows += [(m.group[0], m.id, m.score, m.stamp, m.token, at, at + 0.5) for at, m in enumerate(done)]
-    watch.write()
+
+
+def append_scripts(task: Task, parent: Parent, _rows: list[Row]) -> None:
+    todo = scripted.chunks(task.workload.planned(0))
+    scripts = scripted.Scripts(connected(task), keys_of(task).prefix)
+    timed(task, parent, lambda: scripts.append(todo))
+
+
+def consume_scripts(task: Task, parent: Parent, _rows: list[Row]) -> None:
+    scripts = scripted.Scripts(connected(task), keys_of(task).prefix)
+    timed(task, parent, lambda: scripts.consume(owner_name()), lambda found: fault(task, found))
 
 
 def append_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
-    todo = raw.batches(task.workload.planned(0))
-    link = Link(Endpoint.from_url(task.url))
-    link.connection()
-    parent.ready(lambda: os._exit(1))
-    watch = Watch(task)
-    for commands in raw.appends(raw.keys_of(task.namespace, QUEUE), todo):
-        link.commands(commands)
-    watch.stop()
-    watch.write()
+    todo, link = raw.batches(task.workload.planned(0)), connected(task)
+    timed(task, parent, lambda: [link.commands(commands) for commands in raw.appends(keys_of(task), todo)])
 
 
 def consume_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
-    todo = raw.parts(task.workload.planned(0))
+    todo, link = raw.parts(task.workload.planned(0)), connected(task)
+    steps = raw.consumes(keys_of(task), todo, owner_name())
+    timed(task, parent, lambda: run_raw(link, steps), lambda found: fault(task, found))
+
+
+def fault(task: Task, found: list[raw.Found]) -> str:
+    return raw.fault(task.workload.planned(0), found)
+
+
+def keys_of(task: Task) -> LaneKeys:
+    return raw.keys_of(task.namespace, QUEUE)
+
+
+def connected(task: Task) -> Link:
     link = Link(Endpoint.from_url(task.url))
     link.connection()
-    parent.ready(lambda: os._exit(1))
-    watch = Watch(task)
-    found = run_raw(link, raw.consumes(raw.keys_of(task.namespace, QUEUE), todo, owner_name()))
-    watch.stop()
-    watch.write(raw.fault(task.workload.planned(0), found))
+    return link
 
 
 def run_raw(link: Link, steps: raw.Steps) -> list[raw.Found]:
@@ -239,11 +247,14 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     yield title, ["groups", "system", "valid runs", *THREE], rows
     ours = [entry for entry in summary if entry["system"] == "sequencer"]
     yield (
-        "Sequencer's over that of raw in the same round",
-        ["groups", "valid runs", *THREE],
+        "Multiples, in the same round",
+        ["groups", "valid runs", "", *THREE],
         [
-            [entry["case"], show_valid(entry), *(show(entry["figures"].get(f"{name} {OVER}")) for name in THREE)]
-            for entry in ours
+            [entry["case"], show_valid(entry), f"{system} {what}"]
+            + [show(entry["figures"].get(f"{name} {what}")) for name in THREE]
+            for entry in summary
+            for system, what in MULTIPLES
+            if entry["system"] == system
         ],
     )
     yield (
@@ -268,6 +279,8 @@ if __name__ == "__main__":
         {
             "append sequencer": append_ours,
             "consume sequencer": consume_ours,
+            "append scripts": append_scripts,
+            "consume scripts": consume_scripts,
             "append raw": append_raw,
             "consume raw": consume_raw,
         }

@@ -195,4 +195,4 @@ def fault(messages: Iterable[Planned], found: Iterable[Found]) -> str:
             entry = (member[STAMP_DIGITS:].decode(), (record or b"")[STAMP_DIGITS + 5 :])
             got.setdefault(part.group, []).append(entry)
     wrong = [group for group in {**wanted, **got} if wanted.get(group) != got.get(group)]
-    return f"raw: {len(wrong)} groups were not read as they were appended, for example {wrong[0]}" if wrong else ""
+    return f"{len(wrong)} groups were not read as they were appended, for example {wrong[0]}" if wrong else ""

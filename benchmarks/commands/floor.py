@@ -1,4 +1,4 @@
-"""The command of scenario `floor`: the server's processor time for each message, beside plain commands."""
+"""The command of scenario `floor`: the server's processor time for each message, beside the least that can do it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(
     as_json: AsJson = False,
     smoke: Smoke = False,
 ) -> None:
-    """Server CPU for each message, beside the same keys written, read and deleted by plain pipelined commands."""
+    """Server CPU for each message, beside the same keys by plain pipelined commands, and by scripts that check nothing."""
     usual = floor.SMOKE if smoke else floor.USUAL
     parameters = replace(
         usual,

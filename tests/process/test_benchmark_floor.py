@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.benchmarks import floor, raw
+from sequencer.benchmarks import floor, raw, scripted
 from sequencer.benchmarks.rounds import Run, Turn, summarise
 from sequencer.benchmarks.workload import Planned, Spread, Workload
 from sequencer.consumer import owner_name
 from sequencer.keys import registry_key
 from sequencer.link import Link
+from sequencer.options import ClaimLimits
 
 from .smoked import leaves_nothing, run
 
@@ -37,16 +38,14 @@ def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["parameters"]["placement"] == "apart"
     assert result["machine"]["server"]["append_only_file"] is False
     assert [(entry["case"], entry["system"]) for entry in result["summary"]] == [
-        ("1 group", "sequencer"),
-        ("1 group", "raw"),
-        ("5,000 groups, zipf", "sequencer"),
-        ("5,000 groups, zipf", "raw"),
+        (case, system) for case in ("1 group", "5,000 groups, zipf") for system in ("sequencer", "scripts", "raw")
     ]
     for entry in result["summary"]:
         assert entry["valid_runs"] == entry["runs"] == 1
         for phase in floor.PHASES:
             assert all(entry["figures"][f"{phase} {what}"]["min"] > 0 for what in ("us server", "us client", "/s"))
-        assert ("both of raw" in entry["figures"]) is (entry["system"] == "sequencer")
+        assert ("both of raw" in entry["figures"]) is (entry["system"] != "raw")
+        assert ("both of scripts" in entry["figures"]) is (entry["system"] == "sequencer")
 
 
 # -- the same keys --------------------------------------------------------------------------------------------
@@ -84,17 +83,42 @@ def test_raw_keeps_the_same_keys(groups: int, make: Callable[..., Sequencer], li
     check_same(link, namespace, "at the end", leases=False)
 
 
-def check_same(link: Link, namespace: str, when: str, *, leases: bool) -> None:
+@pytest.mark.parametrize("groups", [1, 7, 150])
+def test_scripts_keep_the_same_keys(groups: int, make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    messages = list(Workload(Spread(groups), 600, 1, seed=3).planned(0))
+    ours, keys = make("ours"), raw.keys_of(namespace, "scripts")
+    ours.connect()
+    link.command("HSET", registry_key(namespace), "scripts", 1)
+    link.command("COPY", raw.keys_of(namespace, "ours").policy, keys.policy)
+
+    ours.append_many({"group": [m.group], "id": m.id, "body": m.body()} for m in messages)
+    scripts = scripted.Scripts(link, keys.prefix)
+    scripts.append(scripted.chunks(messages))
+    check_same(link, namespace, "after the appends", leases=False, other="scripts")
+
+    limits = ClaimLimits(groups=5, messages=500)
+    found: list[raw.Found] = []
+    for batch in scripts.batches(owner_name(), limits):
+        if not found:
+            with ours.claim(groups=len(batch), messages=500):
+                check_same(link, namespace, "while groups are leased", leases=True, other="scripts")
+        found += batch
+    assert raw.fault(messages, found) == ""
+    assert ours.consume(lambda _: None, until_empty=True).handled == len(messages)
+    check_same(link, namespace, "at the end", leases=False, other="scripts")
+
+
+def check_same(link: Link, namespace: str, when: str, *, leases: bool, other: str = "raw") -> None:
     """The same keys with the same content, but for times, and of about the same size: a table may be growing."""
-    ours, its = (snapshot(link, raw.keys_of(namespace, queue).prefix) for queue in ("ours", "raw"))
+    ours, its = (snapshot(link, raw.keys_of(namespace, queue).prefix) for queue in ("ours", other))
     assert ours == its, when
     assert ("leases" in ours) is leases, when
     for name in ours:
-        one, other = (
+        one, two = (
             link.command("MEMORY", "USAGE", raw.keys_of(namespace, queue).prefix + name, "SAMPLES", 0)
-            for queue in ("ours", "raw")
+            for queue in ("ours", other)
         )
-        assert abs(one - other) <= max(96, one * 0.25), (when, name, one, other)
+        assert abs(one - two) <= max(96, one * 0.25), (when, name, one, two)
 
 
 def snapshot(link: Link, prefix: str) -> Snapshot:
@@ -190,7 +214,7 @@ def test_what_raw_read_wrongly_is_seen(broken: str) -> None:
         records[4] = records[4][:-5]
     found = [raw.Found(raw.parts(messages)[0][0], members, [b"1"] * len(members), records)]
     assert bool(raw.fault(messages, found)) is bool(broken)
-    assert raw.fault(messages, []) == "raw: 1 groups were not read as they were appended, for example g0"
+    assert raw.fault(messages, []) == "1 groups were not read as they were appended, for example g0"
 
 
 def test_only_valid_runs_are_set_in_relation() -> None:
@@ -198,10 +222,11 @@ def test_only_valid_runs_are_set_in_relation() -> None:
         figures = {f"{name} us server": us for name in floor.THREE}
         return Run(case="1 group", turn=TURN, messages=1, system=system, problem=problem, single=figures)
 
-    ours = floor.over(made("sequencer", 6.0), made("raw", 4.0))
+    ours = floor.over(made("sequencer", 6.0), made("raw", 4.0), floor.OVER)
     assert ours.single["both of raw"] == 1.5
-    assert "both of raw" not in floor.over(made("sequencer", 6.0), made("raw", 4.0, "it lost one")).single
-    assert "both of raw" not in floor.over(made("sequencer", 6.0, "1 losses"), made("raw", 4.0)).single
+    assert floor.over(ours, made("scripts", 5.0), floor.OVER_SCRIPTS).single["both of scripts"] == 1.2
+    assert "both of raw" not in floor.over(made("sequencer", 6.0), made("raw", 4.0, "it lost one"), floor.OVER).single
+    assert "both of raw" not in floor.over(made("sequencer", 6.0, "1 losses"), made("raw", 4.0), floor.OVER).single
     summary = summarise([ours, made("raw", 4.0), replace(made("sequencer", 60.0), turn=Turn(0, 0, True))])
     assert summary[0]["figures"]["both us server"] == {"median": 6.0, "min": 6.0, "max": 6.0}
     assert all(rows for _, _, rows in floor.tables(summary))
