@@ -26,7 +26,7 @@ def command(
     as_json: AsJson = False,
     smoke: Smoke = False,
 ) -> None:
-    """Server CPU for each message, beside the same keys by plain pipelined commands, and by scripts that check nothing."""
+    """Server CPU for each message, beside the same keys by plain commands, and by scripts that check nothing."""
     usual = floor.SMOKE if smoke else floor.USUAL
     parameters = replace(
         usual,
