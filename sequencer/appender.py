@@ -28,6 +28,7 @@ from .message import BatchReceipt, Receipt, Refused
 from .options import QueueOptions
 from .place import Place
 from .scripts import eval_command
+from .transport import in_utf8
 
 CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else.
@@ -61,7 +62,8 @@ class Appender:
         call = calls.append(
             self._place.keys_of(item.group), [item], on_conflict="error_replace" if replace else "error"
         )
-        pipeline.execute_command(*eval_command(call))
+        # The caller's client may have another encoding.
+        pipeline.execute_command(*map(in_utf8, eval_command(call)))
         return Receipt(item.id, None, None)
 
     def append_many(

@@ -140,11 +140,12 @@ def append(
     else:
         words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
         args = (on_conflict, now_text(now_us), words, *[item.envelope for item in items])
+    written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = on_conflict not in ("replace", "error_replace")
     if len(items) == 1:
-        return Call("append", (keys.schedule,), args, _parse_mark, is_repeatable)
+        return Call("append", written, args, _parse_mark, is_repeatable)
     parse = _parse_marks if with_stamps else _parse_outcomes
-    return Call("append", (keys.schedule,), args, lambda reply: parse(reply, len(items)), is_repeatable)
+    return Call("append", written, args, lambda reply: parse(reply, len(items)), is_repeatable)
 
 
 # -- claim ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Every key name, and how a group becomes part of one. The only file that builds a key.
+"""Every key name, and how a group becomes part of one. The only Python file that builds a key; scripts make those of a
+group from the lane's prefix, and append.lua some of the lane's.
 
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.

@@ -23,7 +23,7 @@ def script_source(name: str) -> str:
     """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`.
 
     The part `rights` asks for the commands that may be called behind it, up to where it stands again. A script that
-    does not name it has it before its first statement; what comes before one that is named must only read.
+    does not name it has it before its first statement; what comes before one that is named only reads, or is undone.
     """
     whole = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
     if _RIGHTS not in whole:

@@ -25,7 +25,7 @@ def send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
     try:
         _send_once(connection, commands)
     except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
-        _send_once(connection, [[_escaped(word) for word in words] for words in commands])
+        _send_once(connection, [[in_utf8(word) for word in words] for words in commands])
 
 
 def _send_once(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
@@ -35,6 +35,6 @@ def _send_once(connection: Connection, commands: Sequence[Sequence[Any]]) -> Non
         connection.send_packed_command(connection.pack_commands(commands), check_health=False)
 
 
-def _escaped(word: Any) -> Any:
-    """Names of others that are not UTF-8 go back to the server as they came."""
+def in_utf8(word: Any) -> Any:
+    """Text as bytes. Names of others that are not UTF-8 go back to the server as they came."""
     return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word

@@ -12,7 +12,7 @@ if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error'
   if visible > now and visible ~= 9e15 then -- as `wake` does
     wakes = call('HEXISTS', prefix .. 'leases', group) == 0 and call('HEXISTS', prefix .. 'failures', group) == 0
   end
-  local hinted, before = wakes and call('LLEN', prefix .. 'dispatch'), lane_clock()
+  local hinted, before = wakes and call('LLEN', dispatch), lane_clock()
   local stamp, order, body = fmt('%.0f', math.max(before + 1, now)), prefix .. 'order:' .. group, prefix .. 'body:' .. group
 --+ rights
   local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. envelope)
@@ -20,7 +20,7 @@ if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error'
     local added = pcall('ZADD', order, score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6), stamp .. id)
     if type(added) == 'table' then call('HDEL', body, id); return added end
     if wakes then call('ZADD', schedule, fmt('%.0f', now), group) end
-    if hinted == 0 then call('RPUSH', prefix .. 'dispatch', group) end
+    if hinted == 0 then call('RPUSH', dispatch, group) end
     pcall('HINCRBY', stats, 'appended', 1)
     return '+' .. stamp
   end
