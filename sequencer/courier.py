@@ -82,11 +82,14 @@ class Courier:
         # What was answered is fetched before anything is posted, and read after it: a server that has begun on the
         # next claim does not go on with a long reply, and while we read one it need not be idle. What is not answered
         # soon is not waited for: nobody else could send these acknowledgements meanwhile.
+        # And what is to be sent is made before that: the server has nothing to do from its answer to our sending.
         answer: tuple[Flight, list[Any]] | None = None
+        lane = effect.lane if effect.ahead else None
+        draft = None if self._tells_of_these() else self._holdings.outgoing(claims_next=lane, is_draft=True)
         try:
             while self._tells_of_these() or (not (answer or self._landed) and self.link.is_answered(ANSWER_S)):
                 answer = self._next() or answer
-            self._post(effect.lane if effect.ahead else None, effect)
+            self._post(lane, effect, draft)
             while not (answer or self._landed):
                 answer = self._next()
         except BaseException:
@@ -195,9 +198,10 @@ class Courier:
         keys, options = self._lanes[lane], self._options
         return claim(keys, self._queue.queue, self._owner, options.lease_s, limits, ahead=ahead, alone=alone)
 
-    def _post(self, lane: int | None, effect: Exchange) -> None:
+    def _post(self, lane: int | None, effect: Exchange, draft: Sending | None) -> None:
         """Send what is to be told, and a claim from this lane if there is one."""
-        sending = self._holdings.outgoing(claims_next=lane)
+        is_current = draft is not None and self._holdings.is_current(draft)
+        sending = draft if is_current else self._holdings.outgoing(claims_next=lane)
         calls = list(sending.calls) if sending else []
         if lane is not None:
             calls.append(self.claim(lane, effect.limits, ahead=True))

@@ -103,6 +103,7 @@ class Sending:
     is_repeat: bool
     number: int
     """Of the claim whose groups were in hand."""
+    size: tuple[int, int]  # of acks and nacks when it was made
 
     @property
     def needs_order(self) -> bool:
@@ -205,10 +206,11 @@ class Holdings:
         """Whether the server was told everything."""
         return not (self._acks or self._nacks)
 
-    def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
-        """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is.
-
-        `claims_next` is the lane that the caller claims from in the same round trip: it then needs no hint.
+    def outgoing(
+        self, *, claims_next: int | None = None, now: float | None = None, is_draft: bool = False
+    ) -> Sending | None:
+        """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is. `claims_next`
+        is the lane that the caller claims from in the same round trip: it then needs no hint. A draft is sent later.
         """
         keys, renewals = self.lanes[self.lane], []
         calls: list[Call[Any]] = []
@@ -217,13 +219,16 @@ class Holdings:
         calls += [nack(keys, entry) for entry in self._nacks]
         if now is not None and self._renews(now):
             renewals = [(held.leased.key, held.leased.token) for held in self.groups if held.is_open]
-            if renewals:
-                calls.append(renew(keys, renewals, self.lease_s))
+            calls += [renew(keys, renewals, self.lease_s)] if renewals else []
         if not calls:
             return None
-        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried, self.number)
-        self._tried = True
+        size = len(self._acks), len(self._nacks)
+        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried, self.number, size)
+        self._tried = self._tried or not is_draft
         return sending
+
+    def is_current(self, draft: Sending) -> bool:  # nothing came into the outbox since, and nothing left it
+        return self._acks is draft.acks and (len(self._acks), len(self._nacks)) == draft.size
 
     def has_due(self, now: float) -> bool:
         """Whether there may be something to send now."""
@@ -256,7 +261,7 @@ class Holdings:
         if sending.acks:
             acked: Acked = next(answers)
             self.is_more_due = acked.is_more_due
-            refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
+            refused = [(entry.group, entry.token) for entry in acked.refused if entry.members]
         refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
         if refused and (sending.is_repeat or is_repeat):
             log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))
