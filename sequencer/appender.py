@@ -50,8 +50,7 @@ class Appender:
             try:
                 [[mark]] = link.run((call,), wait=self._wait)
             except ServerUnavailable as error:
-                if error.maybe_sent:
-                    raise _unknown(item.id, error, replaces=replace) from error
+                _refuse_unknown(item.id, error, replaces=replace)
                 raise
             if mark.outcome in calls.REFUSALS:
                 raise _refusal(item, mark)
@@ -158,8 +157,7 @@ class Appender:
                 wait = None if is_check else self._wait
                 results = link.run(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
             except ServerUnavailable as error:
-                if error.maybe_sent:
-                    raise _unknown(what, error, replaces=mode == "replace") from error
+                _refuse_unknown(what, error, replaces=mode == "replace")
                 raise
             marks = _in_order(by_lane, results, mode)
             if not is_check:
@@ -268,11 +266,12 @@ def _mark_numbers_within(items: list[calls.Item], marks: list[calls.Mark]) -> No
             marks[position] = marks[position]._replace(outcome="taken")
 
 
-def _unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> OutcomeUnknown:
-    """A connection lost after sending means that nobody knows: another error than "not sent"."""
-    advice = (
-        "see get() before you repeat it"
-        if replaces
-        else "append it again with the same id: that adds nothing if it was"
-    )
-    return OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what)
+def _refuse_unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> None:
+    """Raises OutcomeUnknown: a connection lost after sending means that nobody knows, another error than "not sent"."""
+    if error.maybe_sent:
+        advice = (
+            "see get() before you repeat it"
+            if replaces
+            else "append it again with the same id: that adds nothing if it was"
+        )
+        raise OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what) from error

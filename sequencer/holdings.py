@@ -261,7 +261,7 @@ class Holdings:
         if sending.acks:
             acked: Acked = next(answers)
             self.is_more_due = acked.is_more_due
-            refused = [(entry.group, entry.token) for entry in acked.refused if entry.members]
+            refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
         refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
         if refused and (sending.is_repeat or is_repeat):
             log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))

@@ -1,6 +1,6 @@
 -- append: adds messages of one lane, each to its group; a new group becomes due and wakes a consumer.
 -- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list; KEYS[4] stats hash: what each append may write. The
--- lane's other keys begin as the first does; naming them would cost one message 3 % of its time
+-- lane's other keys begin as the first does; naming them too would cost one message 2 % of its time
 -- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "error": store nothing, error reply (in MULTI);
 --                     "check": store nothing in any case, only say what would be; "replace": take the place of the id's
 --                     pending message, with a stamp of its own, and store the rest; "check_replace": say what that
