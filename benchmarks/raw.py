@@ -45,8 +45,12 @@ class Found(NamedTuple):
 
     part: Part
     members: list[bytes]
-    scores: list[bytes]
     records: list[bytes]
+
+    def mark(self) -> bytes:
+        """The score of its last message, as its stamp tells it."""
+        stamp = self.members[-1][:STAMP_DIGITS]
+        return stamp[:-6] + b"." + stamp[-6:]
 
 
 def now_us() -> int:
@@ -91,7 +95,7 @@ def appends(keys: LaneKeys, todo: Sequence[Sequence[Planned]], clock: Clock = no
         orders: dict[str, list[Any]] = {}
         for stamp, message in enumerate(batch, tick + 1):
             text = f"{stamp:0{STAMP_DIGITS}d}"
-            record = f"{text}00000".encode() + encode_envelope(message.body(), None, MAX_ENVELOPE)
+            record = f"{text}0000A".encode() + encode_envelope(message.body(), None, MAX_ENVELOPE)
             bodies.setdefault(message.group, []).extend((message.id, record))
             orders.setdefault(message.group, []).extend((f"{text[:10]}.{text[10:]}", text + message.id))
         commands: list[Command] = [("SET", keys.clock, tick + len(batch))]
@@ -142,7 +146,7 @@ def claims(keys: LaneKeys, batch: Sequence[Part], now: int, token: str, owner: s
         ("SET", keys.clock, token),
     ]
     for part in batch:
-        commands.append(("ZRANGE", keys.order(part.group), 0, len(part.ids) - 1, "WITHSCORES"))
+        commands.append(("ZRANGE", keys.order(part.group), 0, len(part.ids) - 1))
         commands.append(("HMGET", keys.body(part.group), *part.ids))
     return commands
 
@@ -155,7 +159,7 @@ def read(batch: Sequence[Part], answers: Sequence[Any]) -> list[Found]:
     """What the answers to `claims` brought."""
     first, end = LEASING, LEASING + 2 * len(batch)
     pairs = zip(answers[first:end:2], answers[first + 1 : end : 2], strict=True)
-    return [Found(part, order[::2], order[1::2], records) for part, (order, records) in zip(batch, pairs, strict=True)]
+    return [Found(part, order, records) for part, (order, records) in zip(batch, pairs, strict=True)]
 
 
 def deletes(keys: LaneKeys, batch: Sequence[Found], now: int, *, is_first: bool) -> list[Command]:
@@ -176,7 +180,7 @@ def deletes(keys: LaneKeys, batch: Sequence[Found], now: int, *, is_first: bool)
     commands += [
         ("HDEL", keys.leases, *(found.part.group for found in batch)),
         ("SADD", keys.seen, *ids),
-        ("HSET", keys.marks, *(word for found in batch for word in (found.part.group, found.scores[-1]))),
+        ("HSET", keys.marks, *(word for found in batch for word in (found.part.group, found.mark()))),
         ("HSET", keys.memory, *times),
         ("HINCRBY", keys.stats, "handled", len(ids)),
     ]
@@ -190,7 +194,7 @@ def fault(messages: Iterable[Planned], found: Iterable[Found]) -> str:
         envelope = encode_envelope(message.body(), None, MAX_ENVELOPE)
         wanted.setdefault(message.group, []).append((message.id, envelope))
     got: dict[str, list[tuple[str, bytes]]] = {}
-    for part, members, _, records in found:
+    for part, members, records in found:
         for member, record in zip(members, records, strict=True):
             entry = (member[STAMP_DIGITS:].decode(), (record or b"")[STAMP_DIGITS + 5 :])
             got.setdefault(part.group, []).append(entry)

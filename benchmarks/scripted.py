@@ -39,7 +39,7 @@ for i, word in ipairs(words) do
   local group, id, stamp = word[1], word[2], fmt('%.0f', base + i)
   if not records[group] then records[group], places[group], groups[#groups + 1] = {{}}, {{}}, group end
   local fields, members = records[group], places[group]
-  fields[#fields + 1] = id; fields[#fields + 1] = stamp .. '00000' .. ARGV[1 + i]
+  fields[#fields + 1] = id; fields[#fields + 1] = stamp .. '0000A' .. ARGV[1 + i]
   members[#members + 1] = sub(stamp, 1, 10) .. '.' .. sub(stamp, 11); members[#members + 1] = stamp .. id
 end
 for _, group in ipairs(groups) do
@@ -60,8 +60,8 @@ local room, token, visible = tonumber(ARGV[2]), fmt('%.0f', math.max(clock + 1, 
 local groups, records, entries, leases = {{}}, {{}}, {{}}, {{}}
 for _, group in ipairs(due) do
   if room == 0 then break end
-  local range, ids = call('ZRANGE', prefix .. 'order:' .. group, 0, room - 1, 'WITHSCORES'), {{}}
-  for j = 1, #range, 2 do ids[#ids + 1] = sub(range[j], 17) end
+  local range, ids = call('ZRANGE', prefix .. 'order:' .. group, 0, room - 1), {{}}
+  for j = 1, #range do ids[j] = sub(range[j], 17) end
   for _, record in ipairs(call('HMGET', prefix .. 'body:' .. group, unpack(ids))) do records[#records + 1] = record end
   room = room - #ids
   groups[#groups + 1] = {{group, range}}
@@ -124,9 +124,7 @@ class Scripts:
         batch = _found(self._link.command(*claim))
         while batch:
             yield batch
-            words = orjson.dumps(
-                [[one.part.group, *map(bytes.decode, (one.scores[-1], *one.members))] for one in batch]
-            )
+            words = orjson.dumps([[one.part.group, *map(bytes.decode, (one.mark(), *one.members))] for one in batch])
             _, answer = self._link.commands([("EVALSHA", self._ack, 1, self._prefix, words), claim])
             batch = _found(answer)
 
@@ -146,8 +144,8 @@ def _found(answer: list[Any]) -> list[Found]:
     text, records = answer
     found, at = [], 0
     for group, range_ in orjson.loads(text):
-        members, scores = [m.encode() for m in range_[::2]], [s.encode() for s in range_[1::2]]
-        ids = [member[16:] for member in range_[::2]]
-        found.append(Found(Part(group, ids, False), members, scores, records[at : at + len(members)]))
+        members = [member.encode() for member in range_]
+        ids = [member[16:] for member in range_]
+        found.append(Found(Part(group, ids, False), members, records[at : at + len(members)]))
         at += len(members)
     return found

@@ -3,7 +3,8 @@
 1. A group is in the schedule exactly when it has messages.
 2. A group's order and body hold the same messages, member by member; an empty group leaves no key.
 3. Leases and failures belong to groups in the schedule; no token and no stamp lies ahead of the lane's clock.
-4. Every record carries the stamp of its member, and a readable count of attempts.
+4. Every record carries the stamp of its member, and a readable count of attempts; if it says that its score is its
+   stamp, so it is.
 5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
 6. Dead letters and their contents belong together.
 7. The lane has no other keys, and each of its keys has its type.
@@ -46,6 +47,7 @@ SENTENCES = {
     "unlisted": ("dead letters", "dead letter {name!r} has no place in the list"),
     "no record": ("messages", "{group}: order and body differ: {id!r}, score {detail}, has no record to handle"),
     "head": ("messages", "{group}: record of {name!r} carries stamp and attempts {detail!r}"),
+    "score": ("messages", "{group}: record of {name!r} says that its score is its stamp, and that is {detail}"),
     "no place": ("messages", "{group}: order and body differ: the record of {name!r} has no place in the order"),
     "empty": ("schedule", "{group} has 0 messages but is in the schedule"),
     "lease": ("leases", "{group} has a lease but is not in the schedule"),
@@ -64,6 +66,7 @@ MENDED = {
     "unlisted": "put into the list",
     "no record": "removed from the order",
     "head": "stamp of the order taken, unreadable attempts set to 0",
+    "score": "the score of the order taken",
     "no place": "made a dead letter of type Broken",
     "empty": "removed from the schedule",
     "lease": "lease removed",

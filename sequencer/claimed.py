@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .codec import decode_record, decode_records, raw_message
+from .codec import Arrivals, decode_record, decode_records, raw_message
 from .keys import decode_group
 from .message import Message
 from .policy import late_below
@@ -23,7 +24,7 @@ class LeasedGroup:
     """Whose lease on this group ran out just before, or ""."""
     messages: list[Message]
     members: list[str]
-    scores: list[str]
+    scores: Sequence[str]
     mark: str
     """The group's watermark as the server keeps it, or ""."""
     on_late: str
@@ -58,9 +59,10 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     number, text = int(token), token.decode()
     at = 0
     groups = []
-    for key, owner, mark, on_late, places in loads_words(words) or ():
+    for key, owner, mark, on_late, places, stride in loads_words(words) or ():
         group = decode_group(key)
-        members, scores = places[::2], places[1::2]
+        members = places[::stride]
+        scores = Arrivals(members) if stride == 1 else places[1::stride]
         below, some = late_below(mark), records[at : at + len(members)]
         at += len(members)
         undecodable = ""

@@ -4,7 +4,8 @@ An envelope is the JSON array `[body]` or `[body, headers]`. A record, as the ha
 stamp, 4 digits of attempts, a flag, for some flags 16 digits of a due time in us, then the envelope: the head lets
 scripts count attempts and compare content without ever decoding JSON of a user.
 
-Flags: `0` plain; `D` not before its due time; `T` the same, and that time is its score; `R` redriven.
+Flags: `A` plain, and its score is its arrival, which its stamp tells too; `0` plain, with a score of its own; `D` not
+before its due time; `T` the same, and that time is its score; `R` redriven.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import orjson
 
@@ -176,8 +177,30 @@ def decode_record(
     )
 
 
-_FRESH = b"00000"
-"""Attempts and flag of a plain message that was not tried yet."""
+class Arrivals(Sequence[str]):
+    """The scores of messages that are ordered by their arrival, made of their members when they are asked for."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: Sequence[str]) -> None:
+        self.members = members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Arrivals: ...
+    def __getitem__(self, at: int | slice) -> str | Arrivals:
+        if isinstance(at, slice):
+            return Arrivals(self.members[at])
+        member = self.members[at]
+        return f"{member[: STAMP_DIGITS - 6]}.{member[STAMP_DIGITS - 6 : STAMP_DIGITS]}"
+
+
+_FRESH = {b"0000A", b"00000"}
+"""Attempts and flag of plain messages that were not tried yet."""
 _make: Any = tuple.__new__
 
 
@@ -191,21 +214,27 @@ def decode_records(
     below: float,
 ) -> list[Message] | None:
     """The messages of one group, all at once: 0.8 us each against 1.5. None unless all are plain and not tried yet."""
-    if {record[STAMP_DIGITS:RECORD_HEAD] for record in records} != {_FRESH}:
+    if not {record[STAMP_DIGITS:RECORD_HEAD] for record in records} <= _FRESH:
         return None
     try:
         envelopes = orjson.loads(b"[%b]" % b",".join([record[RECORD_HEAD:] for record in records]))
-        messages: list[Message] = []
-        for member, score, parts in zip(members, scores, envelopes, strict=True):
-            (body,), stamp, number = parts, int(member[:STAMP_DIGITS]), float(score)
-            if type(parts) is not list or not math.isfinite(number):
-                return None
-            name, at = member[STAMP_DIGITS:], stamp / 1e6
-            message: Any = (name, group, number, body, {}, 1, token, at, queue, stamp, number < below, False)
-            messages.append(_make(Message, message))
+        stamps = orjson.loads("[" + ",".join([member[:STAMP_DIGITS] for member in members]) + "]")
+        if {*map(type, stamps)} != {int} or {*map(type, envelopes)} != {list}:
+            return None
+        times = [stamp / 1e6 for stamp in stamps]
+        # A quotient is rounded once, as its text is when it is read: both are the double next to the same number.
+        numbers = times if type(scores) is Arrivals else [*map(float, scores)]
+        if not all(map(math.isfinite, numbers)):
+            return None
+        return [
+            _make(
+                Message,
+                (member[STAMP_DIGITS:], group, number, body, {}, 1, token, at, queue, stamp, number < below, False),
+            )
+            for member, number, stamp, at, (body,) in zip(members, numbers, stamps, times, envelopes, strict=True)
+        ]
     except (ValueError, TypeError):
         return None
-    return messages
 
 
 def raw_message(

@@ -61,9 +61,9 @@ class Held:
         first, leased = self.acked, self.leased
         if first == done:
             return Ack(leased.key, leased.token, [], release)
-        messages, scores = leased.messages[first:done], leased.scores[first:done]
-        redriven = [message.redriven for message in messages] if self.mark.startswith("#") else ()
-        mark = advance(self.mark, scores, redriven)
+        messages, is_sequence = leased.messages[first:done], self.mark.startswith("#")
+        redriven = [message.redriven for message in messages] if is_sequence else ()
+        mark = advance(self.mark, leased.scores[first if is_sequence else done - 1 : done], redriven)
         late = sum(message.late for message in messages) if messages[0].late else 0
         runs = [self._run(position) for position in range(first, done)] if self.times else ()
         return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs)

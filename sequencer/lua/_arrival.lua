@@ -25,7 +25,7 @@ local function arrival(word, seconds, us) -- head of the record, score, and from
     due = fmt('%016.0f', at)
     flag = score == '' and 'T' or 'D'
     if score == '' then score = sub(due, 1, 10) .. '.' .. sub(due, 11) end
-  elseif score == '' then score = seconds .. '.' .. us end
+  elseif score == '' then flag, score = 'A', seconds .. '.' .. us end
   if window > 0 then at = math.max(at, tonumber(stamp) + window) end
   return stamp .. '0000' .. flag .. (due or ''), score, at
 end

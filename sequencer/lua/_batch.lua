@@ -19,7 +19,8 @@ local function parts_of(i) -- id, record, score, member
   local seconds, us = stamp_of(i)
   local id, score = words[i][2], words[i][3]
   local head = seconds .. us
-  return id, head .. '00000' .. ARGV[3 + i], score ~= '' and score or seconds .. '.' .. us, head .. id
+  if score ~= '' then return id, head .. '00000' .. ARGV[3 + i], score, head .. id end
+  return id, head .. '0000A' .. ARGV[3 + i], seconds .. '.' .. us, head .. id
 end
 
 local function store_several(positions, count, order, body) -- the answers to HSET, 0 where it was not called, and ZADD

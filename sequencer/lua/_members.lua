@@ -17,6 +17,10 @@ local function check_members(members)
     elseif score and not (is_own and attempts) and tell('head', member, sub(record, 1, 20), #record > 21) then
       call('HSET', body, id, stamp .. (attempts or '0000') .. sub(record, 21))
     end
+    local is_arrival = score and is_own and sub(record, 21, 21) == 'A'
+    if is_arrival and tonumber(score) ~= tonumber(stamp) / 1e6 and tell('score', member, score, attempts ~= nil) then
+      call('HSET', body, id, sub(record, 1, 20) .. '0' .. sub(record, 22))
+    end
     if score then ahead = math.max(ahead, tonumber(stamp) or 0) end
     if count(record) then return end
   end

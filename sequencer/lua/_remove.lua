@@ -1,13 +1,13 @@
 -- remove: takes handled messages out of their group, each only where it is still the message that was claimed: an append
 -- with "replace" may have put another under its id. Needs: prefix, call, pcall, sub.
 local function remove(group, members, from, ids, order) -- how many there were; adds group, newline, id of each to `ids`
-  local body, count, found = prefix .. 'body:' .. group, #members - from + 1, {}
-  for j = from, #members do found[j - from + 1] = sub(members[j], 17) end
+  local body, count, found, name, n = prefix .. 'body:' .. group, #members - from + 1, {}, group .. '\n', #ids
+  for j = 1, count do found[j] = sub(members[from + j - 1], 17) end
   local removed = pcall('ZREM', order or prefix .. 'order:' .. group, unpack(members, from))
   if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return 0 end -- a right is missing
-  for _, id in ipairs(found) do ids[#ids + 1] = group .. '\n' .. id end
+  for j = 1, count do ids[n + j] = name .. found[j] end
   if removed == count then return tonumber(pcall('HDEL', body, unpack(found))) or 0 end
-  local records, n = pcall('HMGET', body, unpack(found)), 0
+  local records = pcall('HMGET', body, unpack(found)); n = 0
   for j, id in ipairs(found) do
     local record = records[j]
     if record and sub(record, 1, 16) == sub(members[from + j - 1], 1, 16) then n = n + call('HDEL', body, id) end

@@ -15,7 +15,7 @@ if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error'
   local hinted, before = wakes and call('LLEN', dispatch), lane_clock()
   local stamp, order, body = fmt('%.0f', math.max(before + 1, now)), prefix .. 'order:' .. group, prefix .. 'body:' .. group
 --+ rights
-  local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. '00000' .. envelope)
+  local new = not is_seen and call('SET', clock_key, stamp) and pcall('HSETNX', body, id, stamp .. (score == '' and '0000A' or '00000') .. envelope)
   if new == 1 then
     local added = pcall('ZADD', order, score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6), stamp .. id)
     if type(added) == 'table' then call('HDEL', body, id); return added end

@@ -13,8 +13,8 @@
 --         many messages it takes at least of a group that is due alone
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "", what becomes of a late
---         message, [member, score, ...]], ...], [record, ...], "1" if more was due]; the
---         records of all groups stand one after the other
+--         message, [member, ...], 1], ...], [record, ...], "1" if more was due]; where scores are not all stamps
+--         (flag A) it is [member, score, ...], 2; the records of all groups stand one after the other
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
 -- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 -- A group whose head may not be handled yet is put off until then: this is the only place that decides it.
@@ -52,15 +52,15 @@ for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
   if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
   else
-    local last = expired and 0 or part_of(room, left - i + 1, eighth) - 1
-    local range, count, opens_at = pcall('ZRANGE', prefix .. 'order:' .. group, 0, last, 'WITHSCORES'), 0, 0
+    local count, opens_at = 0, 0
+    range_of(prefix .. 'order:' .. group, expired and 0 or part_of(room, left - i + 1, eighth) - 1)
     if range.err then
       call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)
       call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))
     elseif #range == 0 then -- deleted by hand
       call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
       retire(group, tonumber(policy[7] or 0), tonumber(policy[8] or 0))
-    else count, opens_at = read(range, prefix .. 'body:' .. group, expired, number_of(marks[i])) end
+    else count, opens_at = read(prefix .. 'body:' .. group, expired, number_of(marks[i])) end
     if opens_at > 0 then
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)
       call('HDEL', leases, group); call('HDEL', failures, group) -- a failure would keep an append from waking it
@@ -68,8 +68,8 @@ for i, group in ipairs(due) do
     elseif count > 0 then
       local n, mark = 2 * #groups, marks[i] or (sequence and '#' or '')
       room = room - count
-      for j = #range, 2 * count + 1, -1 do range[j] = nil end
-      groups[#groups + 1] = {group, expired and sub(expired, 18) or '', mark, action, range}
+      for j = #range, stride * count + 1, -1 do range[j] = nil end
+      groups[#groups + 1] = {group, expired and sub(expired, 18) or '', mark, action, range, stride}
       visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. '0' .. owner
     elseif #range > 0 then break end -- its first record does not fit
     if count > 0 and expired then passed = i; pcall('HINCRBY', stats, 'expired', 1); break end

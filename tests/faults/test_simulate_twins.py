@@ -214,6 +214,12 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
         "then bury(group, member, score + 1, record",
         Twin(LETTER),
     ),
+    "append that says its own score of every message": (
+        "append",
+        "return id, head .. '00000'",
+        "return id, head .. '0000A'",
+        Twin("was claimed with score"),
+    ),
     "redrive without its flag": ("redrive", "stamp .. '0000R'", "stamp .. '00000'", Twin("was redriven")),
 }
 SKIPS = "sequence, gaps skipped"

@@ -36,6 +36,11 @@ def record(link: Link, keys: LaneKeys, id: str) -> bytes:
     return data
 
 
+def halves(data: bytes) -> tuple[bytes, bytes]:
+    """What is before and behind a record's flag."""
+    return data[:20], data[21:]
+
+
 def drain(seq: Sequencer) -> str:
     seen: list[str] = []
     seq.consume(lambda message: seen.append(message.id), until_empty=True)
@@ -112,6 +117,12 @@ CASES = {
         "has 0 messages but is in the schedule",
         "removed from the schedule",
         left="",
+    ),
+    "a record that denies its score": Case(
+        lambda link, keys: link.command("HSET", keys.body("g"), "b", b"A".join(halves(record(link, keys, "b")))),
+        "says that its score is its stamp, and that is 2",
+        "the score of the order taken",
+        is_explained=False,  # it holds nothing up
     ),
     "a record's stamp": Case(
         lambda link, keys: link.command("HSET", keys.body("g"), "a", b"1" * 16 + record(link, keys, "a")[16:]),

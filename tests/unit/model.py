@@ -88,7 +88,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 passed -= 1
                 break
             room -= len(places) // 2
-            entries.append([group, holder[17:] if holder else "", mark, self.policy["on_late"], places])
+            entries.append([group, holder[17:] if holder else "", mark, self.policy["on_late"], places, 2])
             self.clock = int(token)
             self.schedule[group] = self.now_us + int(lease_ms) * 1000
             self.leases[group] = token + "0" + owner

@@ -50,6 +50,8 @@ class ArrivingLane(LaneState):
         if rest:
             due = f"{self.now_us + int(rest[0]) if rest[0][0] == '+' else int(rest[0]):016d}"
             at, flag = float(due), "D" if score else "T"
+        elif not score:
+            flag = "A"
         if not score:
             score = f"{(due or stamp)[:10]}.{(due or stamp)[10:]}"
         if int(self.policy["window_us"]):

@@ -25,6 +25,8 @@ from .explore import Several, Target
 from .records import fill, methods, try_methods
 from .tamper import Tamper
 
+SOUND = (b'[["g","","","handle",["0000000000000001a"],1]]', b'[["g","","","handle",["0000000000000001a","1"],2]]')
+"""What a claim says of one group, with the scores of its messages and without."""
 CALLS: dict[str, calls.Call[Any]] = {
     "append": calls.append(lane_keys("n", "q", 0), [calls.Item("g", name, "1.0", b"[1]") for name in "ab"]),
     "claim": calls.claim(lane_keys("n", "q", 0), "q", "me", 15.0, ClaimLimits()),
@@ -93,7 +95,7 @@ def reply_values() -> Any:
 
     from . import strategies as inputs
 
-    words = st.sampled_from([b"[]", b'[["g","","","handle","0000000000000001a","1",26]]', b'[["g"]]', b"[[]]", b"[1]"])
+    words = st.sampled_from([b"[]", *SOUND, b'[["g"]]', b"[[]]", b"[1]"])
     marks = st.sampled_from([b"+0000000000000001", b"=0000000000000000", b"+1", b"?0000000000000001", b"+" * 17])
     leaf = st.one_of(inputs.json_bytes, words, marks, inputs.records, st.integers(-2, 2**62), st.none())
     tree = st.recursive(leaf, lambda inner: st.lists(inner, max_size=5), max_leaves=20)

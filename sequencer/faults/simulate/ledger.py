@@ -117,11 +117,11 @@ class Ledger(Account):
         if len(reply) == 4 and isinstance(reply[2], int):
             return self._check_idle(prefix, now_us)
         entries: list[list[Any]] = orjson.loads(reply[2]) or []
-        if any(entry[1] for entry in entries) and (len(entries) > 1 or len(entries[0][4]) > 2):
+        if any(entry[1] for entry in entries) and (len(entries) > 1 or len(entries[0][4]) > entries[0][5]):
             self.wrong(f"group {entries[0][0]} was claimed with another, or more than its head, after a lease expired")
         for entry in entries:
             key = prefix, str(entry[0])
-            book, size = self.books[key], len(entry[4]) // 2
+            book, size = self.books[key], len(entry[4]) // entry[5]
             if prefix in self.paused or book.is_paused:
                 self.wrong(f"group {key[1]} was claimed while it was paused")
             if max(now_us, self.newest_us) < book.blocked_us:
@@ -159,8 +159,10 @@ class Ledger(Account):
 
     def _check_claimed(self, group: str, book: Book, entry: list[Any], records: list[bytes], now_us: int) -> None:
         """The first messages of the group, as they were stored, and all due."""
-        pending, mark = book.pending(), max(book.mark, 0.0)
-        for place, (member, score, record) in enumerate(zip(entry[4][::2], entry[4][1::2], records, strict=True)):
+        pending, mark, stride = book.pending(), max(book.mark, 0.0), entry[5]
+        members = entry[4][::stride]
+        scores = entry[4][1::2] if stride == 2 else [f"{member[:10]}.{member[10:STAMP_DIGITS]}" for member in members]
+        for place, (member, score, record) in enumerate(zip(members, scores, records, strict=True)):
             name = f"{group}/{member[STAMP_DIGITS:]}"
             if place >= len(pending) or pending[place].member != member:
                 should = pending[place].member if place < len(pending) else "nothing"

@@ -1,0 +1,109 @@
+"""Scores of claimed messages: those that the order holds, whether the claim read them or made them of the stamps."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sequencer import Retry, Sequencer, calls
+from sequencer.auditor import audit
+from sequencer.codec import Arrivals
+from sequencer.keys import LaneKeys, lane_keys
+from sequencer.link import Link
+from sequencer.options import ClaimLimits
+
+KINDS: dict[str, dict[str, Any]] = {
+    "arrival": {},
+    "own": {"score": 4e9},
+    "earlier": {"score": -1.5},
+    "due": {"delay": 0},
+    "due, own": {"delay": 0, "score": 3e9},
+}
+GROUPS = ["a", "b", "c"]
+PLACED = st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from([*KINDS, *["arrival"] * 10])), max_size=80)
+
+
+@pytest.fixture
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
+
+
+def order(link: Link, keys: LaneKeys, group: str) -> list[tuple[str, float]]:
+    """The group as the server holds it: ids and scores."""
+    words = link.command("ZRANGE", keys.order(group), 0, -1, "WITHSCORES")
+    return [(member.decode()[16:], float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(placed=PLACED, messages=st.integers(1, 100), size=st.sampled_from([150, 700, 10**6]), one_by_one=st.booleans())
+def test_a_claim_tells_each_score_as_the_order_holds_it(
+    make: Callable[..., Sequencer],
+    link: Link,
+    namespace: str,
+    placed: list[tuple[str, str]],
+    messages: int,
+    size: int,
+    one_by_one: bool,
+) -> None:
+    """Whatever stands beside a message with a score of its own, before it and behind, and wherever the claim ends."""
+    queue = f"q{uuid.uuid4().hex[:8]}"
+    seq, keys = make(queue), lane_keys(namespace, queue, 0)
+    items = [{"group": group, "body": n, "id": n, **KINDS[kind]} for n, (group, kind) in enumerate(placed)]
+    for batch in [[item] for item in items] if one_by_one else [items]:
+        seq.append_many(batch)
+    wanted = {group: order(link, keys, group) for group in GROUPS}
+    claimed = link.run_one(calls.claim(keys, queue, "me", 60.0, ClaimLimits(10, messages, size)))
+    assert bool(claimed.groups) == bool(placed)
+    for group in claimed.groups:
+        got = [(message.id, message.score) for message in group.messages]
+        assert got == wanted[group.key][: len(got)]
+        assert [float(score) for score in group.scores] == [score for _, score in got]
+
+
+def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    seq.append_many({"group": "g", "body": n, "id": n} for n in range(50))
+    seq.append("alone", "h", id="x")
+    groups = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits())).groups
+    assert [len(group.messages) for group in groups] == [50, 1]
+    assert all(type(group.scores) is Arrivals for group in groups)
+    assert [m.score for group in groups for m in group.messages] == [
+        m.stamp / 1e6 for group in groups for m in group.messages
+    ]
+
+
+def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    """The head is tried again, and so no plain message any more; the others are replaced, by either kind of score."""
+    for n in range(3):
+        seq.append(n, "g", id=n)
+    seen: list[tuple[Any, int, float]] = []
+
+    def handle(message: Any) -> None:
+        seen.append((message.body, message.attempt, message.score))
+        if len(seen) == 1:
+            seq.append("one", "g", id=1, replace=True)
+            seq.append("two", "g", id=2, score=4e9, replace=True)
+            wanted.extend(order(link, keys, "g"))
+            raise Retry(0)
+
+    wanted: list[tuple[str, float]] = []
+    seq.consume(handle, until_empty=True)
+    assert [(body, attempt) for body, attempt, _ in seen] == [(0, 1), (0, 2), ("one", 1), ("two", 1)]
+    assert [score for _, _, score in seen[1:]] == [score for _, score in wanted]
+
+
+@pytest.mark.parametrize("score", ["1e3", "inf"])
+def test_a_score_that_others_changed_comes_as_it_was_and_the_audit_tells(
+    seq: Sequencer, link: Link, keys: LaneKeys, score: str
+) -> None:
+    sent = seq.append("x", "g", id="x")
+    member = link.command("ZRANGE", keys.order("g"), 0, -1)[0]
+    link.command("ZADD", keys.order("g"), score, member)
+    assert any("says that its score is its stamp" in text for text in audit(link, [keys]))
+    seen: list[float] = []
+    seq.consume(lambda message: seen.append(message.score), until_empty=True)
+    assert seen == [sent.stamp / 1e6]
