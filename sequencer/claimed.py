@@ -9,6 +9,7 @@ from typing import Any
 from .codec import Arrivals, decode_record, decode_records, raw_message
 from .keys import decode_group
 from .message import Message
+from .options import SIZE_BESIDE
 from .policy import late_below
 from .words import loads_words
 
@@ -46,6 +47,8 @@ class Claimed:
     """Whether nothing is left but parked or paused groups; only when idle."""
     has_more: bool = False
     """Whether other groups were due."""
+    size: float = 0.0
+    """Of its messages on average, in bytes, as ClaimLimits counts them."""
     was_ahead: bool = False
     """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
 
@@ -76,4 +79,5 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 members = members[: len(messages)]
                 break
         groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
-    return Claimed(groups, None if groups else 0.0, has_more=more == b"1")
+    size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
+    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size)

@@ -26,8 +26,16 @@ from .options import ClaimLimits, ConsumerOptions, QueueOptions
 
 AHEAD_S = 0.05
 """Groups that were claimed ahead are given back when the batch before them takes longer than this."""
+SHORT = 56_000
+"""So many bytes a claim ahead reads where messages are small. Of an answer above 64 KiB a server keeps what is left
+until it has carried out what came meanwhile (NET_MAX_WRITES_PER_EVENT of Redis and Valkey); a shorter one goes at once.
+"""
+SMALL = 400
+"""Messages of this size, in bytes, are small. Of larger ones too few fit into a short answer: in turns, 100 groups were
+drained 1.2 times as fast with bodies of 170 bytes, as fast with 470, and more slowly with more.
+"""
 ANSWER_S = 0.003
-"""Acknowledgements wait no longer for an answer that was on its way before them, unless that tells of their groups."""
+"""Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
 OVERDUE_S = 1.0
 """An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
 
@@ -40,6 +48,8 @@ class Flight:
     sending: Sending | None
     lane: int | None
     sent_at: float
+    is_long: bool = False
+    """Whether what it claims may be more than a server sends at once."""
 
 
 class Courier:
@@ -61,6 +71,8 @@ class Courier:
         """A claim that was answered and not asked for yet: what it took, its lane, and when it was sent."""
         self._planned: tuple[Ahead, float] | None = None
         """A claim that is to set out, and when."""
+        self._size = 0.0
+        """Of the messages claimed last, on average."""
 
     @property
     def ahead_since(self) -> float | None:
@@ -79,17 +91,16 @@ class Courier:
         if effect.lane is None:
             self.bring_back()
             return self._exchange_now(effect)
-        # What was answered is fetched before anything is posted, and read after it: a server that has begun on the
-        # next claim does not go on with a long reply, and while we read one it need not be idle. What is not answered
-        # soon is not waited for: nobody else could send these acknowledgements meanwhile.
-        # And what is to be sent is made before that: the server has nothing to do from its answer to our sending.
+        # What was answered is fetched before anything is posted, and read after it: while we read it the server need
+        # not be idle. Nor need it be once it has answered: the next claim is posted behind a short answer, not behind
+        # a long one, with which a server does not go on once it is at the next claim. What is not answered soon is not
+        # waited for: nobody else could send these acknowledgements meanwhile.
         answer: tuple[Flight, list[Any]] | None = None
-        lane = effect.lane if effect.ahead else None
-        draft = None if self._tells_of_these() else self._holdings.outgoing(claims_next=lane, is_draft=True)
         try:
-            while self._tells_of_these() or (not (answer or self._landed) and self.link.is_answered(ANSWER_S)):
+            within_s = ANSWER_S if any(flight.is_long for flight in self._flights) else 0.0
+            while self._tells_of_these() or (not (answer or self._landed) and self.link.is_answered(within_s)):
                 answer = self._next() or answer
-            self._post(lane, effect, draft)
+            self._post(effect)
             while not (answer or self._landed):
                 answer = self._next()
         except BaseException:
@@ -112,7 +123,7 @@ class Courier:
         if effect.after_s > 0:
             self._planned = effect, time.monotonic() + effect.after_s
         elif self.ahead_since is None:  # alone: what is to be told of the groups in hand may have to wait, see `flush`
-            self._dispatch(None, [self.claim(effect.lane, effect.limits, ahead=True)], effect.lane)
+            self._dispatch(None, [], effect)
 
     def look(self, now: float) -> None:
         """While a handler runs: send the claim whose time has come, take in what is answered, and give back what was
@@ -142,7 +153,7 @@ class Courier:
         while self._tells_of_these():
             self._take_in(*self._fetch())
         if sending := self._holdings.outgoing(now=now):
-            self._dispatch(sending, sending.calls, None)
+            self._dispatch(sending, sending.calls)
             if sending.renewals:
                 self.land()
 
@@ -190,6 +201,7 @@ class Courier:
         if lane is None:
             return None
         claimed: Claimed = results[-1]
+        self._size = claimed.size or self._size
         holdings.take(lane, claimed.groups, before, time.monotonic())
         return claimed
 
@@ -198,20 +210,22 @@ class Courier:
         keys, options = self._lanes[lane], self._options
         return claim(keys, self._queue.queue, self._owner, options.lease_s, limits, ahead=ahead, alone=alone)
 
-    def _post(self, lane: int | None, effect: Exchange, draft: Sending | None) -> None:
-        """Send what is to be told, and a claim from this lane if there is one."""
-        is_current = draft is not None and self._holdings.is_current(draft)
-        sending = draft if is_current else self._holdings.outgoing(claims_next=lane)
-        calls = list(sending.calls) if sending else []
-        if lane is not None:
-            calls.append(self.claim(lane, effect.limits, ahead=True))
-        if calls:
-            self._dispatch(sending, calls, lane)
+    def _post(self, effect: Exchange) -> None:
+        """Send what is to be told, and the next claim if there is to be one."""
+        sending = self._holdings.outgoing(claims_next=effect.lane if effect.ahead else None)
+        if sending or effect.ahead:
+            self._dispatch(sending, list(sending.calls) if sending else [], effect if effect.ahead else None)
 
-    def _dispatch(self, sending: Sending | None, calls: list[Call[Any]], lane: int | None) -> None:
+    def _dispatch(self, sending: Sending | None, calls: list[Call[Any]], ahead: Ahead | Exchange | None = None) -> None:
+        """Send these calls and, behind them, a claim ahead."""
+        lane, is_long = None, False
+        if ahead and ahead.lane is not None:
+            lane, limits, is_long = ahead.lane, ahead.limits, self._size > SMALL
+            limits = limits if is_long else replace(limits, bytes=min(limits.bytes, SHORT))
+            calls.append(self.claim(lane, limits, ahead=True))
         if sending:
             self._holdings.depart(sending)
-        self._flights.append(Flight(calls, sending, lane, time.monotonic()))
+        self._flights.append(Flight(calls, sending, lane, time.monotonic(), is_long))
         try:
             self.link.post(calls, in_order=sending is not None and sending.needs_order)
         except BaseException:
@@ -253,6 +267,7 @@ class Courier:
         if flight.lane is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
             self._give_back()  # one that landed before is nobody's any more
+            self._size = claimed.size or self._size
             self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
         if refusal:
             self._give_up(refusal)

@@ -103,7 +103,6 @@ class Sending:
     is_repeat: bool
     number: int
     """Of the claim whose groups were in hand."""
-    size: tuple[int, int]  # of acks and nacks when it was made
 
     @property
     def needs_order(self) -> bool:
@@ -206,11 +205,10 @@ class Holdings:
         """Whether the server was told everything."""
         return not (self._acks or self._nacks)
 
-    def outgoing(
-        self, *, claims_next: int | None = None, now: float | None = None, is_draft: bool = False
-    ) -> Sending | None:
-        """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is. `claims_next`
-        is the lane that the caller claims from in the same round trip: it then needs no hint. A draft is sent later.
+    def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
+        """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is.
+
+        `claims_next` is the lane that the caller claims from in the same round trip: it then needs no hint.
         """
         keys, renewals = self.lanes[self.lane], []
         calls: list[Call[Any]] = []
@@ -219,16 +217,13 @@ class Holdings:
         calls += [nack(keys, entry) for entry in self._nacks]
         if now is not None and self._renews(now):
             renewals = [(held.leased.key, held.leased.token) for held in self.groups if held.is_open]
-            calls += [renew(keys, renewals, self.lease_s)] if renewals else []
+            if renewals:
+                calls.append(renew(keys, renewals, self.lease_s))
         if not calls:
             return None
-        size = len(self._acks), len(self._nacks)
-        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried, self.number, size)
-        self._tried = self._tried or not is_draft
+        sending = Sending(calls, self._acks, self._nacks, renewals, self._tried, self.number)
+        self._tried = True
         return sending
-
-    def is_current(self, draft: Sending) -> bool:  # nothing came into the outbox since, and nothing left it
-        return self._acks is draft.acks and (len(self._acks), len(self._nacks)) == draft.size
 
     def has_due(self, now: float) -> bool:
         """Whether there may be something to send now."""

@@ -129,9 +129,14 @@ def is_named(error: BaseException, names: Sequence[str]) -> bool:
     )
 
 
+SIZE_BESIDE = 40
+"""Bytes that a message counts for beside its record: id, stamp and frame of a claim's answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The most that one claim takes: groups, messages, and bytes of bodies (one message always fits).
+    """The most that one claim takes: groups, messages, and bytes, SIZE_BESIDE and its body for each message (one
+    message always fits).
 
     By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.
     """

@@ -16,29 +16,35 @@ local function bumped(body, id, record) -- one attempt more: the consumer that h
   return record
 end
 
+local is_gated = window > 0 or sequence
 local function read(body, expired, mark) -- appends to `records`; how many, and when the head may be handled or 0
-  local from, step, total, is_gated, count = 1, 16, #range / stride, window > 0 or sequence, #records
+  local sub, byte, records, left, is_closer, is_over = sub, byte, records, bytes, is_gated or expired, false -- copies: found sooner
+  local from, step, total, count, opens_at = 1, 16, #range / stride, #records, 0
   local first = count
-  while from <= total and bytes > 0 do
-    local ids, size = {}, math.min(total - from + 1, step)
-    for j = 1, size do ids[j] = sub(range[(from + j - 2) * stride + 1], 17) end
+  while from <= total and left > 0 and not is_over do
+    local fit = count > 0 and math.ceil(left * count / (tonumber(ARGV[6]) - left)) or step -- of the size of those before
+    local ids, members, size, at = {}, range, math.min(total - from + 1, step, fit), (from - 1) * stride + 1
+    for j = 1, size do ids[j] = sub(members[at], 17); at = at + stride end
     local values = pcall('HMGET', body, unpack(ids))
     for j = 1, size do
       local value = values[j] or ''
       local flag = byte(value, 21)
-      if flag ~= 65 and not is_scored then is_scored = true; range_of(order, last) end
-      if value ~= '' and (is_gated or (flag ~= 65 and flag ~= 48)) then
-        local at = (from + j - 2) * stride + 1
-        local opens_at = opens(range[at], range[at + 1], value, mark)
-        if opens_at > 0 then return count - first, count == first and opens_at or 0 end
-        if sequence and flag ~= 82 then mark = math.max(mark, tonumber(range[at + 1])) end -- a redriven one (R) has passed
+      if flag ~= 65 or is_closer then
+        if flag ~= 65 and not is_scored then is_scored = true; range_of(order, last) end
+        if value ~= '' and (is_gated or (flag ~= 65 and flag ~= 48)) then
+          local member, score = range[(from + j - 2) * stride + 1], range[(from + j - 1) * stride]
+          opens_at = opens(member, score, value, mark)
+          if opens_at > 0 then is_over = true; break end
+          if sequence and flag ~= 82 then mark = math.max(mark, tonumber(score)) end -- a redriven one (R) has passed
+        end
+        if expired and sub(expired, 17, 17) == '1' and value ~= '' then value = bumped(body, ids[j], value) end
       end
-      if expired and sub(expired, 17, 17) == '1' and value ~= '' then value = bumped(body, ids[j], value) end
-      bytes = bytes - #value
-      if bytes < 0 and count > 0 then return count - first, 0 end
+      left = left - #value - 40
+      if left < 0 and count > 0 then is_over = true; break end
       count = count + 1; records[count] = value
     end
     from, step = from + size, math.min(step * 4, 1000)
   end
-  return count - first, 0
+  bytes = left
+  return count - first, count == first and opens_at or 0
 end

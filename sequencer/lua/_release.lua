@@ -1,13 +1,13 @@
 -- release: the groups of `valid` that have no messages any more leave the schedule, those to be given back become due.
 -- Needs what ack.lua binds, and: memory.
-local left = #orders > 0 and call('EXISTS', unpack(orders)) or 0
+local left, text = #orders > 0 and call('EXISTS', unpack(orders)) or 0, fmt('%.0f', now)
 for i, word in ipairs(valid) do
   local group = word[1]
   if left == 0 or (left < #orders and call('EXISTS', orders[i]) == 0) then
     gone[#gone + 1] = group
     free[#free + 1] = group
   elseif word[3] == '1' then
-    visibles[#visibles + 1] = fmt('%.0f', now)
+    visibles[#visibles + 1] = text
     visibles[#visibles + 1] = group
     free[#free + 1] = group
   end

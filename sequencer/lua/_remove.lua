@@ -2,10 +2,15 @@
 -- with "replace" may have put another under its id. Needs: prefix, call, pcall, sub.
 local function remove(group, members, from, ids, order) -- how many there were; adds group, newline, id of each to `ids`
   local body, count, found, name, n = prefix .. 'body:' .. group, #members - from + 1, {}, group .. '\n', #ids
-  for j = 1, count do found[j] = sub(members[from + j - 1], 17) end
+  for j = 1, count do
+    local id = sub(members[from + j - 1], 17)
+    found[j], ids[n + j] = id, name .. id
+  end
   local removed = pcall('ZREM', order or prefix .. 'order:' .. group, unpack(members, from))
-  if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return 0 end -- a right is missing
-  for j = 1, count do ids[n + j] = name .. found[j] end
+  if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then -- a right is missing
+    for j = n + count, n + 1, -1 do ids[j] = nil end
+    return 0
+  end
   if removed == count then return tonumber(pcall('HDEL', body, unpack(found))) or 0 end
   local records = pcall('HMGET', body, unpack(found)); n = 0
   for j, id in ipairs(found) do

@@ -6,7 +6,7 @@
 -- ARGV[3] lease_ms     until the lease ends
 -- ARGV[4] max_groups
 -- ARGV[5] max_messages
--- ARGV[6] max_bytes    of records; one message always fits
+-- ARGV[6] max_bytes    of records, and 40 for each; one message always fits
 -- ARGV[7] now_us       "" for the server's time
 -- ARGV[8] ahead        "1": the caller still works on other groups; it gets none whose lease expired
 -- ARGV[9] alone        "" or, of a caller that leaves half of the groups that are due to others and to its next claim, how
@@ -44,13 +44,13 @@ if alone then max_groups, left = half_of(due, max_groups); room = left == 1 and 
 --+ memory
 --+ gate
 --+ read
-local leased, marks = call('HMGET', leases, unpack(due)), marks_of(due, tonumber(policy[7] or 0))
-local held_back, action = some_paused and call('SMISMEMBER', paused, unpack(due)) or {}, policy[6] or 'handle'
-local visible, token = fmt('%.0f', now + lease_ms * 1000), fmt('%.0f', math.max(clock + 1, now))
+--+ facts
+local action, visible, token = policy[6] or 'handle', fmt('%.0f', now + lease_ms * 1000), fmt('%.0f', math.max(clock + 1, now))
 for i, group in ipairs(due) do
-  local expired = leased[i]
-  if #groups == max_groups or room <= 0 or bytes <= 0 or (expired and (is_ahead or #groups > 0)) then break end
-  if held_back[i] == 1 then call('ZADD', schedule, 9e15, group)
+  if #groups == max_groups or room <= 0 or bytes <= 0 then break end
+  local expired, mark, is_held_back = facts_of(i)
+  if expired and (is_ahead or #groups > 0) then break end
+  if is_held_back then call('ZADD', schedule, 9e15, group)
   else
     local count, opens_at = 0, 0
     range_of(prefix .. 'order:' .. group, expired and 0 or part_of(room, left - i + 1, eighth) - 1)
@@ -60,16 +60,16 @@ for i, group in ipairs(due) do
     elseif #range == 0 then -- deleted by hand
       call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
       retire(group, tonumber(policy[7] or 0), tonumber(policy[8] or 0))
-    else count, opens_at = read(prefix .. 'body:' .. group, expired, number_of(marks[i])) end
+    else count, opens_at = read(prefix .. 'body:' .. group, expired, number_of(mark)) end
     if opens_at > 0 then
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)
       call('HDEL', leases, group); call('HDEL', failures, group) -- a failure would keep an append from waking it
       if opens_at == math.huge then pcall('HINCRBY', stats, 'parked', 1) end
     elseif count > 0 then
-      local n, mark = 2 * #groups, marks[i] or (sequence and '#' or '')
+      local n = 2 * #groups
       room = room - count
       for j = #range, stride * count + 1, -1 do range[j] = nil end
-      groups[#groups + 1] = {group, expired and sub(expired, 18) or '', mark, action, range, stride}
+      groups[#groups + 1] = {group, expired and sub(expired, 18) or '', mark or (sequence and '#' or ''), action, range, stride}
       visibles[n + 1], visibles[n + 2], holders[n + 1], holders[n + 2] = visible, group, group, token .. '0' .. owner
     elseif #range > 0 then break end -- its first record does not fit
     if count > 0 and expired then passed = i; pcall('HINCRBY', stats, 'expired', 1); break end

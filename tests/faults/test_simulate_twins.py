@@ -185,8 +185,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "claim of an expired group with others": (
         "claim",
-        "or (expired and (is_ahead or #groups > 0)) then break",
-        "or (expired and is_ahead) then break",
+        "if expired and (is_ahead or #groups > 0) then break",
+        "if expired and is_ahead then break",
         Twin("was claimed with another"),
     ),
     "claim of all messages of an expired group": (

@@ -10,6 +10,7 @@ import json
 import math
 from typing import Any
 
+from sequencer.options import SIZE_BESIDE
 from sequencer.policy import Sequenced
 
 from .model_arrivals import ArrivingLane
@@ -74,7 +75,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 if holder and holder[16] == "1":
                     record = f"{record[:16]}{int(record[16:20]) + 1:04d}{record[20:]}"
                     self.bodies[group][member[16:]] = record
-                left -= len(record)
+                left -= len(record) + SIZE_BESIDE
                 if left < 0 and records:
                     break
                 places += [member, repr(score)]

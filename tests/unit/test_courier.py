@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sequencer.calls import Item, append, claim
-from sequencer.courier import OVERDUE_S, Courier
+from sequencer.courier import ANSWER_S, OVERDUE_S, SHORT, Courier
 from sequencer.drain import Ahead, Exchange
 from sequencer.errors import DataError, SequencerError, ServerUnavailable
 from sequencer.holdings import Holdings
@@ -34,17 +34,21 @@ class Link:
         """The answer to the first call of each batch."""
         self.is_slow = False
         """Whether nothing is answered before it is waited for."""
+        self.waited, self.sizes = list[float](), list[str]()
+        """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
         return [self.lane.run(call) for call in calls]
 
     def post(self, calls: Any, *, in_order: bool = False) -> None:
+        self.sizes += [call.args[5] for call in calls if call.script == "claim"]
         if self.is_lost:
             raise ServerUnavailable("lost")
         replies = [UNDONE for _ in calls] if self.lacks_script else self.run(calls[bool(self.refuses) :])
         self.posted.append([self.refuses, *replies] if self.refuses else replies)
 
     def is_answered(self, within_s: float) -> bool:
+        self.waited.append(within_s)
         return not self.is_slow
 
     def close(self) -> None:
@@ -167,6 +171,28 @@ def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link
     assert len(link.posted) == 1, "what tells of the same groups waited for those before"
 
 
+@pytest.mark.parametrize("length", [3, 300, 400])
+def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
+    length: int,
+) -> None:
+    """Messages of up to 400 bytes, 21 of head and 40 beside it, are claimed ahead in what a server sends at once."""
+    envelope = b"[" + b"1" * (length - 2) + b"]"
+    lane = ModelLane()
+    lane.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
+    link: Any = Link(lane)
+    courier = Courier(link, Holdings([KEYS], 60.0), [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    limits = ClaimLimits(2, 500, 1_000_000)
+    for _ in range(2):  # what is small is known from the claim before
+        courier.exchange(Exchange(0, limits))
+    courier.ahead(Ahead(0, limits))
+    link.is_slow = True
+    claimed = courier.exchange(Exchange(0, limits, ahead=True))
+    assert claimed
+    assert link.waited == [ANSWER_S if length == 400 else 0.0]
+    assert link.sizes == ["1000000" if length == 400 else str(SHORT)] * 2
+    assert len(link.posted) == 1, "the next claim was posted before this one was answered"
+
+
 def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     lane: ModelLane, link: Any, pair: Courier
 ) -> None:
@@ -192,7 +218,7 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
 
 def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: Any, courier: Courier) -> None:
     lane.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
-    courier._dispatch(None, [courier.claim(0, ONE, ahead=True)], 0)
+    courier._dispatch(None, [], Ahead(0, ONE))
     assert len(lane.leases) == 3
     courier.land()
     courier._give_back()

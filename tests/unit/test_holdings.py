@@ -224,24 +224,3 @@ def test_what_the_keeper_sends_beside_a_handler(
     acks = sending.acks if (sending := holdings.outgoing()) else []
     assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
     assert holdings.groups[1].is_open is not is_given_back
-
-
-@pytest.mark.parametrize("event", ["", "settled", "given back", "came back", "departed"])
-def test_a_draft_is_sent_only_where_nothing_has_changed_since(event: str) -> None:
-    holdings = made()
-    holdings.settle()
-    draft = holdings.outgoing(is_draft=True)
-    assert draft
-    assert [entry.group for entry in draft.acks] == ["a"]
-    if event == "settled":
-        holdings.settle(everything=True)
-    elif event == "given back":
-        holdings.give_back([holdings.groups[1].leased])
-    elif event in ("came back", "departed"):
-        holdings.depart(draft)
-    if event == "came back":
-        holdings.came_back(draft)
-    assert holdings.is_current(draft) is (event == "")
-    now = holdings.outgoing()
-    assert now is None if event == "departed" else now
-    assert now is None or now.is_repeat is (event == "came back"), "a draft alone is no try"
