@@ -1,5 +1,5 @@
 -- closer: messages one by one, where a policy concerns them, or one of their ids may be there already.
--- Needs what append.lua binds, and: take, arrival, batch.
+-- Needs what append.lua binds, and: take, arrival, stamps.
 for _, i in ipairs(closer) do
   if failure then break end
   local word, seconds, us = words[i], stamp_of(i)
@@ -13,7 +13,9 @@ for _, i in ipairs(closer) do
     if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
     else new = pcall('HSETNX', body, id, head .. ARGV[3 + i]) end
     if new == 1 and not is_check then
-      stored_at(i, group, at)
+      stored[#stored + 1] = i
+      if not first[group] then list[#list + 1] = group; first[group] = at
+      elseif at < first[group] then first[group] = at end
       local added = pcall('ZADD', order, score, stamp .. id)
       if type(added) == 'table' then failure = added end
     elseif new == 0 then

@@ -57,6 +57,7 @@ call('SET', clock_key, fmt('%.0f', clock + #words))
 -- first write would cost a third of the script's time for the sake of the rare case.
 -- `list`: groups that got messages; `first`: from when on the earliest of these may be handled.
 local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '', nil
+--+ stamps
 --+ batch
 --+ settle
 local closer = store_groups()
