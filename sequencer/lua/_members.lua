@@ -12,15 +12,15 @@ local function check_members(members)
     local record = score and call('HGET', body, id) or ''
     local is_own = stamp:match('^%d+$') and sub(record, 1, 16) == stamp
     local attempts = sub(record, 17, 20):match('^%d%d%d%d$')
+    local is_lie = score and sub(record, 21, 21) == 'A' and tonumber(score) ~= (tonumber(stamp) or 0) / 1e6
+    local rest = is_lie and '0' .. sub(record, 22) or sub(record, 21)
     if score and not is_own and (#record < 22 or call('ZSCORE', order, sub(record, 1, 16) .. id)) then
       if tell('no record', member, score) then call('ZREM', order, member) end
-    elseif score and not (is_own and attempts) and tell('head', member, sub(record, 1, 20), #record > 21) then
-      call('HSET', body, id, stamp .. (attempts or '0000') .. sub(record, 21))
-    end
-    local is_arrival = score and is_own and sub(record, 21, 21) == 'A'
-    if is_arrival and tonumber(score) ~= tonumber(stamp) / 1e6 and tell('score', member, score, attempts ~= nil) then
-      call('HSET', body, id, sub(record, 1, 20) .. '0' .. sub(record, 22))
-    end
+    elseif score and not (is_own and attempts) then
+      if tell('head', member, sub(record, 1, 20), #record > 21) then
+        call('HSET', body, id, stamp .. (attempts or '0000') .. rest)
+      end
+    elseif is_lie and tell('score', member, score) then call('HSET', body, id, sub(record, 1, 20) .. rest) end
     if score then ahead = math.max(ahead, tonumber(stamp) or 0) end
     if count(record) then return end
   end

@@ -129,6 +129,13 @@ CASES = {
         "carries stamp and attempts",
         "stamp of the order taken",
     ),
+    "a record's stamp, and its flag": Case(
+        lambda link, keys: link.command(
+            "HSET", keys.body("g"), "a", b"1" * 16 + b"0000A" + record(link, keys, "a")[21:]
+        ),
+        "carries stamp and attempts",
+        "stamp of the order taken",
+    ),
     "a record's attempts": Case(
         lambda link, keys: link.command(
             "HSET", keys.body("g"), "a", record(link, keys, "a")[:16] + b"????" + record(link, keys, "a")[20:]
