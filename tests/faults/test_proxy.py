@@ -21,7 +21,7 @@ from sequencer.testing.history import Recorder
 from sequencer.testing.proxy import KINDS, FaultProxy
 from sequencer.testing.proxy_frames import ERRORS, end_of_reply, read_request
 
-TIMEOUT_S = 0.2
+TIMEOUT_S = 1.0
 SILENT = ("request dropped", "reply dropped", "black hole")
 CLOSED = ("request reset", "request late", "reply lost", "reply cut")
 CARRIED_OUT = {
