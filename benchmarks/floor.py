@@ -1,9 +1,10 @@
 """Scenario `floor`: the server's processor time for each message, beside that of the same keys by plain commands.
 
 `sequencer` appends a backlog with `append_many` and drains it with one consumer and a handler that does nothing, both
-with their default options. `raw` writes, reads and deletes the same keys by plain commands in pipelined batches of 100:
-what this data model costs at least (see `raw`); `scripts` does so by scripts that check nothing (see `scripted`): what
-it costs at least with stamps and leases given by the server. They take turns, in the opposite order in every other
+with their default options. The others write, read and delete the same keys and check nothing: `raw` by plain commands
+in pipelined batches of 100, where all that concerns one key of a batch is one command: what this data model costs at
+least (see `raw`); `singles` likewise with commands of its own for each message; `scripts` by scripts (see `scripted`):
+what it costs at least with stamps and leases given by the server. They take turns, in the opposite order in every other
 round, and each run has keys of its own. A figure is what INFO says of the server's processor time (user and system, all
 threads) after a phase less before it, over the messages; what a run before left to be freed is waited for. So it
 depends little on where processes run and on what else the machine does, unlike rates, which are given for sequencer
@@ -24,6 +25,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,11 +50,11 @@ from .workload import ZIPF_GROUPS, Spread, Workload
 T = TypeVar("T")
 
 MODULE = "sequencer.benchmarks.floor"
-SYSTEMS = ("sequencer", "scripts", "raw")
+SYSTEMS = ("sequencer", "scripts", "singles", "raw")
 PHASES = ("append", "consume")
 THREE = (*PHASES, "both")
-SERVER, CLIENT, RATE, OVER, OVER_SCRIPTS = "us server", "us client", "/s", "of raw", "of scripts"
-MULTIPLES = (("sequencer", OVER), ("scripts", OVER), ("sequencer", OVER_SCRIPTS))
+SERVER, CLIENT, RATE = "us server", "us client", "/s"
+MULTIPLES = (("sequencer", "raw"), ("sequencer", "singles"), ("sequencer", "scripts"), ("scripts", "raw"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +89,19 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
             for turn in turns(parameters.warmup, parameters.runs):
                 workload = Workload(spread, parameters.messages, 1, seed=turn.seed)
                 found = {name: run_once(url, parameters, workload, turn, name) for name in in_turn(SYSTEMS, turn)}
-                found["sequencer"] = over(found["sequencer"], found["scripts"], OVER_SCRIPTS)
-                for name in ("sequencer", "scripts"):
-                    found[name] = over(found[name], found["raw"], OVER)
+                for name, other in MULTIPLES:
+                    found[name] = over(found[name], found[other])
                 for name in SYSTEMS:
                     on_run(found[name])
                     runs.append(found[name])
     return runs
 
 
-def over(ours: Run, floor: Run, what: str) -> Run:
-    """A run with its figures over those of another, under this name, if both are valid. Pure."""
+def over(ours: Run, floor: Run) -> Run:
+    """A run with its figures over those of another as well, if both are valid. Pure."""
     if not (ours.is_valid and floor.is_valid):
         return ours
-    names = {f"{name} {what}": f"{name} {SERVER}" for name in THREE}
+    names = {f"{name} of {floor.system}": f"{name} {SERVER}" for name in THREE}
     ratios = {over: ours.single[name] / floor.single[name] for over, name in names.items() if floor.single.get(name)}
     return replace(ours, single={**ours.single, **ratios})
 
@@ -197,15 +198,15 @@ def consume_scripts(task: Task, parent: Parent, _rows: list[Row]) -> None:
     timed(task, parent, lambda: scripts.consume(owner_name()), lambda found: fault(task, found))
 
 
-def append_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
-    todo, link = raw.batches(task.workload.planned(0)), connected(task)
-    timed(task, parent, lambda: [link.commands(commands) for commands in raw.appends(keys_of(task), todo)])
+def append_raw(task: Task, parent: Parent, _rows: list[Row], ask: raw.Ask = raw.ask) -> None:
+    todo, link, keys = raw.batches(task.workload.planned(0)), connected(task), keys_of(task)
+    timed(task, parent, lambda: [ask(link, keys, commands) for commands in raw.appends(keys, todo)])
 
 
-def consume_raw(task: Task, parent: Parent, _rows: list[Row]) -> None:
-    todo, link = raw.parts(task.workload.planned(0)), connected(task)
-    steps = raw.consumes(keys_of(task), todo, owner_name())
-    timed(task, parent, lambda: run_raw(link, steps), lambda found: fault(task, found))
+def consume_raw(task: Task, parent: Parent, _rows: list[Row], ask: raw.Ask = raw.ask) -> None:
+    todo, link, keys = raw.parts(task.workload.planned(0)), connected(task), keys_of(task)
+    steps = raw.consumes(keys, todo, owner_name())
+    timed(task, parent, lambda: raw.run(steps, lambda some: ask(link, keys, some)), lambda found: fault(task, found))
 
 
 def fault(task: Task, found: list[raw.Found]) -> str:
@@ -220,17 +221,6 @@ def connected(task: Task) -> Link:
     link = Link(Endpoint.from_url(task.url))
     link.connection()
     return link
-
-
-def run_raw(link: Link, steps: raw.Steps) -> list[raw.Found]:
-    """Do what the raw consumer asks, to its end. Raises ServerError."""
-    try:
-        commands = next(steps)
-        while True:
-            commands = steps.send(link.commands(commands))
-    except StopIteration as end:
-        found: list[raw.Found] = end.value
-        return found
 
 
 # -- what came out --------------------------------------------------------------------------------------------
@@ -250,10 +240,10 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
         "Multiples, in the same round",
         ["groups", "valid runs", "", *THREE],
         [
-            [entry["case"], show_valid(entry), f"{system} {what}"]
-            + [show(entry["figures"].get(f"{name} {what}")) for name in THREE]
+            [entry["case"], show_valid(entry), f"{system} of {other}"]
+            + [show(entry["figures"].get(f"{name} of {other}")) for name in THREE]
             for entry in summary
-            for system, what in MULTIPLES
+            for system, other in MULTIPLES
             if entry["system"] == system
         ],
     )
@@ -283,5 +273,7 @@ if __name__ == "__main__":
             "consume scripts": consume_scripts,
             "append raw": append_raw,
             "consume raw": consume_raw,
+            "append singles": partial(append_raw, ask=raw.ask_singly),
+            "consume singles": partial(consume_raw, ask=raw.ask_singly),
         }
     )

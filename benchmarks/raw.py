@@ -8,6 +8,9 @@ a batch is one command.
 
 It stays an at-least-once consumer: what it read is deleted by name in the next round trip, since a DEL of the whole
 group would lose what was appended meanwhile. A group's messages come together as far as a batch holds them.
+
+`ask_singly` sends the same with commands of its own for each message, as a pipeline is mostly written: HSET and ZADD;
+HGET; ZREM, HDEL and SADD.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ..codec import STAMP_DIGITS, encode_envelope
 from ..keys import LaneKeys, lane_keys
+from ..link import Link
 from ..options import ConsumerOptions
 from .workload import Planned
 
@@ -30,6 +34,7 @@ MAX_ENVELOPE = 1 << 20
 Command = tuple[Any, ...]
 Clock = Callable[[], int]
 Steps = Generator[list[Command], list[Any], "list[Found]"]
+Ask = Callable[[Link, LaneKeys, list[Command]], list[Any]]
 
 
 class Part(NamedTuple):
@@ -185,6 +190,43 @@ def deletes(keys: LaneKeys, batch: Sequence[Found], now: int, *, is_first: bool)
         ("HINCRBY", keys.stats, "handled", len(ids)),
     ]
     return commands
+
+
+def run(steps: Steps, ask: Callable[[list[Command]], list[Any]]) -> list[Found]:
+    """All that a raw consumer reads when its commands are asked like this."""
+    try:
+        commands = next(steps)
+        while True:
+            commands = steps.send(ask(commands))
+    except StopIteration as end:
+        found: list[Found] = end.value
+        return found
+
+
+def ask(link: Link, _keys: LaneKeys, commands: list[Command]) -> list[Any]:
+    """One round trip; the answers. Raises ServerError."""
+    return link.commands(commands)
+
+
+WORDS = {"HSET": 2, "ZADD": 2, "HMGET": 1, "ZREM": 1, "HDEL": 1, "SADD": 1}
+"""What may concern several messages, and how many words are of one."""
+
+
+def ask_singly(link: Link, keys: LaneKeys, commands: list[Command]) -> list[Any]:
+    """One round trip in which each message has its own commands; the answers as to `commands`. Raises ServerError."""
+    split = [singly(keys, command) for command in commands]
+    answers = iter(link.commands([one for some in split for one in some]))
+    every = [[next(answers) for _ in some] for some in split]
+    return [found if command[0] == "HMGET" else found[0] for command, found in zip(commands, every, strict=True)]
+
+
+def singly(keys: LaneKeys, command: Command) -> list[Command]:
+    """A command about messages as one for each of them; any other as it is. Pure."""
+    name, key, *words = command
+    if name not in WORDS or not (key == keys.seen or key.startswith((keys.body(""), keys.order("")))):
+        return [command]
+    own = "HGET" if name == "HMGET" else name
+    return [(own, key, *words[at : at + WORDS[name]]) for at in range(0, len(words), WORDS[name])]
 
 
 def fault(messages: Iterable[Planned], found: Iterable[Found]) -> str:

@@ -38,21 +38,24 @@ def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["parameters"]["placement"] == "apart"
     assert result["machine"]["server"]["append_only_file"] is False
     assert [(entry["case"], entry["system"]) for entry in result["summary"]] == [
-        (case, system) for case in ("1 group", "5,000 groups, zipf") for system in ("sequencer", "scripts", "raw")
+        (case, system) for case in ("1 group", "5,000 groups, zipf") for system in floor.SYSTEMS
     ]
     for entry in result["summary"]:
         assert entry["valid_runs"] == entry["runs"] == 1
         for phase in floor.PHASES:
             assert all(entry["figures"][f"{phase} {what}"]["min"] > 0 for what in ("us server", "us client", "/s"))
-        assert ("both of raw" in entry["figures"]) is (entry["system"] != "raw")
-        assert ("both of scripts" in entry["figures"]) is (entry["system"] == "sequencer")
+        multiples = [(entry["system"], other) for other in floor.SYSTEMS if f"both of {other}" in entry["figures"]]
+        assert set(multiples) == {pair for pair in floor.MULTIPLES if pair[0] == entry["system"]}
 
 
 # -- the same keys --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("ask", [raw.ask, raw.ask_singly])
 @pytest.mark.parametrize("groups", [1, 7, 150])
-def test_raw_keeps_the_same_keys(groups: int, make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+def test_raw_keeps_the_same_keys(
+    groups: int, ask: raw.Ask, make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
     workload = Workload(Spread(groups), 600, 1, seed=3)
     messages = list(workload.planned(0))
     ours, keys = make("ours"), raw.keys_of(namespace, "raw")
@@ -62,22 +65,24 @@ def test_raw_keeps_the_same_keys(groups: int, make: Callable[..., Sequencer], li
 
     ours.append_many({"group": [m.group], "id": m.id, "body": m.body()} for m in messages)
     for commands in raw.appends(keys, raw.batches(messages)):
-        link.commands(commands)
+        ask(link, keys, commands)
     check_same(link, namespace, "after the appends", leases=False)
 
-    first = len(raw.parts(messages)[0])
-    steps = raw.consumes(keys, raw.parts(messages), owner_name())
-    commands = next(steps)
-    with ours.claim(groups=first, messages=1000):
-        answers = link.commands(commands)
-        check_same(link, namespace, "while groups are leased", leases=True)
+    batches = raw.parts(messages)
+    trips = 0
 
-    found: list[raw.Found] = []
-    try:
-        while True:
-            answers = link.commands(steps.send(answers))
-    except StopIteration as end:
-        found = end.value
+    def watched(commands: list[raw.Command]) -> list[Any]:
+        nonlocal trips
+        trips += 1
+        if trips > 1:
+            return ask(link, keys, commands)
+        with ours.claim(groups=len(batches[0]), messages=1000):
+            answers = ask(link, keys, commands)
+            check_same(link, namespace, "while groups are leased", leases=True)
+        return answers
+
+    found = raw.run(raw.consumes(keys, batches, owner_name()), watched)
+    assert trips == len(batches) + 1
     assert raw.fault(messages, found) == ""
     assert ours.consume(lambda _: None, until_empty=True).handled == len(messages)
     check_same(link, namespace, "at the end", leases=False)
@@ -180,6 +185,26 @@ def test_a_key_left_out_is_seen(make: Callable[..., Sequencer], link: Link, name
     link.command("HSET", registry_key(namespace), "raw", 1)
 
 
+def test_singles_have_commands_of_their_own_for_each_message(link: Link, namespace: str) -> None:
+    messages, keys = list(Workload(Spread(7), 100, 1, seed=3).planned(0)), raw.keys_of(namespace, "raw")
+    sent: list[raw.Command] = []
+
+    def noted(commands: list[raw.Command]) -> list[Any]:
+        sent.extend(one for command in commands for one in raw.singly(keys, command))
+        return raw.ask_singly(link, keys, commands)
+
+    for commands in raw.appends(keys, raw.batches(messages)):
+        noted(commands)
+    assert raw.fault(messages, raw.run(raw.consumes(keys, raw.parts(messages), "owner"), noted)) == ""
+    of_bodies = [words for words in sent if words[1].startswith(keys.body(""))]
+    assert sorted(words[0] for words in of_bodies) == ["HDEL"] * 100 + ["HGET"] * 100 + ["HSET"] * 100
+    of_order = [words for words in sent if words[1].startswith(keys.order(""))]
+    assert sorted(words[0] for words in of_order) == ["ZADD"] * 100 + ["ZRANGE"] * 7 + ["ZREM"] * 100
+    assert [words[0] for words in sent if words[1] == keys.seen] == ["SADD"] * 100
+    assert {len(words) for words in of_bodies + of_order if words[0] in ("HGET", "HDEL", "ZREM")} == {3}
+    link.command("DEL", *{words[1] for words in sent})
+
+
 # -- judging --------------------------------------------------------------------------------------------------
 
 
@@ -222,11 +247,11 @@ def test_only_valid_runs_are_set_in_relation() -> None:
         figures = {f"{name} us server": us for name in floor.THREE}
         return Run(case="1 group", turn=TURN, messages=1, system=system, problem=problem, single=figures)
 
-    ours = floor.over(made("sequencer", 6.0), made("raw", 4.0), floor.OVER)
+    ours = floor.over(made("sequencer", 6.0), made("raw", 4.0))
     assert ours.single["both of raw"] == 1.5
-    assert floor.over(ours, made("scripts", 5.0), floor.OVER_SCRIPTS).single["both of scripts"] == 1.2
-    assert "both of raw" not in floor.over(made("sequencer", 6.0), made("raw", 4.0, "it lost one"), floor.OVER).single
-    assert "both of raw" not in floor.over(made("sequencer", 6.0, "1 losses"), made("raw", 4.0), floor.OVER).single
+    assert floor.over(ours, made("scripts", 5.0)).single["both of scripts"] == 1.2
+    assert "both of raw" not in floor.over(made("sequencer", 6.0), made("raw", 4.0, "it lost one")).single
+    assert "both of raw" not in floor.over(made("sequencer", 6.0, "1 losses"), made("raw", 4.0)).single
     summary = summarise([ours, made("raw", 4.0), replace(made("sequencer", 60.0), turn=Turn(0, 0, True))])
     assert summary[0]["figures"]["both us server"] == {"median": 6.0, "min": 6.0, "max": 6.0}
     assert all(rows for _, _, rows in floor.tables(summary))
