@@ -16,18 +16,17 @@ local function store_several(positions, count, order, body) -- the answers to HS
   return new, new == count and pcall('ZADD', order, unpack(places))
 end
 
-local function store(group, positions) -- whether all of them are stored; else none is, or `failure` says why
-  local order, body, count, new, added = prefix .. 'order:' .. group, prefix .. 'body:' .. group, #positions, nil, nil
-  if count > 1 then new, added = store_several(positions, count, order, body)
+local function store(group, position, positions) -- whether all are stored; else none is, or `failure` says why
+  local order, body, count, n, new, added = prefix .. 'order:' .. group, prefix .. 'body:' .. group, 1, #stored, nil, nil
+  if positions then count = #positions; new, added = store_several(positions, count, order, body)
   else
-    local id, record, score, member = parts_of(positions[1])
+    local id, record, score, member = parts_of(position)
     new = pcall('HSETNX', body, id, record)
     added = new == 1 and pcall('ZADD', order, score, member)
   end
   if new ~= count then return false end
-  local n = #stored
-  for k = 1, count do stored[n + k] = positions[k] end
-  list[#list + 1] = group; first[group] = now
+  for k = 1, count do stored[n + k] = positions and positions[k] or position end
+  list[#list + 1] = group
   if type(added) == 'table' then failure = added end
   return true
 end
@@ -35,16 +34,18 @@ end
 local function store_groups() -- the positions that need a closer look, in their order
   if #words == 1 then return {1} end
   call('HDEL', failures, '') -- changes nothing; what undoing needs is asked for before there is anything to undo
-  local groups, of, odd, closer = {}, {}, {}, {}
+  local groups, of, several, odd, closer = {}, {}, {}, {}, {} -- `of`: the first position of a group; a table costs more
   for i = 1, #words do
     local word = words[i]
     local group = word[1]
-    local positions = of[group]
+    local positions = several[group]
     if word[4] or seen[i] or not is_plain then odd[group] = true end
-    if positions then positions[#positions + 1] = i else groups[#groups + 1] = group; of[group] = {i} end
+    if positions then positions[#positions + 1] = i
+    elseif of[group] then several[group] = {of[group], i}
+    else groups[#groups + 1] = group; of[group] = i end
   end
   for _, group in ipairs(groups) do
-    if not odd[group] and not failure and not store(group, of[group]) then odd[group] = true end
+    if not odd[group] and not failure and not store(group, of[group], several[group]) then odd[group] = true end
   end
   for i, word in ipairs(next(odd) and words or {}) do if odd[word[1]] then closer[#closer + 1] = i end end
   return closer

@@ -16,16 +16,16 @@ local function bumped(body, id, record) -- one attempt more: the consumer that h
   return record
 end
 
-local is_gated = window > 0 or sequence
+local is_gated, ids = window > 0 or sequence, {} -- `ids`: one table for all reads; each uses as much of it as it needs
 local function read(body, expired, mark) -- appends to `records`; how many, and when the head may be handled or 0
   local sub, byte, records, left, is_closer, is_over = sub, byte, records, bytes, is_gated or expired, false -- copies: found sooner
   local from, step, total, count, opens_at = 1, 16, #range / stride, #records, 0
   local first = count
   while from <= total and left > 0 and not is_over do
     local fit = count > 0 and math.ceil(left * count / (tonumber(ARGV[6]) - left)) or step -- of the size of those before
-    local ids, members, size, at = {}, range, math.min(total - from + 1, step, fit), (from - 1) * stride + 1
+    local members, size, at = range, math.min(total - from + 1, step, fit), (from - 1) * stride + 1
     for j = 1, size do ids[j] = sub(members[at], 17); at = at + stride end
-    local values = pcall('HMGET', body, unpack(ids))
+    local values = pcall('HMGET', body, unpack(ids, 1, size))
     for j = 1, size do
       local value = values[j] or ''
       local flag = byte(value, 21)

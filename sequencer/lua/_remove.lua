@@ -1,7 +1,8 @@
 -- remove: takes handled messages out of their group, each only where it is still the message that was claimed: an append
 -- with "replace" may have put another under its id. Needs: prefix, call, pcall, sub.
+local found = {} -- one table for all groups; each uses as much of it as it needs
 local function remove(group, members, from, ids, order) -- how many there were; adds group, newline, id of each to `ids`
-  local body, count, found, name, n = prefix .. 'body:' .. group, #members - from + 1, {}, group .. '\n', #ids
+  local body, count, name, n = prefix .. 'body:' .. group, #members - from + 1, group .. '\n', #ids
   for j = 1, count do
     local id = sub(members[from + j - 1], 17)
     found[j], ids[n + j] = id, name .. id
@@ -11,10 +12,10 @@ local function remove(group, members, from, ids, order) -- how many there were; 
     for j = n + count, n + 1, -1 do ids[j] = nil end
     return 0
   end
-  if removed == count then return tonumber(pcall('HDEL', body, unpack(found))) or 0 end
-  local records = pcall('HMGET', body, unpack(found)); n = 0
-  for j, id in ipairs(found) do
-    local record = records[j]
+  if removed == count then return tonumber(pcall('HDEL', body, unpack(found, 1, count))) or 0 end
+  local records = pcall('HMGET', body, unpack(found, 1, count)); n = 0
+  for j = 1, count do
+    local id, record = found[j], records[j]
     if record and sub(record, 1, 16) == sub(members[from + j - 1], 1, 16) then n = n + call('HDEL', body, id) end
   end
   return n

@@ -14,15 +14,16 @@ local function settle(late, dedup_us, dedup_cap)
   if hinted == 0 or #later > FEW then visibles = #list > 0 and call('ZMSCORE', schedule, unpack(list)) or {} end
   for _, group in ipairs(later) do later[group] = true end
   for i, group in ipairs(list) do
-    local at, visible = math.max(first[group], now), visibles and visibles[i]
+    local at, visible = first[group] or now, visibles and visibles[i]
+    if at < now then at = now end
     if visible and tonumber(visible) > at or not visibles and later[group] then wake(group, at)
     elseif not visible then
       news[#news + 1], news[#news + 2] = at == now and text or fmt('%.0f', at), group
-      if at <= now + SOON then hints[#hints + 1] = group end
+      if hinted == 0 and at <= now + SOON then hints[#hints + 1] = group end
     end
   end
   if #news > 1 then call('ZADD', schedule, unpack(news)) end
-  if #hints > 0 and hinted == 0 then call('RPUSH', dispatch, unpack(hints, 1, math.min(#hints, HINTS))) end
+  if #hints > 0 then call('RPUSH', dispatch, unpack(hints, 1, math.min(#hints, HINTS))) end
   for _, one in ipairs(late) do
     local i, fate, stamp, score, record = unpack(one)
     local group, id = words[i][1], words[i][2]

@@ -22,7 +22,8 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 --+ memory
 --+ remove
 --+ higher
-check_memory(); call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures)
+check_memory(); call('LLEN', dispatch); call('HLEN', stats)
+local has_failures = call('HLEN', failures) > 0
 local groups, refused = {}, {}
 for i, word in ipairs(words) do groups[i] = word[1] end
 local leased = call('HMGET', leases, unpack(groups))
@@ -48,7 +49,7 @@ for i, word in ipairs(words) do
   end
 end
 --+ release
-if #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
+if has_failures and #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
 remember_marks(marks, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
 remember_marks(higher(doubtful, tonumber(policy[3] or 0)), tonumber(policy[3] or 0), tonumber(policy[4] or 0))

@@ -55,7 +55,7 @@ call('SET', clock_key, fmt('%.0f', clock + #words))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
--- `list`: groups that got messages; `first`: from when on the earliest of these may be handled.
+-- `list`: groups that got messages; `first`: from when on the earliest of these may be handled, if that is not now.
 local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '', nil
 --+ stamps
 --+ batch
