@@ -34,9 +34,9 @@ APPEND = f"""{CLOCK}
 local words = cjson.decode(ARGV[1])
 local base = math.max(clock, now - 1)
 local records, places, groups, entries = {{}}, {{}}, {{}}, {{'NX'}}
-call('SET', prefix .. 'clock', fmt('%.0f', base + #words))
-for i, word in ipairs(words) do
-  local group, id, stamp = word[1], word[2], fmt('%.0f', base + i)
+call('SET', prefix .. 'clock', fmt('%.0f', base + #words / 2))
+for i = 1, #words / 2 do
+  local group, id, stamp = words[2 * i - 1], words[2 * i], fmt('%.0f', base + i)
   if not records[group] then records[group], places[group], groups[#groups + 1] = {{}}, {{}}, group end
   local fields, members = records[group], places[group]
   fields[#fields + 1] = id; fields[#fields + 1] = stamp .. '0000A' .. ARGV[1 + i]
@@ -51,7 +51,7 @@ call('ZADD', prefix .. 'schedule', unpack(entries))
 if call('LLEN', prefix .. 'dispatch') == 0 then
   call('RPUSH', prefix .. 'dispatch', unpack(groups, 1, math.min(#groups, {HINTS})))
 end
-call('HINCRBY', prefix .. 'stats', 'appended', #words)
+call('HINCRBY', prefix .. 'stats', 'appended', #words / 2)
 """
 CLAIM = f"""{CLOCK}
 local due = call('ZRANGEBYSCORE', prefix .. 'schedule', '-inf', fmt('%.0f', now), 'LIMIT', 0, ARGV[1])
@@ -135,7 +135,7 @@ def chunks(messages: Iterable[Planned]) -> list[list[bytes]]:
     made: list[list[bytes]] = []
     for at in range(0, len(every), CHUNK):
         some = every[at : at + CHUNK]
-        words = orjson.dumps([[message.group, message.id] for message in some])
+        words = orjson.dumps([word for message in some for word in (message.group, message.id)])
         made.append([words, *(encode_envelope(message.body(), None, MAX_ENVELOPE) for message in some)])
     return made
 

@@ -138,8 +138,9 @@ def append(
     if len(items) == 1 and not due:
         args: Args = (on_conflict, now_text(now_us), "", envelope, group, message_id, score)
     else:
-        words = dumps_words([(*item[:3], item.due) if item.due else item[:3] for item in items])
-        args = (on_conflict, now_text(now_us), words, *[item.envelope for item in items])
+        flat = [word for item in items for word in item[:3]]
+        dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
+        args = (on_conflict, now_text(now_us), dumps_words([flat, dues]), *[item.envelope for item in items])
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = on_conflict not in ("replace", "error_replace")
     if len(items) == 1:

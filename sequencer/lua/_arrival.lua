@@ -1,25 +1,25 @@
 -- arrival: what a message meets when it is appended. Needs what append.lua binds, and: memory, wake, take, bury.
 local function look() -- what is known of these messages; reads only. An error text for a score that can't be
   local dedup, mark_us, entries, groups = tonumber(policy[4] or 0), tonumber(policy[5] or 0), {}, {}
-  for i, word in ipairs(words) do
-    local number = sequence and tonumber(word[3])
+  for i = 1, total do
+    local group, id, score = word_of(i); groups[i] = group
+    local number = sequence and tonumber(score)
     if sequence and not (number and number >= 0 and number % 1 == 0) then
-      return 'SEQUENCE the score of id ' .. word[2] .. ' is no whole number from 0'
+      return 'SEQUENCE the score of id ' .. id .. ' is no whole number from 0'
     end
-    groups[i] = word[1]
-    if is_replace then call('ZCARD', prefix .. 'order:' .. word[1]); call('HLEN', prefix .. 'body:' .. word[1]) end
+    if is_replace then call('ZCARD', prefix .. 'order:' .. group); call('HLEN', prefix .. 'body:' .. group) end
   end
   if not is_replace then
     for _, key in ipairs(known('seen', dedup)) do
-      for i, word in ipairs(entries[1] and {} or words) do entries[i] = word[1] .. '\n' .. word[2] end
+      for i = 1, entries[1] and 0 or total do entries[i] = groups[i] .. '\n' .. words[3 * i - 1] end
       for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do seen[i] = seen[i] or is_member == 1 end
     end
   end
   if sequence or on_late ~= 'handle' then marked = marks_of(groups, mark_us) end
 end
 
-local function arrival(word, seconds, us) -- head of the record, score, and from when on it may be handled
-  local score, due, flag, at, stamp = word[3], word[4], '0', now, seconds .. us
+local function arrival(i, seconds, us) -- head of the record, score, and from when on it may be handled
+  local score, due, flag, at, stamp = words[3 * i], due[i], '0', now, seconds .. us
   if due then
     at = tonumber(due); if sub(due, 1, 1) == '+' then at = now + at end
     due = fmt('%016.0f', at)
@@ -31,19 +31,19 @@ local function arrival(word, seconds, us) -- head of the record, score, and from
 end
 
 local LATE = {refuse = '<', drop = '~', dead_letter = 'x'}
-local function fate_of(i, word, score, body) -- "+" to store it, else its mark
-  local mark = marked and marked[i]
+local function fate_of(i, score, body) -- "+" to store it, else its mark
+  local mark, group, id = marked and marked[i], word_of(i)
   if not (seen[i] or mark or sequence) then return '+' end
-  local record = pcall('HGET', body, word[2])
+  local record = pcall('HGET', body, id)
   if type(record) == 'string' and not (is_replace and sequence) then return '+' end -- pending: to be compared, or replaced
   if type(record) == 'string' then -- to be replaced: its number stays what it is
-    local pending = pcall('ZSCORE', prefix .. 'order:' .. word[1], sub(record, 1, 16) .. word[2])
+    local pending = pcall('ZSCORE', prefix .. 'order:' .. group, sub(record, 1, 16) .. id)
     return tonumber(pending) == tonumber(score) and '+' or '!'
   end
   if seen[i] then return '=' end
   if not sequence then return tonumber(score) < tonumber(mark) and LATE[on_late] or '+' end
   local number = tonumber(score)
-  if #pcall('ZRANGEBYSCORE', prefix .. 'order:' .. word[1], score, score, 'LIMIT', 0, 1) > 0 then return '#' end
+  if #pcall('ZRANGEBYSCORE', prefix .. 'order:' .. group, score, score, 'LIMIT', 0, 1) > 0 then return '#' end
   if not mark or number > tonumber(mark:match('%d+')) then return '+' end
   for first, last in mark:gmatch('(%d+)-(%d+)') do
     if number >= tonumber(first) and number <= tonumber(last) then return '+' end -- was skipped, and comes at last
@@ -51,12 +51,12 @@ local function fate_of(i, word, score, body) -- "+" to store it, else its mark
   return '='
 end
 
-local function compare(word, order, body, envelope) -- the mark of a message whose id is pending
-  local old, score, due = call('HGET', body, word[2]), word[3], word[4]
+local function compare(i, order, body) -- the mark of a message whose id is pending
+  local old, id, score, due = call('HGET', body, words[3 * i - 1]), words[3 * i - 1], words[3 * i], due[i]
   local stamp, flag = sub(old, 1, 16), sub(old, 21, 21)
   local has_due = flag == 'D' or flag == 'T'
-  local same = sub(old, has_due and 38 or 22) == envelope
-  if same and score ~= '' then same = tonumber(call('ZSCORE', order, stamp .. word[2]) or 'nan') == tonumber(score) end
+  local same = sub(old, has_due and 38 or 22) == ARGV[3 + i]
+  if same and score ~= '' then same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score) end
   if same and due and sub(due, 1, 1) ~= '+' and flag ~= 'R' then
     same = has_due and tonumber(sub(old, 22, 37)) == tonumber(due)
   end

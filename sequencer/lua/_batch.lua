@@ -32,14 +32,13 @@ local function store(group, position, positions) -- whether all are stored; else
 end
 
 local function store_groups() -- the positions that need a closer look, in their order
-  if #words == 1 then return {1} end
+  if total == 1 then return {1} end
   call('HDEL', failures, '') -- changes nothing; what undoing needs is asked for before there is anything to undo
   local groups, of, several, odd, closer = {}, {}, {}, {}, {} -- `of`: the first position of a group; a table costs more
-  for i = 1, #words do
-    local word = words[i]
-    local group = word[1]
+  for i = 1, total do
+    local group = words[3 * i - 2]
     local positions = several[group]
-    if word[4] or seen[i] or not is_plain then odd[group] = true end
+    if due[i] or seen[i] or not is_plain then odd[group] = true end
     if positions then positions[#positions + 1] = i
     elseif of[group] then several[group] = {of[group], i}
     else groups[#groups + 1] = group; of[group] = i end
@@ -47,6 +46,6 @@ local function store_groups() -- the positions that need a closer look, in their
   for _, group in ipairs(groups) do
     if not odd[group] and not failure and not store(group, of[group], several[group]) then odd[group] = true end
   end
-  for i, word in ipairs(next(odd) and words or {}) do if odd[word[1]] then closer[#closer + 1] = i end end
+  for i = 1, next(odd) and total or 0 do if odd[words[3 * i - 2]] then closer[#closer + 1] = i end end
   return closer
 end

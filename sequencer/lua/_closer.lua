@@ -2,11 +2,11 @@
 -- Needs what append.lua binds, and: take, arrival, stamps.
 for _, i in ipairs(closer) do
   if failure then break end
-  local word, seconds, us = words[i], stamp_of(i)
-  local group, id, stamp = word[1], word[2], seconds .. us
+  local seconds, us = stamp_of(i)
+  local group, id, stamp = words[3 * i - 2], words[3 * i - 1], seconds .. us
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-  local head, score, at = arrival(word, seconds, us)
-  local fate = fate_of(i, word, score, body)
+  local head, score, at = arrival(i, seconds, us)
+  local fate = fate_of(i, score, body)
   if fate == '+' then
     if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
     local new
@@ -19,7 +19,7 @@ for _, i in ipairs(closer) do
       local added = pcall('ZADD', order, score, stamp .. id)
       if type(added) == 'table' then failure = added end
     elseif new == 0 then
-      stamp = compare(word, order, body, ARGV[3 + i])
+      stamp = compare(i, order, body)
       fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
     elseif new ~= 1 then failure = new end
   elseif fate == '=' then stamp = '0000000000000000'

@@ -7,7 +7,7 @@ local function settle(late, dedup_us, dedup_cap)
   local hints, entries, count, text = {}, {}, {appended = #stored}, fmt('%.0f', now)
   local news, visibles = {'NX'}, nil
   for _, i in ipairs(sequence and marked and stored or {}) do
-    if marked[i] then call('HSETNX', numbers, words[i][1], marked[i]) end
+    if marked[i] then call('HSETNX', numbers, words[3 * i - 2], marked[i]) end
   end
   -- Where a hint is there already, nobody needs to know which groups are new; and of those to be looked at later there
   -- may be few: they are known by name then, and of the others none has to be woken.
@@ -26,7 +26,7 @@ local function settle(late, dedup_us, dedup_cap)
   if #hints > 0 then call('RPUSH', dispatch, unpack(hints, 1, math.min(#hints, HINTS))) end
   for _, one in ipairs(late) do
     local i, fate, stamp, score, record = unpack(one)
-    local group, id = words[i][1], words[i][2]
+    local group, id = word_of(i)
     local text = 'its score ' .. score .. ' lies below ' .. tostring(marked[i]) .. ', which was handled'
     local failure = {id = id, type = 'TooLate', message = text, attempt = 0, at = now / 1e6}
     if fate == 'x' then bury(group, stamp .. id, score, record, cjson.encode(failure)) end

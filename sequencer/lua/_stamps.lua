@@ -8,8 +8,7 @@ local function stamp_of(i) -- in two parts: seconds, and us within
 end
 
 local function parts_of(i) -- id, record, score, member
-  local seconds, us = stamp_of(i)
-  local word, head = words[i], seconds .. us
-  if word[3] ~= '' then return word[2], head .. '00000' .. ARGV[3 + i], word[3], head .. word[2] end
-  return word[2], head .. '0000A' .. ARGV[3 + i], seconds .. '.' .. us, head .. word[2]
+  local id, score, seconds, us = words[3 * i - 1], words[3 * i], stamp_of(i)
+  if score ~= '' then return id, seconds .. us .. '00000' .. ARGV[3 + i], score, seconds .. us .. id end
+  return id, seconds .. us .. '0000A' .. ARGV[3 + i], seconds .. '.' .. us, seconds .. us .. id
 end

@@ -6,8 +6,9 @@
 --                     pending message, with a stamp of its own, and store the rest; "check_replace": say what that
 --                     would be; "error_replace": the same as "error" (in MULTI)
 -- ARGV[2] now_us      "" for the server's time
--- ARGV[3] words       JSON [[group, id, score or "", due us or "+" and us from now, if any], ...]; at most 1000, an id
---                     once per group. "" for one message that is due now, and whose words are no JSON
+-- ARGV[3] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1 of a message that
+--                     is due later, us or "+" and us from now, ...]]; at most 1000 messages, an id once per group. ""
+--                     for one message that is due now, and whose words are no JSON
 -- ARGV[4] envelopes   ... one argument a message, in the same order; where words is "", behind the only one:
 -- ARGV[5] group
 -- ARGV[6] id
@@ -33,7 +34,11 @@ local is_plain = window == '0' and on_late == 'handle' and not sequence
 --+ rights
 local leases, failures, memory = prefix .. 'leases', prefix .. 'failures', prefix .. 'memory'
 window = tonumber(window)
-words = words == '' and {{group, id, score}} or cjson.decode(words)
+local dues, due = {}, {} -- `words`: flat, since a table for each message costs more than all that it holds
+if words == '' then words = {group, id, score} else words, dues = unpack(cjson.decode(words)) end
+for k = 1, #dues, 2 do due[dues[k]] = dues[k + 1] end
+local total = #words / 3
+local function word_of(i) return words[3 * i - 2], words[3 * i - 1], words[3 * i] end -- group, id, score
 local is_check, is_replace = sub(on_conflict, 1, 5) == 'check', sub(on_conflict, -7) == 'replace'
 local is_error = sub(on_conflict, 1, 5) == 'error'
 is_plain = is_plain and not (is_check or is_replace)
@@ -51,7 +56,7 @@ if sequence or on_late ~= 'handle' then check_memory(); call('ZCARD', prefix .. 
 local wrong = look()
 if wrong then return redis.error_reply(wrong) end
 local clock = math.max(lane_clock(), now - 1)
-call('SET', clock_key, fmt('%.0f', clock + #words))
+call('SET', clock_key, fmt('%.0f', clock + total))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
@@ -63,7 +68,7 @@ local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '
 local closer = store_groups()
 --+ closer
 if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'replace') then
-  for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end
+  for _, i in ipairs(stored) do take(word_of(i)) end
   local _, count = refused:gsub('<', '')
   if count > 0 and not is_check then pcall('HINCRBY', stats, 'late', count); pcall('HINCRBY', stats, 'refused', count) end
   if failure then return failure end
@@ -71,7 +76,7 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   if is_error then return redis.error_reply(refused:find('#', 1, true)
     and 'IDCONFLICT its number is pending under another id' or 'IDCONFLICT the id is pending with other content') end
 elseif not is_check then settle(late, tonumber(policy[4] or 0), tonumber(policy[6] or 0)) end
-for i = 1, closer[1] and #words or 1 do
+for i = 1, closer[1] and total or 1 do
   if not marks[2 * i] then marks[2 * i - 1], marks[2 * i] = '+', table.concat({stamp_of(i)}) end
 end
 return table.concat(marks)

@@ -44,7 +44,13 @@ def name_of(words: Sequence[Any]) -> str:
 def arrivals(args: Sequence[str]) -> tuple[str, str, list[list[str]], list[str]]:
     """What the arguments of an append say: its mode, its time, the words of each message, and the envelopes."""
     mode, now_us, text, *rest = args
-    return (mode, now_us, orjson.loads(text), rest) if text else (mode, now_us, [rest[1:]], rest[:1])
+    if not text:
+        return mode, now_us, [rest[1:]], rest[:1]
+    flat, dues = orjson.loads(text)
+    words = [flat[at : at + 3] for at in range(0, len(flat), 3)]
+    for position, due in zip(dues[::2], dues[1::2], strict=True):
+        words[position - 1].append(due)
+    return mode, now_us, words, rest
 
 
 def at_time(words: Words, now_us: int) -> Words:

@@ -97,7 +97,7 @@ class Twin(NamedTuple):
 
 UNSEEN = "found nothing, though"
 LETTER = "dead letter "
-UNDO = "for _, i in ipairs(stored) do take(words[i][1], words[i][2]) end"
+UNDO = "for _, i in ipairs(stored) do take(word_of(i)) end"
 CHECK = "if not held or sub(held, 1, 16) ~= word[2] then"
 TWINS: dict[str, Callable[[], Any]] = {
     "ack without token check": lambda: changed_script("ack", CHECK, "if false then"),
@@ -180,7 +180,7 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     "append that mixes contents": (
         "append",
         "head .. ARGV[3 + i])",
-        "head .. ARGV[4 + #words - i])",
+        "head .. ARGV[4 + total - i])",
         Twin("of another"),
     ),
     "claim of an expired group with others": (
@@ -216,8 +216,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "append that says its own score of every message": (
         "append",
-        "return word[2], head .. '00000'",
-        "return word[2], head .. '0000A'",
+        "return id, seconds .. us .. '00000'",
+        "return id, seconds .. us .. '0000A'",
         Twin("was claimed with score"),
     ),
     "redrive without its flag": ("redrive", "stamp .. '0000R'", "stamp .. '00000'", Twin("was redriven")),
