@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..codec import STAMP_DIGITS, encode_envelope
+from ..codec import encode_envelope
 from ..keys import LaneKeys, lane_keys
 from ..link import Link
 from ..options import ConsumerOptions
+from ..records import STAMP_DIGITS
 from .workload import Planned
 
 BATCH = 100

@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .codec import STAMP_DIGITS
 from .desk import Checked, Found, mend
 from .keys import LaneKeys
 from .link import Link
+from .records import STAMP_DIGITS
 
 PAGE = 500
 """Names read by one command."""

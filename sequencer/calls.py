@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from .claimed import Claimed, parse_claimed
-from .codec import STAMP_DIGITS
 from .errors import InvalidMessage
 from .keys import LaneKeys
 from .options import AUDIT_LENGTH, ClaimLimits
+from .records import STAMP_DIGITS
 from .words import dumps_words
 
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .codec import Arrivals, decode_record, decode_records, raw_message
 from .keys import decode_group
 from .message import Message
 from .options import SIZE_BESIDE
 from .policy import late_below
+from .records import Arrivals, decode_record, decode_records, raw_message
 from .words import loads_words
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from .codec import LEASE_HEAD, STAMP_DIGITS, decode_head
 from .desk import Facts
 from .keys import PAUSED, decode_group
 from .message import Explanation
 from .policy import Policy, Sequenced
+from .records import LEASE_HEAD, STAMP_DIGITS, decode_head
 from .words import decode_failure
 
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .codec import STAMP_DIGITS, decode_letter
 from .desk import Redriving, purge, redrive
 from .errors import ConfigurationError, shown
 from .keys import LaneKeys, decode_group
 from .link import Link
 from .message import DeadLetter, Redriven
+from .records import STAMP_DIGITS, decode_letter
 
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import desk, monitor
-from .codec import STAMP_DIGITS, decode_head, encode_id, readable_message
+from .codec import encode_id
 from .connection import Reading
 from .doctor import diagnose
 from .explain import explain
@@ -27,6 +27,7 @@ from .options import QueueOptions
 from .place import Place
 from .policy import Policy, check_integer, late_below
 from .proof import Proof, prove_lanes
+from .records import STAMP_DIGITS, decode_head, readable_message
 from .server_check import Finding
 from .words import decode_failure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from . import desk
-from .codec import STAMP_DIGITS, encode_due, encode_id, encode_score, readable_message
+from .codec import encode_due, encode_id, encode_score
 from .errors import (
     ConfigurationError,
     GroupBusy,
@@ -26,6 +26,7 @@ from .message import Gap, Message, Redriven
 from .options import QueueOptions
 from .place import Place
 from .policy import Sequenced, advance
+from .records import STAMP_DIGITS, readable_message
 from .words import decode_failure
 
 TRIES = 5

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from .codec import LEASE_HEAD, STAMP_DIGITS, decode_head, readable_message
 from .desk import look
 from .errors import ConfigurationError, shown
 from .keys import PAUSED, LaneKeys, decode_group, lane_of
@@ -21,6 +20,7 @@ from .link import Link
 from .message import GroupInfo, GroupState, Message, QueueInfo
 from .options import QueueOptions
 from .policy import late_below
+from .records import LEASE_HEAD, STAMP_DIGITS, decode_head, readable_message
 from .words import decode_failure
 
 EXACT_GROUPS = 20_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sequencer.calls import Item, append, claim
-from sequencer.codec import STAMP_DIGITS
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.link import Link
 from sequencer.options import ClaimLimits
+from sequencer.records import STAMP_DIGITS
 
 NOW_US = 1_800_000_000_000_000
 LATER_US = NOW_US + 100_000_000

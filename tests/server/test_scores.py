@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sequencer import Retry, Sequencer, calls
 from sequencer.auditor import audit
-from sequencer.codec import Arrivals
 from sequencer.keys import LaneKeys, lane_keys
 from sequencer.link import Link
 from sequencer.options import ClaimLimits
+from sequencer.records import Arrivals
 
 KINDS: dict[str, dict[str, Any]] = {
     "arrival": {},

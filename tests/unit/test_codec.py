@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.codec import decode_envelope, decode_record, encode_envelope, encode_id, encode_score, raw_message
+from sequencer.codec import decode_envelope, encode_envelope, encode_id, encode_score
 from sequencer.errors import InvalidBody, InvalidId, InvalidScore
 from sequencer.message import Failure
+from sequencer.records import decode_record, raw_message
 from sequencer.words import decode_failure, dumps_words, encode_failure, loads_words
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -26,7 +26,7 @@ from sequencer import (
     Sequencer,
     SequencerError,
 )
-from sequencer.codec import decode_letter, encode_due, encode_envelope, encode_id, encode_score
+from sequencer.codec import encode_due, encode_envelope, encode_id, encode_score
 from sequencer.connection import TIMEOUTS, Endpoint, redact
 from sequencer.doctor import diagnose
 from sequencer.errors import shown
@@ -34,6 +34,7 @@ from sequencer.keys import encode_group
 from sequencer.message import Failure
 from sequencer.options import QueueOptions
 from sequencer.policy import advance
+from sequencer.records import decode_letter
 from sequencer.scripts import script_source
 from sequencer.words import decode_failure, encode_failure
 

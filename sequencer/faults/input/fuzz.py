@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...codec import decode_letter, encode_envelope, readable_message
+from ...codec import encode_envelope
 from ...errors import SequencerError
 from ...keys import decode_group, encode_group
+from ...records import decode_letter, readable_message
 from ...words import decode_failure
 from .explore import Findings, Several, Wrong
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...backoff import Backoff
-from ...codec import STAMP_DIGITS
 from ...policy import Policy
+from ...records import STAMP_DIGITS
 from .scenario import POLICIES, Scenario
 
 MOST = 10

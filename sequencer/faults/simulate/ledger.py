@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from ...codec import STAMP_DIGITS
+from ...records import STAMP_DIGITS
 from ...testing.wire import arrivals
 from .books import Account, Ask, Book, Row, arrived
 

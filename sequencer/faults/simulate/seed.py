@@ -15,11 +15,11 @@ from typing import Any
 from ...auditor import audit
 from ...backoff import RECONNECT
 from ...client import Sequencer
-from ...codec import STAMP_DIGITS
 from ...connection import Endpoint
 from ...drain import IDLE_S
 from ...keys import LaneKeys
 from ...link import Link
+from ...records import STAMP_DIGITS
 from ...server import EmbeddedServer
 from ...testing.history import Event
 from ...testing.judgement import Judgement, judge

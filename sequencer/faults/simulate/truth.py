@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import redis
 
-from ...codec import STAMP_DIGITS
+from ...records import STAMP_DIGITS
 from ...testing.wire import Words, arrivals, name_of
 from .ledger import Ledger, marks_in
 from .scenario import Scenario
