@@ -49,6 +49,26 @@ def test_the_next_message_of_a_group_comes_only_after_the_ack(seq: Sequencer) ->
     assert [(info.state, info.attempts) for info in seq.groups()] == [("due", 0)] * 2
 
 
+@pytest.mark.parametrize("lengths", [(5, 2, 1), (1, 2, 5), (40, 3, 17)])
+def test_groups_with_the_same_ids_are_read_and_taken_away_each_for_itself(
+    seq: Sequencer, link: Link, namespace: str, lengths: tuple[int, ...]
+) -> None:
+    """One claim and one acknowledgement of several groups, of which the later ones are told about in part only."""
+    longest, keys = max(lengths), lane_keys(namespace, "jobs", 0)
+    seq.append_many({"group": g, "id": n, "body": [g, n]} for g in range(3) for n in range(longest))
+    claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, ClaimLimits(3, 3 * longest, 10**6)))
+    assert [[m.body for m in g.messages] for g in claimed.groups] == [
+        [[g, n] for n in range(longest)] for g in range(3)
+    ]
+    acks = [
+        calls.Ack(group.key, group.token, group.members[:some], True)
+        for group, some in zip(claimed.groups, lengths, strict=True)
+    ]
+    link.run([calls.ack(keys, acks)])
+    left = {g: [m.body for m in seq.peek(g, limit=longest)] for g in range(3)}
+    assert left == {g: [[g, n] for n in range(some, longest)] for g, some in enumerate(lengths)}
+
+
 def test_a_group_that_never_ends_leaves_no_other_due_group_out(seq: Sequencer, link: Link, namespace: str) -> None:
     """Five groups and room for seven messages: two for each would leave one group to a claim that it has for itself."""
     fill(seq, groups=4, length=2)

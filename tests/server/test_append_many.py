@@ -1,0 +1,113 @@
+"""`append_many` on a real server: chunks, each stored as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from sequencer import BatchRefused, ConfigurationError, IdConflict, Sequencer
+from sequencer.testing.wire import Wire, name_of, wired
+
+
+def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
+    taken = []
+
+    def items() -> Any:
+        for n in range(2501):
+            taken.append(n)
+            yield {"body": n, "group": n % 7, "score": n}
+
+    receipt = seq.append_many(items(), chunk=400)
+    assert (receipt.appended, receipt.duplicates, receipt.refused) == (2501, 0, [])
+    assert seq.info().backlog == 2501
+
+
+@pytest.mark.parametrize(
+    ("messages", "groups", "chunk", "expected"),
+    [
+        (450, 1, None, [200, 200, 50]),
+        (450, 100, None, [200, 200, 50]),
+        (300, 300, None, [128, 128, 44]),
+        (256, 256, None, [128, 128]),
+        (300, 300, 250, [250, 50]),
+        (3, 3, 1, [1, 1, 1]),
+        (0, 1, None, []),
+    ],
+)
+def test_a_chunk_keeps_the_server_busy_for_about_as_long_whatever_its_groups(
+    make: Callable[..., Sequencer], seq: Sequencer, messages: int, groups: int, chunk: int | None, expected: list[int]
+) -> None:
+    """A message of another group costs more; who asks for a number gets it, for a chunk is stored as a whole."""
+    backlogs = [0]
+
+    class Looking(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            if any(name_of(words) == "append" for words in commands):
+                backlogs.append(seq.info().backlog)
+            return commands
+
+    client = make(redis=wired(seq.endpoint, Looking))
+    client.append_many(({"body": n, "group": n % groups, "score": n} for n in range(messages)), chunk=chunk)
+    backlogs.append(seq.info().backlog)
+    sizes = [after - before for before, after in pairwise(backlogs)]
+    assert [size for size in sizes if size] == expected
+    assert seq.info().backlog == messages
+
+
+def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(seq: Sequencer) -> None:
+    items: list[Any] = [{"body": n, "group": "g", "id": n} for n in range(25)]
+    items[13] = {"body": 1, "group": []}
+    items[17] = "nonsense"
+    with pytest.raises(BatchRefused, match="item 13") as caught:
+        seq.append_many(items, chunk=10)
+    assert [refused.index for refused in caught.value.refused] == [13, 17]
+    assert caught.value.stored == 10
+    assert [message.id for message in seq.peek("g", limit=50)] == [str(n) for n in range(10)]
+
+
+def test_append_many_stores_nothing_of_a_chunk_with_a_conflict(seq: Sequencer) -> None:
+    seq.append("old", group="g", id="5", score=1)
+    items = [{"body": "new", "group": g, "id": str(n), "score": n} for n in range(10) for g in ("g", "h")]
+    with pytest.raises(BatchRefused, match="'5'"):
+        seq.append_many(items)
+    assert [message.body for message in seq.peek("g")] == ["old"]
+    assert seq.peek("h") == []
+    receipt = seq.append_many(items, on_refused="skip")
+    assert (receipt.appended, [refused.index for refused in receipt.refused]) == (19, [10])
+    assert isinstance(receipt.refused[0].error, IdConflict)
+    again = seq.append_many(items, on_refused="skip")
+    assert (again.appended, again.duplicates, len(again.refused)) == (0, 19, 1)
+
+
+def test_an_id_twice_in_one_chunk_is_stored_once(seq: Sequencer) -> None:
+    same = {"body": 1, "group": "g", "id": "x"}
+    receipt = seq.append_many([same, same, {**same, "group": "h"}])
+    assert (receipt.appended, receipt.duplicates) == (2, 1)
+    with pytest.raises(BatchRefused):
+        seq.append_many([{"body": 1, "group": "i", "id": "x"}, {"body": 2, "group": "i", "id": "x"}])
+    assert seq.peek("i") == []
+
+
+@pytest.mark.parametrize("options", [{"on_refused": "ignore"}, {"chunk": 0}, {"chunk": 1001}, {"chunk": True}])
+def test_bad_options_of_append_many_are_refused(seq: Sequencer, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        seq.append_many([], **options)
+
+
+@pytest.mark.parametrize("delayed", [{0}, {9}, {4, 5}, {0, 3, 9}, set(range(10)), {1, 2, 4, 8}])
+@pytest.mark.parametrize("groups", [1, 3, 10])
+def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set[int], groups: int) -> None:
+    at = 4e9
+    items = [{"group": n % groups, "id": n, "body": n, **({"at": at + n} if n in delayed else {})} for n in range(10)]
+    assert seq.append_many(items).appended == 10
+    for group in range(groups):
+        found = {m.body: m.score for m in seq.peek(group, limit=10)}
+        assert sorted(found) == list(range(group, 10, groups))
+        for n, score in found.items():
+            assert (score == at + n) is (n in delayed)
+    due = seq.consume(lambda _: None, until_empty=False, max_messages=10 - len(delayed)) if len(delayed) < 10 else None
+    assert due is None or due.handled == 10 - len(delayed)
+    assert sorted(m.body for g in range(groups) for m in seq.peek(g, limit=10)) == sorted(delayed)
