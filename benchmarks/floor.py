@@ -3,7 +3,7 @@
 `sequencer` appends a backlog with `append_many` and drains it with one consumer and a handler that does nothing, both
 with their default options. The others write, read and delete the same keys and check nothing: `raw` by plain commands
 in pipelined batches of 100, where all that concerns one key of a batch is one command: what this data model costs at
-least (see `raw`); `singles` likewise with commands of its own for each message; `scripts` by scripts (see `scripted`):
+least (see `raw`); `singles` likewise, but each message has its own commands; `scripts` by scripts (see `scripted`):
 what it costs at least with stamps and leases given by the server. They take turns, in the opposite order in every other
 round, and each run has keys of its own. A figure is what INFO says of the server's processor time (user and system, all
 threads) after a phase less before it, over the messages; what a run before left to be freed is waited for. So it

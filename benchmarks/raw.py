@@ -10,7 +10,7 @@ It stays an at-least-once consumer: what it read is deleted by name in the next 
 group would lose what was appended meanwhile. A group's messages come together as far as a batch holds them.
 
 `ask_singly` sends the same with commands of its own for each message, as a pipeline is mostly written: HSET and ZADD;
-HGET; ZREM, HDEL and SADD.
+HGET; ZREM, HDEL and SADD. What concerns the lane (schedule, leases, watermarks, stats) stays one command a batch.
 """
 
 from __future__ import annotations

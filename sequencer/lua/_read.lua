@@ -16,7 +16,7 @@ local function bumped(body, id, record) -- one attempt more: the consumer that h
   return record
 end
 
-local is_gated, ids = window > 0 or sequence, {} -- `ids`: one table for all reads; each uses as much of it as it needs
+local is_gated, ids = window > 0 or sequence, {} -- `ids`: one table for all reads, each names how much of it
 local function read(body, expired, mark) -- appends to `records`; how many, and when the head may be handled or 0
   local sub, byte, records, left, is_closer, is_over = sub, byte, records, bytes, is_gated or expired, false -- copies: found sooner
   local from, step, total, count, opens_at = 1, 16, #range / stride, #records, 0

@@ -60,7 +60,8 @@ call('SET', clock_key, fmt('%.0f', clock + total))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id before the
 -- first write would cost a third of the script's time for the sake of the rare case.
--- `list`: groups that got messages; `first`: from when on the earliest of these may be handled, if that is not now.
+-- `list`: groups that got messages; `first`: from when on the earliest of these may be handled;
+-- none for a group of the quick way: now.
 local marks, stored, late, list, first, refused, failure = {}, {}, {}, {}, {}, '', nil
 --+ stamps
 --+ batch
