@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -42,6 +43,11 @@ OTHER_RIGHTS = {
         "test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such",
     ),
 }
+
+# What a shell without job control starts in the background ignores SIGINT, and so does all that it starts in turn: the
+# processes that tests interrupt would never hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
