@@ -7,13 +7,17 @@ import importlib
 import inspect
 import logging
 import os
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import tomllib
 import traceback
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,14 +100,17 @@ def exec_handler(command: str) -> Handler:
     """
 
     def handle(message: Message) -> None:
-        # A file, not a pipe: what the command leaves running in the background may keep standard error open.
-        with held(), tempfile.TemporaryFile() as errors:
-            with subprocess.Popen(
-                ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=errors, process_group=0
-            ) as process:
+        # Files, not pipes: what the command leaves running may keep standard error open, and need not read its input.
+        with held(), tempfile.TemporaryFile() as line, tempfile.TemporaryFile() as errors:
+            line.write(message_line(message))
+            line.seek(0)
+            with (
+                subprocess.Popen(["/bin/sh", "-c", command], stdin=line, stderr=errors, process_group=0) as process,
+                _waiting(process) as wait,
+            ):
                 try:
                     with allowed():
-                        process.communicate(message_line(message))
+                        wait()
                 except BaseException:
                     with suppress(ProcessLookupError):  # it has just ended
                         os.killpg(process.pid, signal.SIGKILL)
@@ -121,6 +128,39 @@ def exec_handler(command: str) -> Handler:
             raise CommandFailed(f"{command!r} ended with {ending}{': ' + tail if tail else ''}")
 
     return handle
+
+
+@contextmanager
+def _waiting(process: subprocess.Popen[bytes]) -> Iterator[Callable[[], Any]]:
+    """Gives what waits for the end of the process, and lets no signal wait for that too.
+
+    One that comes after Python has looked for signals and before the kernel begins to wait does not end the wait, and
+    what is to be done about it would be done when the command has ended. So it is waited for as well, as the byte that
+    Python writes for each (`signal.set_wakeup_fd`). Only the main thread hears of signals; and there are systems
+    without a descriptor for a process (macOS; Linux before 5.3): there the wait is the plain one.
+    """
+    ended = -1
+    if threading.current_thread() is threading.main_thread() and hasattr(os, "pidfd_open"):
+        with suppress(OSError):
+            ended = os.pidfd_open(process.pid)
+    if ended < 0:
+        yield process.wait
+        return
+    heard, told = socket.socketpair()
+    with open(ended, "rb", buffering=0), heard, told, selectors.DefaultSelector() as selector:
+        told.setblocking(False)
+        selector.register(ended, selectors.EVENT_READ)
+        selector.register(heard, selectors.EVENT_READ)
+
+        def wait() -> None:
+            while ended not in [key.fd for key, _ in selector.select()]:
+                heard.recv(64)
+
+        old = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wait
+        finally:
+            signal.set_wakeup_fd(old)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 -- arrival: what a message meets when it is appended. Needs what append.lua binds, and: memory, wake, take, bury.
 local function look() -- what is known of these messages; reads only. An error text for a score that can't be
   local dedup, mark_us, entries, groups = tonumber(policy[4] or 0), tonumber(policy[5] or 0), {}, {}
-  for i = 1, total do
+  for i = 1, (sequence or is_replace or on_late ~= 'handle') and total or 0 do -- who looks at no group saves a loop
     local group, id, score = word_of(i); groups[i] = group
     local number = sequence and tonumber(score)
     if sequence and not (number and number >= 0 and number % 1 == 0) then
@@ -11,7 +11,7 @@ local function look() -- what is known of these messages; reads only. An error t
   end
   if not is_replace then
     for _, key in ipairs(known('seen', dedup)) do
-      for i = 1, entries[1] and 0 or total do entries[i] = groups[i] .. '\n' .. words[3 * i - 1] end
+      for i = 1, entries[1] and 0 or total do entries[i] = words[3 * i - 2] .. '\n' .. words[3 * i - 1] end
       for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do seen[i] = seen[i] or is_member == 1 end
     end
   end

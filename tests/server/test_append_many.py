@@ -13,16 +13,19 @@ from sequencer.testing.wire import Wire, name_of, wired
 
 
 def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
-    taken = []
+    """Of what is given, no more than a chunk is taken before what was taken is stored."""
+    backlogs = []
 
     def items() -> Any:
         for n in range(2501):
-            taken.append(n)
+            if n % 400 == 0:
+                backlogs.append(seq.info().backlog)
             yield {"body": n, "group": n % 7, "score": n}
 
     receipt = seq.append_many(items(), chunk=400)
     assert (receipt.appended, receipt.duplicates, receipt.refused) == (2501, 0, [])
     assert seq.info().backlog == 2501
+    assert backlogs == [0, 400, 800, 1200, 1600, 2000, 2400]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,6 @@ def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set
         assert sorted(found) == list(range(group, 10, groups))
         for n, score in found.items():
             assert (score == at + n) is (n in delayed)
-    due = seq.consume(lambda _: None, until_empty=False, max_messages=10 - len(delayed)) if len(delayed) < 10 else None
-    assert due is None or due.handled == 10 - len(delayed)
+    if rest := 10 - len(delayed):
+        assert seq.consume(lambda _: None, max_messages=rest).handled == rest
     assert sorted(m.body for g in range(groups) for m in seq.peek(g, limit=10)) == sorted(delayed)

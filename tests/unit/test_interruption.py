@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +18,7 @@ from sequencer import Message
 from sequencer.errors import StopConsuming
 from sequencer.handlers import exec_handler
 from sequencer.interruption import allowed, held, interrupt
+from sequencer.testing import wait_until
 
 FOR_EVER = "exec sleep 600"
 WAITED_S = 3.0
@@ -113,6 +116,40 @@ def test_a_command_is_never_left_behind_wherever_its_consumer_is_interrupted(sig
     assert not [process for process in Known.begun if is_running(process)]
     assert line > 60, "what starts a process has more lines"
     assert time.monotonic() - began < LONG_S, "a command was waited for"
+
+
+@pytest.mark.parametrize("has_descriptor", [True, False])
+def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same(
+    signalled: None, monkeypatch: pytest.MonkeyPatch, has_descriptor: bool
+) -> None:
+    """Another thread takes it, as if it had come just before the wait began: the kernel wakes this one for neither."""
+    if not has_descriptor:  # then it is heard at the command's end
+        monkeypatch.delattr(os, "pidfd_open")
+    handle = exec_handler(f"exec sleep {WAITED_S}")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    other = threading.Thread(target=tell_at_a_command, daemon=True)
+    try:
+        other.start()
+        with pytest.raises(StopConsuming):
+            handle(MESSAGE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    other.join()
+    assert [process.returncode for process in Known.begun] == [-signal.SIGKILL if has_descriptor else 0]
+
+
+def tell_at_a_command() -> None:
+    """Send this process a signal, which this thread takes, as soon as a command runs and is waited for."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    wait_until(lambda: any(is_running(process) for process in Known.begun), LONG_S)
+    wait_until(lambda: state_of_main() == "S", LONG_S)
+    os.kill(os.getpid(), signal.SIGALRM)
+
+
+def state_of_main() -> str:
+    """ "S" when it waits, as the kernel tells it."""
+    text = Path(f"/proc/self/task/{os.getpid()}/stat").read_text()
+    return text.rpartition(")")[2].split()[0]
 
 
 def test_an_interruption_comes_where_it_is_allowed_and_once() -> None:
