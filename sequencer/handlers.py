@@ -27,7 +27,7 @@ import orjson
 from .client import Sequencer
 from .drain import Handler
 from .errors import HandlerNotFound, StopConsuming
-from .interruption import allowed, held
+from .interruption import allowed, held, name_of
 from .message import Message
 from .words import TRACEBACK_BYTES
 
@@ -100,17 +100,13 @@ def exec_handler(command: str) -> Handler:
     """
 
     def handle(message: Message) -> None:
-        # Files, not pipes: what the command leaves running may keep standard error open, and need not read its input.
-        with held(), tempfile.TemporaryFile() as line, tempfile.TemporaryFile() as errors:
-            line.write(message_line(message))
-            line.seek(0)
-            with (
-                subprocess.Popen(["/bin/sh", "-c", command], stdin=line, stderr=errors, process_group=0) as process,
-                _waiting(process) as wait,
-            ):
+        # A file, not a pipe: what the command leaves running in the background may keep standard error open.
+        with held(), tempfile.TemporaryFile() as errors, _listening() as selector:
+            words = ["/bin/sh", "-c", command]
+            with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors, process_group=0) as process:
                 try:
-                    with allowed():
-                        wait()
+                    with _communicating(process, message_line(message), selector) as communicate, allowed():
+                        communicate()
                 except BaseException:
                     with suppress(ProcessLookupError):  # it has just ended
                         os.killpg(process.pid, signal.SIGKILL)
@@ -123,7 +119,7 @@ def exec_handler(command: str) -> Handler:
         if process.returncode:
             ending = f"exit status {process.returncode}"
             if process.returncode < 0:
-                ending = f"signal {signal.Signals(-process.returncode).name}"
+                ending = f"signal {name_of(-process.returncode)}"
             tail = said[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").strip()
             raise CommandFailed(f"{command!r} ended with {ending}{': ' + tail if tail else ''}")
 
@@ -131,36 +127,67 @@ def exec_handler(command: str) -> Handler:
 
 
 @contextmanager
-def _waiting(process: subprocess.Popen[bytes]) -> Iterator[Callable[[], Any]]:
-    """Gives what waits for the end of the process, and lets no signal wait for that too.
+def _listening() -> Iterator[selectors.BaseSelector | None]:
+    """A selector that also ends its wait when a signal comes; None where none can be had.
 
-    One that comes after Python has looked for signals and before the kernel begins to wait does not end the wait, and
-    what is to be done about it would be done when the command has ended. So it is waited for as well, as the byte that
-    Python writes for each (`signal.set_wakeup_fd`). Only the main thread hears of signals; and there are systems
-    without a descriptor for a process (macOS; Linux before 5.3): there the wait is the plain one.
+    A signal that comes after Python has looked for signals and before the kernel begins to wait does not end that wait,
+    and what is to be done about it would be done at its end. So the byte is waited for that Python writes for each
+    (`signal.set_wakeup_fd`). Only the main thread hears of signals; and there are systems without a descriptor for a
+    process, by which its end could be waited for as well (macOS; Linux before 5.3).
     """
-    ended = -1
-    if threading.current_thread() is threading.main_thread() and hasattr(os, "pidfd_open"):
-        with suppress(OSError):
-            ended = os.pidfd_open(process.pid)
-    if ended < 0:
-        yield process.wait
+    if threading.current_thread() is not threading.main_thread() or not hasattr(os, "pidfd_open"):
+        yield None
         return
     heard, told = socket.socketpair()
-    with open(ended, "rb", buffering=0), heard, told, selectors.DefaultSelector() as selector:
+    with heard, told, selectors.DefaultSelector() as selector:
         told.setblocking(False)
-        selector.register(ended, selectors.EVENT_READ)
         selector.register(heard, selectors.EVENT_READ)
-
-        def wait() -> None:
-            while ended not in [key.fd for key, _ in selector.select()]:
-                heard.recv(64)
-
         old = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
         try:
-            yield wait
+            yield selector
         finally:
             signal.set_wakeup_fd(old)
+
+
+@contextmanager
+def _communicating(
+    process: subprocess.Popen[bytes], line: bytes, selector: selectors.BaseSelector | None
+) -> Iterator[Callable[[], Any]]:
+    """Gives what writes the line to the process and waits for its end, and hears of signals if there is a selector."""
+    ended, stdin = -1, process.stdin
+    if selector:
+        with suppress(OSError):
+            ended = os.pidfd_open(process.pid)
+    if not selector or ended < 0:
+        yield lambda: process.communicate(line)
+        return
+    assert stdin
+    os.set_blocking(stdin.fileno(), False)
+    waited_for = {ended, stdin.fileno()}
+
+    def communicate() -> None:
+        rest = line
+        while waited_for:
+            for key, _ in selector.select():
+                if key.fileobj is stdin:
+                    try:
+                        rest = rest[os.write(key.fd, rest) :]
+                    except BrokenPipeError:  # nobody reads it
+                        rest = b""
+                if key.fd not in waited_for:
+                    os.read(key.fd, 64)
+                elif key.fd == ended or not rest:
+                    selector.unregister(key.fileobj)
+                    waited_for.remove(key.fd)
+                    if key.fileobj is stdin:
+                        stdin.close()
+
+    try:
+        selector.register(stdin, selectors.EVENT_WRITE)
+        selector.register(ended, selectors.EVENT_READ)
+        yield communicate
+    finally:
+        os.close(ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,21 @@ first.
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
 from .errors import StopConsuming
+
+
+def name_of(number: int) -> str:
+    """What a signal is called; those for real time have numbers only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 class _Place(threading.local):

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .backoff import RestartPolicy
+from .interruption import name_of
 from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE, WorkerConfig
 
 STAGES = (
@@ -236,7 +237,7 @@ class Supervisor:
         lived_s = now - slot.started_at
         others_s = [now - other.started_at for other in self._slots if other.process is not None]
         self._fast_deaths = self._policy.after_death(self._fast_deaths, max([lived_s, *others_s]))
-        why = f"signal {signal.Signals(-returncode).name}" if returncode < 0 else f"exit status {returncode}"
+        why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
         slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
         if self._policy.gives_up(self._fast_deaths):
             self._say(

@@ -13,19 +13,18 @@ from sequencer.testing.wire import Wire, name_of, wired
 
 
 def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
-    """Of what is given, no more than a chunk is taken before what was taken is stored."""
-    backlogs = []
-
-    def items() -> Any:
-        for n in range(2501):
-            if n % 400 == 0:
-                backlogs.append(seq.info().backlog)
-            yield {"body": n, "group": n % 7, "score": n}
-
-    receipt = seq.append_many(items(), chunk=400)
+    receipt = seq.append_many(({"body": n, "group": n % 7, "score": n} for n in range(2501)), chunk=400)
     assert (receipt.appended, receipt.duplicates, receipt.refused) == (2501, 0, [])
     assert seq.info().backlog == 2501
-    assert backlogs == [0, 400, 800, 1200, 1600, 2000, 2400]
+
+
+def test_nothing_is_taken_from_an_iterator_behind_a_chunk_that_is_refused(seq: Sequencer) -> None:
+    seq.append("other", group=0, id=500)
+    items = iter([{"body": n, "group": 0, "id": n} for n in range(2501)])
+    with pytest.raises(BatchRefused, match="'500'") as caught:
+        seq.append_many(items, chunk=400)
+    assert caught.value.stored == 400
+    assert next(items)["id"] == 800
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_a_command_is_never_left_behind_wherever_its_consumer_is_interrupted(sig
     assert time.monotonic() - began < LONG_S, "a command was waited for"
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only: elsewhere it is heard at the command's end")
 @pytest.mark.parametrize("has_descriptor", [True, False])
 def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same(
     signalled: None, monkeypatch: pytest.MonkeyPatch, has_descriptor: bool
