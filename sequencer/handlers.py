@@ -133,7 +133,7 @@ def _listening() -> Iterator[selectors.BaseSelector | None]:
     A signal that comes after Python has looked for signals and before the kernel begins to wait does not end that wait,
     and what is to be done about it would be done at its end. So the byte is waited for that Python writes for each
     (`signal.set_wakeup_fd`). Only the main thread hears of signals; and there are systems without a descriptor for a
-    process, by which its end could be waited for as well (macOS; Linux before 5.3).
+    process, by which its end could be waited for as well (macOS; Linux before 5.3; where it is refused).
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(os, "pidfd_open"):
         yield None
@@ -166,14 +166,14 @@ def _communicating(
     waited_for = {ended, stdin.fileno()}
 
     def communicate() -> None:
-        rest = line
+        rest = memoryview(line)
         while waited_for:
             for key, _ in selector.select():
                 if key.fileobj is stdin:
                     try:
                         rest = rest[os.write(key.fd, rest) :]
                     except BrokenPipeError:  # nobody reads it
-                        rest = b""
+                        rest = rest[:0]
                 if key.fd not in waited_for:
                     os.read(key.fd, 64)
                 elif key.fd == ended or not rest:

@@ -25,6 +25,8 @@ WAITED_S = 3.0
 """The command is waited for, when it was not interrupted by then."""
 LONG_S = 60.0
 """Well below what the command takes, well above what killing it does."""
+LARGE = {"text": "x" * 2**20}
+"""Larger than a pipe: the command's input is half written when it is interrupted."""
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 WATCHED = ("handlers.py", "subprocess.py", "interruption.py", "contextlib.py")
 
@@ -119,9 +121,10 @@ def test_a_command_is_never_left_behind_wherever_its_consumer_is_interrupted(sig
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only: elsewhere it is heard at the command's end")
+@pytest.mark.parametrize("body", [{}, LARGE], ids=["short", "large"])
 @pytest.mark.parametrize("has_descriptor", [True, False])
 def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same(
-    signalled: None, monkeypatch: pytest.MonkeyPatch, has_descriptor: bool
+    signalled: None, monkeypatch: pytest.MonkeyPatch, has_descriptor: bool, body: dict[str, str]
 ) -> None:
     """Another thread takes it, as if it had come just before the wait began: the kernel wakes this one for neither."""
     if not has_descriptor:  # then it is heard at the command's end
@@ -132,7 +135,7 @@ def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same
     try:
         other.start()
         with pytest.raises(StopConsuming):
-            handle(MESSAGE)
+            handle(MESSAGE._replace(body=body))
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     other.join()
