@@ -29,7 +29,7 @@ from typing import Any
 from ..client import Sequencer
 from ..supervisor import Supervisor
 from ..testing import Handled
-from ..worker import WorkerConfig
+from ..worker_config import WorkerConfig
 from .charts import Chart
 from .fleet import READY_S, Fleet, MemberFailed
 from .history import read_history
@@ -121,7 +121,7 @@ def run_case(url: str, parameters: Parameters, work_s: float, groups: int) -> Ru
 def supervised(url: str, namespace: str, parameters: Parameters) -> Iterator[None]:
     """The supervisor and its consumers, connected; at the end they are told to stop. Raises MemberFailed."""
     config = WorkerConfig(queue=QUEUE, url=url, namespace=namespace, app=APP)
-    supervisor = Supervisor(config, parameters.consumers, say=lambda _text: None)
+    supervisor = Supervisor(config, parameters.consumers, tell=lambda _event: None)
     status: list[int] = []
 
     def supervise() -> None:

@@ -6,17 +6,15 @@ import os
 import sys
 
 
-def main() -> None:
-    """The console script `sequencer`."""
+def main() -> int:
+    """Run the command line; returns the exit status."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open to the end
     _hide_password(sys.argv)
-    try:
-        from .main import run
-    except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(run())
+    from .main import run
+
+    return run()
 
 
 def _hide_password(argv: list[str]) -> None:

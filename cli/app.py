@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import signal
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from .. import logs
 from ..version import VERSION
 
 app = typer.Typer(
@@ -20,6 +22,8 @@ app = typer.Typer(
 )
 
 FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
+INTERRUPTED = 130
+"""As a shell says it of a process that Ctrl-C ended."""
 
 QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
 RedisOption = Annotated[
@@ -46,10 +50,22 @@ OptionalGroupArgument = Annotated[
 IdOption = Annotated[str, typer.Option("--id", envvar="SEQUENCER_ID", help="Id of the message.", show_default=False)]
 
 
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    level: str
+    format: logs.Format
+
+
 def _version(is_asked: bool) -> None:
     if is_asked:
         typer.echo(f"sequencer {VERSION}")
         raise typer.Exit
+
+
+def hear_interrupts() -> None:
+    """From here on Ctrl-C is a KeyboardInterrupt: the command has something to put in order."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @app.callback()
@@ -65,5 +81,7 @@ def options(
     level = log_level.upper()
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")
-    ctx.obj = level
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
+    ctx.obj = LogOptions(level, "text")
+    logs.configure(level, "text")
+    if ctx.invoked_subcommand != "consume":  # that imports an application first
+        hear_interrupts()

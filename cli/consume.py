@@ -6,18 +6,24 @@ import os
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..backoff import RestartPolicy
+from ..client import Sequencer
+from ..connection import redact
+from ..errors import SequencerError
+from ..events import event, log_event
+from ..exec import check_command
 from ..handlers import app_from_project
 from ..message import QueueInfo
 from ..options import AUDIT_LENGTH, ConsumerOptions
-from ..supervisor import Supervisor, Totals
-from ..worker import WorkerConfig, prepare
-from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import print_json
+from ..process import Totals
+from ..supervisor import Supervisor
+from ..version import VERSION
+from ..worker_config import WorkerConfig, prepare
+from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
+from .render import counted, print_json
 
 
 class OnFailure(StrEnum):
@@ -96,6 +102,14 @@ def consume(
             help="Exceptions that make the message a dead letter at once.",
         ),
     ] = "",
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            envvar="SEQUENCER_GRACE",
+            min=0.0,
+            help="Seconds from a signal to stop until handlers are interrupted; without it, at a second signal.",
+        ),
+    ] = None,
     audit: Annotated[
         bool,
         typer.Option("--audit", envvar="SEQUENCER_AUDIT", help="Record each handled message in the audit stream."),
@@ -138,7 +152,9 @@ def consume(
         dead_letter_on=_names(dead_letter_on),
         audit=audit,
         audit_length=audit_length,
-        log_level=ctx.obj or "WARNING",
+        grace=grace,
+        log_level=ctx.obj.level,
+        log_format=ctx.obj.format,
     )
     return _supervise(config, processes, json)
 
@@ -148,7 +164,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
+    if config.command:
+        check_command(config.command)
     client, _ = prepare(config)
+    hear_interrupts()
     ConsumerOptions(
         lease_s=config.lease,
         max_messages=config.max_messages,
@@ -158,29 +177,57 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     with client:
         client.connect()
         url = None if config.app else client.endpoint.url
-        policy = RestartPolicy.for_attempts(client.options.max_attempts)
-        supervisor = Supervisor(config.on(url), processes, policy=policy)
-        dropped = client.info().totals["dropped"]
+        supervisor = Supervisor(config.on(url), processes)
+        _say_started(config, processes, redact(client.endpoint.url))
         status = supervisor.run()
-        left = client.info() if config.until_empty and status == FINE else None
-        dropped = left.totals["dropped"] - dropped if left else 0
+        left = _look_at(client)
     if as_json and (config.app or config.command):
-        parked, dead = (left.parked, left.dead) if left else (0, 0)
-        print_json({**asdict(supervisor.totals), "parked": parked, "dead": dead, "dropped": dropped})
+        print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
     else:
-        _summarize(supervisor.totals, processes, left, dropped)
-    return PARKED if left and left.parked else status
+        _summarize(supervisor.totals, processes, left)
+    return PARKED if config.until_empty and status == FINE and left and left.parked else status
 
 
-def _summarize(totals: Totals, processes: int, left: QueueInfo | None, dropped: int) -> None:
-    said = [f"{totals.failed:,} failures", f"{totals.lost:,} leases lost", f"{totals.died:,} consumers died"]
-    if left:
-        counts = {"groups parked": left.parked, "groups paused": left.paused, "dead letters": left.dead}
-        counts["messages dropped"] = dropped
-        said += [f"{count:,} {name}" for name, count in counts.items() if count]
-        said += ["queue paused"] if left.is_paused else []
+def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
+    app = f"app {config.app}" if config.app else "printing"
+    app = f"command {config.command}" if config.command else app
+    text = f"{counted(processes, 'consumer')}, {app}, on {server}, lease {config.lease:g} s, sequencer {VERSION}"
+    fields = {"server": server, "app": app, "processes": processes, "lease_s": config.lease, "version": VERSION}
+    log_event(event("service started", config.queue, text, **fields))
+
+
+def _look_at(client: Sequencer) -> QueueInfo | None:
+    """The queue at the end of the run; None, and said, when the server is away just then."""
+    try:
+        return client.info()
+    except SequencerError as error:
+        typer.echo(f"the queue can't be looked at now: {error}", err=True)
+        return None
+
+
+def _queue_json(info: QueueInfo) -> dict[str, Any]:
+    names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
+    return {name: getattr(info, name) for name in names}
+
+
+def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
+    """What this run did, and apart from it how the queue is: others may work on it as well."""
+    counts = {
+        "failed try": totals.failed,
+        "parked group": totals.parked,
+        "dead letter": totals.dead,
+        "dropped message": totals.dropped,
+        "lost lease": totals.lost,
+        "dead consumer": totals.died,
+    }
+    said = ", ".join(counted(count, name) for name, count in counts.items() if count) or "no failures"
     typer.echo(
-        f"consumed {totals.handled:,} messages in {totals.seconds:.2f} s with {processes} consumers "
-        f"({', '.join(said)})",
+        f"consumed {counted(totals.handled, 'message')} in {totals.seconds:.2f} s with "
+        f"{counted(processes, 'consumer')}: {said}",
         err=True,
     )
+    if left is None:
+        return
+    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
+    state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
+    typer.echo(f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}", err=True)

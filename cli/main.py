@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
@@ -20,11 +21,19 @@ from . import (  # noqa: F401 - each registers its commands
     serve,
     timers,
 )
-from .app import FINE, SERVER, WRONG_USE, app
+from .app import FINE, INTERRUPTED, SERVER, WRONG_USE, app
 
 
 def run() -> int:
     """Run the command line; our errors become one line on standard error and an exit code."""
+    try:
+        return _run()
+    finally:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what comes now has nothing to say
+
+
+def _run() -> int:
     try:
         status = app(standalone_mode=False)
         return status if isinstance(status, int) else FINE
@@ -34,7 +43,7 @@ def run() -> int:
     except typer.Exit as ending:
         return ending.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None
         return FINE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from ..appender import CHUNK_GROUPS
 from ..client import Sequencer
 from ..errors import BatchRefused
-from .app import FINE, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .app import FINE, INTERRUPTED, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import print_json
 
 LINES = CHUNK_GROUPS
@@ -44,6 +46,10 @@ class Tally:
     dropped: int = 0
     dead: int = 0
     problem: str = ""
+    last_line: int = 0
+    """The last line of the input of which is known what became of it."""
+    has_ids: bool = True
+    """Whether each message had an id of its own, so that to append it again adds nothing."""
 
     def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
@@ -62,6 +68,45 @@ class Tally:
         self.refused += len(receipt.refused)
         for refused in receipt.refused:
             typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
+        self.last_line = lines[-1][0] if lines else self.last_line
+        self.has_ids = self.has_ids and all(
+            queue.options.id_by or (isinstance(body, dict) and "id" in body and not queue.options.group_by)
+            for _, body in lines
+        )
+
+
+class Interruption:
+    """Ctrl-C while lines are read ends that at once; while some are sent, what became of them is waited for. A second
+    one waits for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.is_sending = self._is_noted = False
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Within, Ctrl-C comes here; where it was ignored, it stays so."""
+        old = signal.getsignal(signal.SIGINT)
+        if old is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, old)
+
+    def _note(self, *_: object) -> None:
+        if self._is_noted or not self.is_sending:
+            raise KeyboardInterrupt
+        self._is_noted = True
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """An interruption within waits for the end."""
+        self.is_sending = True
+        yield
+        self.is_sending = False
+        if self._is_noted:
+            raise KeyboardInterrupt
 
 
 @app.command()
@@ -97,15 +142,39 @@ def append(
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     options: dict[str, Any] = {"group_by": fields, "id_by": id_by, "score_by": score_by}
     client = Sequencer(queue, redis, namespace=namespace, lanes=lanes, max_body_bytes=max_body_bytes, **options)
-    began = time.monotonic()
+    began, tally, interruption = time.monotonic(), Tally(), Interruption()
     with _opened(file) as source, client:
         client.connect()
-        tally = _append_lines(client, source, on_error, replace)
+        try:
+            with interruption.heard():
+                _append_lines(client, source, on_error, replace, tally, interruption)
+        except KeyboardInterrupt:
+            _say_interrupted(tally, file, interruption.is_sending)
+            _summarize(tally, time.monotonic() - began, json)
+            return INTERRUPTED
     return _summarize(tally, time.monotonic() - began, json)
 
 
-def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError, replace: bool) -> Tally:
-    tally = Tally()
+def _say_interrupted(tally: Tally, file: str, is_unknown: bool) -> None:
+    stored = f"interrupted: what stands up to line {tally.last_line:,} is stored"
+    if is_unknown:
+        stored += f", and of the {LINES} lines behind it perhaps some"
+    if tally.has_ids:
+        again = "a rerun adds nothing twice, because each message has an id"
+    else:
+        rest = f"tail -n +{tally.last_line + 1} {'' if file == '-' else shlex.quote(file)}".rstrip()
+        again = f"a rerun stores them again, because they have no ids; go on with: {rest} | sequencer append ..."
+    typer.echo(f"{stored}; {again}", err=True)
+
+
+def _append_lines(
+    client: Sequencer,
+    source: Iterator[bytes],
+    on_error: OnError,
+    replace: bool,
+    tally: Tally,
+    interruption: Interruption,
+) -> None:
     numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
     while not tally.problem and (some := list(itertools.islice(numbered, LINES))):
         good: list[tuple[int, Any]] = []
@@ -120,9 +189,9 @@ def _append_lines(client: Sequencer, source: Iterator[bytes], on_error: OnError,
                 typer.echo(problem, err=True)
                 tally.refused += 1
                 problem = ""
-        tally.add(client, good, on_error, replace)
+        with interruption.sending():
+            tally.add(client, good, on_error, replace)
         tally.problem = tally.problem or problem
-    return tally
 
 
 def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:

@@ -33,26 +33,28 @@ RECONNECT = Backoff(base_s=0.1, cap_s=5.0)
 class RestartPolicy:
     """When the supervisor replaces a consumer that died, and when it gives up.
 
-    A death is fast while no consumer has lived for `fast_s`, neither the dead one nor one beside it. `limit` of them
-    in a row mean that no restart will help: a missing right, a crash at each message. A single message that kills its
-    consumers is to be parked before that: after one try that is not counted, and the queue's attempts.
+    A death is barren if no handler had begun and the consumer had lived for less than `barren_s`: what it needs is
+    missing, and a restart does not help. After `limit` of them in a row its place stands; when all places stand, the
+    service gives up. Any other death is of a message or of this machine, and its consumer is replaced, for ever: the
+    message at which consumers die is parked in the end. A rule that counts those too would end the service before
+    that, since a message at which a consumer died waits for a lease, and fresh ones come before it.
     """
 
-    fast_s: float = 5.0
     limit: int = 5
+    barren_s: float = 60.0
+    fast_s: float = 5.0
+    """Who dies sooner makes the next one in its place start later."""
     backoff: Backoff = Backoff(base_s=0.2, cap_s=5.0)
 
-    @classmethod
-    def for_attempts(cls, max_attempts: int) -> RestartPolicy:
-        """The policy for a queue that parks a message after so many attempts."""
-        return cls(limit=max(cls().limit, max_attempts + 2))
+    def is_barren(self, lived_s: float, *, has_begun: bool) -> bool:
+        return not has_begun and lived_s < self.barren_s
+
+    def stands(self, barren_deaths: int) -> bool:
+        return barren_deaths >= self.limit
 
     def after_death(self, fast_deaths: int, lived_s: float) -> int:
         """The new count of fast deaths in a row."""
         return fast_deaths + 1 if lived_s < self.fast_s else 0
-
-    def gives_up(self, fast_deaths: int) -> bool:
-        return fast_deaths >= self.limit
 
     def delay_s(self, fast_deaths: int, random: float) -> float:
         """Seconds before the replacement starts: none after a consumer that had lived well."""

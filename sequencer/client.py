@@ -234,11 +234,6 @@ class Sequencer(Looking, Mending):
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
         """
-        function = self._handler if handler is None else _checked_handler(handler)
-        if function is None:
-            raise HandlerNotFound(
-                f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
-            )
         options = ConsumerOptions(
             lease_s=lease,
             until_empty=until_empty,
@@ -248,14 +243,25 @@ class Sequencer(Looking, Mending):
             audit=audit,
             audit_length=audit_length,
         )
-        lanes = self._place.lanes(role="consume")
-        consumer = Consumer(
-            self._place.endpoint, lanes, self.options, options, function, on_connect=self._place.look_again
-        )
+        consumer = self.consumer(handler, options)
         if on_start:
             on_start(consumer)
         with stop_on_signals(consumer, signal_log.warning):
             return consumer.run()
+
+    def consumer(self, handler: Handler | None = None, options: ConsumerOptions | None = None) -> Consumer:
+        """A consumer that does not run yet, for a program that stops it by means of its own: `run`, `stop`.
+
+        Raises HandlerNotFound, ConfigurationError, ServerError.
+        """
+        function = self._handler if handler is None else _checked_handler(handler)
+        if function is None:
+            raise HandlerNotFound(
+                f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
+            )
+        lanes, options = self._place.lanes(role="consume"), options or ConsumerOptions()
+        connected = self._place.look_again
+        return Consumer(self._place.endpoint, lanes, self.options, options, function, on_connect=connected)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = 15.0) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.

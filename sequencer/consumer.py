@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from .backoff import RECONNECT
 from .claimed import Claimed
@@ -45,6 +45,18 @@ SILENT_S = 10.0
 """The main link is used at least so often while a consumer waits: else it is forgotten on its way, unnoticed."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
+
+
+_forks = 0
+"""How often this process is a copy of another."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def owner_name() -> str:
@@ -77,6 +89,8 @@ class Consumer:
         self._busy, self._ended = threading.Event(), threading.Event()
         self._is_handling = False
         self._exchanged_at = 0.0
+        self.on_first: Callable[[], None] | None = None
+        """Called once, before the first handler begins."""
 
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
@@ -87,6 +101,12 @@ class Consumer:
         self._control.is_stopping = True
         if self._is_handling:
             interrupt()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has done since it began; any thread may look."""
+        control = self._control
+        return {"handled": control.handled, "failed": control.failed, "lost": self._holdings.lost}
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
@@ -119,7 +139,7 @@ class Consumer:
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
-        send, handler = effects.send, self._handler
+        send, handler, forks, first = effects.send, self._handler, _forks, self.on_first
         answer: Any = None
         while True:
             try:
@@ -129,16 +149,23 @@ class Consumer:
                 return summary
             answer = None
             if type(effect) is Message:
+                if first:
+                    first()
+                    first = None
                 try:
                     self._is_handling = True
                     handler(effect)
                     self._is_handling = False
+                    if forks != _forks:
+                        _leave_copy(None)
                 except KeyboardInterrupt:
                     self._is_handling = False
                     raise
                 except BaseException as error:
                     # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
+                    if forks != _forks:
+                        _leave_copy(error)
                     answer = error
             else:
                 try:
@@ -230,6 +257,23 @@ class Consumer:
             except Exception:
                 log.exception("consumer %s: keeping its leases failed, trying again", self.owner)
                 self._ended.wait(pause_s)
+
+
+def _leave_copy(error: BaseException | None) -> NoReturn:
+    """A handler forked, and this is the child, which came back: it ends here and does not become a second consumer."""
+    code: Any = 0
+    if isinstance(error, SystemExit):
+        code = error.code
+    elif error is not None:
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code or 0)
 
 
 def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:

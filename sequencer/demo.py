@@ -23,11 +23,12 @@ from typing import Any
 
 from .client import Sequencer
 from .errors import SequencerError
+from .events import INFO
 from .message import Message
 from .server import EmbeddedServer
 from .supervisor import Supervisor
 from .testing import Handled, Verdict, check_history
-from .worker import WorkerConfig
+from .worker_config import WorkerConfig
 
 QUEUE = "demo_orders"
 STEPS = ("created", "paid", "packed", "shipped", "delivered")
@@ -145,7 +146,7 @@ def simulate(
         config = WorkerConfig(
             queue=QUEUE, url=server.url, app="sequencer.demo:handle", lease=LEASE_S, log_level="ERROR"
         )
-        supervisor = Supervisor(config, processes, say=lambda text: None if text.startswith("stopping") else say(text))
+        supervisor = Supervisor(config, processes, tell=lambda event: say(event.text) if event.level > INFO else None)
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(supervisor.run()), name="sequencer-demo-supervisor")
         thread.start()

@@ -97,9 +97,11 @@ Drain = Generator[Effect, Any, ConsumeSummary]
 
 @dataclass(slots=True)
 class Control:
-    """The shell's note to the generator: stop before the next message."""
+    """The shell's note to the generator: stop before the next message; and the generator's to it: what it has done."""
 
     is_stopping: bool = False
+    handled: int = 0
+    failed: int = 0
 
 
 @dataclass(slots=True)
@@ -226,12 +228,13 @@ def drain(
                     is_open = held.is_open
             if is_open:
                 problem = yield from _handle_group(holdings, held, until, queue, control, clock, lock)
-                handled += held.done
+                control.handled = handled = handled + held.done
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
                     is_late = isinstance(problem, TooLate)
                     failed, late = failed + (not is_late), late + is_late
+                    control.failed = failed
                     message = held.leased.messages[held.done]
                     chosen = decide(queue, message.attempt, problem, random())
                     failure = encode_failure(describe(problem, message, owner, wall()), held.leased.members[held.done])

@@ -4,74 +4,53 @@ Each consumer is a fresh interpreter (never a fork of this one) in a session of 
 the supervisor alone, which decides what it means:
 
     signal 1   take nothing new; what runs is finished and acknowledged, the rest released
-    signal 2   release and stop now, in the middle of a handler if need be
+    signal 2   release and stop now, in the middle of a handler if need be; `grace_s` after signal 1 by itself
     signal 3   kill; groups then wait for their leases to end
 
-Signal handlers only note; the loop acts. If the supervisor itself dies, its consumers see their standard input end,
-and stop.
+The stage goes to a consumer by its control pipe, which nothing else can write to: a signal that reaches consumers
+too, as systemd's and a terminal's may, never means more than stage 1. If the supervisor itself dies, its consumers see
+that pipe end, and stop.
+
+Signal handlers only note; the loop acts. Whatever goes wrong in the loop is told, and the consumers go on.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import selectors
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .backoff import RestartPolicy
+from .events import Event, event, log_event
+from .incidents import Incidents
 from .interruption import name_of
-from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE, WorkerConfig
+from .printing import end_torn_line, lock_file, mend_torn_line
+from .process import ConsumerProcess, Reports, Slot, Totals, reap_strangers
+from .wakeup import Wakeup
+from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE
+from .worker_config import WorkerConfig
 
-STAGES = (
-    "stopping: {n} consumers finish the message in hand; again to release it and stop now",
-    "stopping now: {n} consumers release what they hold; again to kill them",
-    "killed {n} consumers; their groups wait until the leases end",
-)
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
-"""What consumers are sent at each stage: of a number that is still on its way, a second one would not be noticed."""
 GAVE_UP = 1
-ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE}
+ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
-
-
-@dataclass(slots=True)
-class Slot:
-    """One place for a consumer process, and the one in it."""
-
-    process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    start_at: float = 0.0
-    """When to start the next one; only while there is no process and the slot is not done."""
-    is_done: bool = False
-    fast_deaths: int = 0
-    """Deaths in a row in this place, each soon after its start."""
-
-
-@dataclass(slots=True)
-class Totals:
-    """What all consumers together did, from their reports; a consumer that was killed made none."""
-
-    handled: int = 0
-    failed: int = 0
-    lost: int = 0
-    started: int = 0
-    died: int = 0
-    seconds: float = 0.0
+PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
+LINGER_S = 10.0
+"""So long may a consumer take to exit after it has ended its work, where no grace was named."""
+STANDING_S = 60.0
+"""A place that stands is tried again so often while others work."""
+TROUBLES = 100
+"""Rounds of the loop that fail one after the other until the supervisor leaves its consumers, which then stop."""
 
 
 class Supervisor:
-    """Keeps `processes` consumers running until they are drained, told to stop, or die too fast to go on."""
+    """Keeps `processes` consumers running until they are drained, told to stop, or none of them gets to work."""
+
+    WORKER = "sequencer.worker"
 
     def __init__(
         self,
@@ -79,32 +58,24 @@ class Supervisor:
         processes: int,
         *,
         policy: RestartPolicy | None = None,
-        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+        tell: Callable[[Event], None] = log_event,
     ) -> None:
         self.totals = Totals()
-        self._config, self._policy, self._say = config, policy or RestartPolicy(), say
+        self._config, self._policy, self._event = config, policy or RestartPolicy(), tell
         self._slots = [Slot() for _ in range(processes)]
-        self._notes: deque[int] = deque()
-        self._stage = 0
-        self._fast_deaths = 0
+        self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._wake_read, self._wake_write = os.pipe()
-        self._report_read, self._report_write = os.pipe()
-        for fd in (self._wake_read, self._wake_write, self._report_read):
-            os.set_blocking(fd, False)
-        self._reports = b""
-        self._ready, self._seen = threading.Event(), set[int]()
-        self._exits: dict[int, int] = {}
+        self._wakeup, self._reports, self._incidents = Wakeup(), Reports(), Incidents(self._tell)
+        self._ready, self._connected, self._troubles = threading.Event(), set[int](), 0
 
     def stop(self) -> None:
         """The next stage of stopping. A note only: safe in a signal handler or any thread."""
-        self._notes.append(1)
-        self._wake()
+        self._wakeup.note()
 
     @property
     def pids(self) -> list[int]:
         """The processes of the consumers that run now."""
-        return [slot.process.pid for slot in self._slots if slot.process is not None]
+        return [process.pid for _, process in self._running()]
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait, in another thread, until every first consumer is connected."""
@@ -112,178 +83,207 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
-        began = time.monotonic()
-        with tempfile.TemporaryFile() as lock, self._signals(), selectors.DefaultSelector() as selector:
-            self._config = replace(self._config, lock_fd=lock.fileno(), report_fd=self._report_write)
-            selector.register(self._wake_read, selectors.EVENT_READ)
-            selector.register(self._report_read, selectors.EVENT_READ)
-            try:
-                while not all(slot.is_done for slot in self._slots):
-                    self._start_due()
-                    selector.select(self._next_wait_s())
-                    self._take_notes()
-                    self._read_reports()
-                    self._reap()
-            finally:
-                self._kill_all()
-                self._read_reports()
-                for fd in (self._wake_read, self._wake_write, self._report_read, self._report_write):
-                    os.close(fd)
-        self.totals.seconds = time.monotonic() - began
-        return self._status or 0
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        old = {n: signal.signal(n, lambda *_: self.stop()) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-        old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self._wake())
+        began, lock = time.monotonic(), lock_file()
+        self._config = replace(self._config, lock_fd=lock, report_fd=self._reports.write_fd)
         try:
-            yield
+            mend_torn_line(1, lock)
+            with self._wakeup.signals(), selectors.DefaultSelector() as selector:
+                for fd in (self._wakeup.read_fd, self._reports.read_fd):
+                    selector.register(fd, selectors.EVENT_READ)
+                while not all(slot.is_done for slot in self._slots) and self._troubles < TROUBLES:
+                    self._turn_safely(selector)
         finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
+            for _, process in self._running():  # only after troubles: they stop by themselves
+                process.leave()
+            self._incidents.tick(0.0, is_last=True)
+            end_torn_line(1, lock)
+            self._reports.close()
+            self._wakeup.close()
+            os.close(lock)
+        self.totals.seconds = time.monotonic() - began
+        return GAVE_UP if self._troubles >= TROUBLES else self._status or 0
 
-    def _wake(self) -> None:
+    def _turn_safely(self, selector: selectors.BaseSelector) -> None:
         try:
-            os.write(self._wake_write, b"\0")
-        except OSError:
-            return  # the pipe is full of wake-ups, or the run has ended
+            self._turn(selector)
+            self._troubles = 0
+        except Exception as error:
+            self._troubles += 1
+            if self._troubles in (1, TROUBLES):
+                text = f"{type(error).__name__}: {error}; the consumers go on"
+                self._event(event("supervisor trouble", self._config.queue, text, error=error))
+            time.sleep(min(0.01 * self._troubles, 0.5))
+
+    def _turn(self, selector: selectors.BaseSelector) -> None:
+        self._start_due()
+        selector.select(self._next_wait_s())
+        for _ in range(self._wakeup.take()):
+            self._next_stage()
+        self._read_reports()
+        self._reap()
+        self._look()
 
     def _next_wait_s(self) -> float:
         # SIGCHLD wakes the loop in the main thread; in another thread a short look has to do.
-        longest = 5.0 if threading.current_thread() is threading.main_thread() else 0.02
-        starts = [slot.start_at for slot in self._slots if slot.process is None and not slot.is_done]
-        return max(0.0, min([longest, *[at - time.monotonic() for at in starts]]))
+        now, longest = time.monotonic(), 5.0 if threading.current_thread() is threading.main_thread() else 0.02
+        times = [slot.start_at for slot in self._slots if slot.process is None and not slot.is_done]
+        times += [process.ended_at + self._linger_s for _, process in self._running() if process.ended_at is not None]
+        if self._stage == 1 and self._config.grace is not None:
+            times.append(self._stage_at + self._config.grace)
+        waits = [longest, *[at - now for at in times], self._incidents.wait_s(now)]
+        return max(0.0, min(wait for wait in waits if wait is not None))
+
+    @property
+    def _linger_s(self) -> float:
+        return LINGER_S if self._config.grace is None else self._config.grace
+
+    def _running(self) -> list[tuple[Slot, ConsumerProcess]]:
+        return [(slot, slot.process) for slot in self._slots if slot.process is not None]
+
+    def _tell(self, name: str, detail: str, **fields: Any) -> None:
+        self._event(event(name, self._config.queue, detail, **fields))
+
+    # -- starting ---------------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
-        now = time.monotonic()
         for slot in self._slots:
+            now = time.monotonic()
             if slot.process is None and not slot.is_done and slot.start_at <= now:
-                fds = (self._config.lock_fd, self._report_write)
-                slot.process = subprocess.Popen(
-                    # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-                    [sys.executable, "-P", "-m", "sequencer.worker"],
-                    stdin=subprocess.PIPE,
-                    pass_fds=[fd for fd in fds if fd is not None],
-                    start_new_session=True,
-                )
-                slot.started_at = now
-                self.totals.started += 1
-                assert slot.process.stdin is not None
                 try:
-                    slot.process.stdin.write(self._config.line())
-                    slot.process.stdin.flush()
-                except BrokenPipeError:
-                    continue  # it died at once: reaped in this round like any other
+                    slot.process = ConsumerProcess(self._config, self.WORKER)
+                except OSError as error:  # no more processes; a virtual environment that is being exchanged
+                    self._tell("consumer can't start", str(error), error=str(error))
+                    self._after_death(slot, 0.0, has_begun=False)
+                    continue
+                self.totals.started += 1
 
-    def _take_notes(self) -> None:
-        try:
-            while os.read(self._wake_read, 4096):
-                pass
-        except BlockingIOError:
-            pass
-        while self._notes:
-            self._notes.popleft()
-            if self._stage < len(STAGES):
-                self._stage += 1
-                self._say(STAGES[self._stage - 1].format(n=len(self.pids)))
-                self._signal_all(SIGNALS[self._stage - 1])
+    # -- stopping ---------------------------------------------------------------------------------------------
 
-    def _signal_all(self, number: int) -> None:
+    def _next_stage(self) -> None:
+        if self._stage < 3:
+            self._stage += 1
+            self._stage_at = time.monotonic()
+            count = len(self.pids)
+            self._tell("service stopping", self._stage_text(count), stage=self._stage, consumers=count)
+            self._tell_stage()
+
+    def _stage_text(self, count: int) -> str:
+        grace_s, consumers = self._config.grace, f"{count} consumer{'' if count == 1 else 's'}"
+        if self._stage == 1:
+            after = "" if grace_s is None else f", after {grace_s:g} s that is done by itself"
+            return f"{consumers} finish the message in hand; again to release it and stop now{after}"
+        if self._stage == 2:
+            return f"{consumers} release what they hold and stop now; again to kill them"
+        return f"{consumers} killed; their groups wait until the leases end"
+
+    def _tell_stage(self) -> None:
         for slot in self._slots:
             if slot.process is None:
                 slot.is_done = True
-            elif slot.process.poll() is None:
-                slot.process.send_signal(number)
+            elif self._stage < 3:
+                slot.process.tell_stage(self._stage)
+            else:
+                slot.process.kill()
 
-    def _reap(self) -> None:
-        for slot in self._slots:
-            process = slot.process
-            if process is None or process.poll() is None:
-                continue
-            slot.process = None
-            if process.stdin:
-                with suppress(BrokenPipeError):
-                    process.stdin.close()
-            self._read_reports()
-            self._decide(slot, process.pid, self._exits.pop(process.pid, None), process.returncode)
-
-    def _decide(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
-        """What follows from the end of a consumer.
-
-        `status` is what it announced; a `returncode` without that is the doing of others: a signal, or os._exit in a
-        handler.
-        """
-        is_planned = status in (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
-        if self._stage:
-            # One that had not begun dies of the signal itself.
-            is_planned = is_planned or -returncode in SIGNALS
-            slot.is_done = True
-        elif status == DRAINED:
-            slot.is_done = True
-        elif status in ENDINGS:
-            self._end(slot, ENDINGS[status])
-        elif is_planned:
-            slot.start_at = 0.0
-        else:
-            self._replace(slot, pid, status, returncode)
-        if not is_planned:
-            self.totals.died += 1
-
-    def _replace(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
-        now = time.monotonic()
-        lived_s = now - slot.started_at
-        others_s = [now - other.started_at for other in self._slots if other.process is not None]
-        self._fast_deaths = self._policy.after_death(self._fast_deaths, max([lived_s, *others_s]))
-        why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
-        slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
-        if self._policy.gives_up(self._fast_deaths):
-            self._say(
-                f"giving up: {self._fast_deaths} consumers in a row died within {self._policy.fast_s:g} s ({why})"
-            )
-            self._end(slot, SERVER if status == SERVER else GAVE_UP)
-            return
-        delay_s = self._policy.delay_s(slot.fast_deaths, random.random())
-        self._say(f"consumer {pid} died ({why}) after {lived_s:.1f} s; its replacement starts in {delay_s:.1f} s")
-        slot.start_at = now + delay_s
-
-    def _end(self, slot: Slot, status: int) -> None:
+    def _end(self, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""
-        slot.is_done = True
         if self._status is None:
             self._status = status
-        self._stage = max(self._stage, 1)
-        self._signal_all(signal.SIGTERM)
+        if not self._stage:
+            self._stage, self._stage_at = 1, time.monotonic()
+        self._tell_stage()
+
+    def _look(self) -> None:
+        """What time brings: the end of the grace, and of patience with one that has ended and does not exit."""
+        now, grace_s = time.monotonic(), self._config.grace
+        if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
+            self._next_stage()
+        for _, process in self._running():
+            if process.ended_at is not None and now >= process.ended_at + self._linger_s and not process.is_killed:
+                why = f"it ended its work {self._linger_s:g} s ago and does not exit"
+                self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
+        self._incidents.tick(now)
+
+    def _kill(self, process: ConsumerProcess, why: str) -> None:
+        self._tell("consumer killed", f"{process.pid}, because {why}", consumer_pid=process.pid, why=why)
+        process.kill()
+
+    # -- ends of consumers ------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        for slot, process in self._running():
+            if (returncode := process.returncode) is None:
+                continue
+            self._read_reports()  # what it had to say comes before its end
+            slot.process = None
+            process.bury()
+            self._incidents.gone(process.pid)
+            self.totals.add(process.counts)
+            self._decide(slot, process, returncode)
+        if os.getpid() == 1:
+            reap_strangers(self.pids)
+
+    def _decide(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
+        """What follows from the end of a consumer.
+
+        Its status is what it announced; a `returncode` without that is the doing of others: a signal, or os._exit in
+        a handler.
+        """
+        status = process.status
+        if self._stage or status == DRAINED:
+            slot.is_done = True
+        elif status in ENDINGS:
+            slot.is_done = True
+            self._end(ENDINGS[status])
+        elif status in PLANNED:
+            slot.start_at = 0.0
+            slot.fast_deaths = slot.barren_deaths = 0
+        else:
+            self._replace(slot, process, returncode)
+        if status not in (*PLANNED, *ENDINGS) and not (self._stage and process.is_killed):
+            self.totals.died += 1
+
+    def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
+        lived_s = time.monotonic() - process.started_at
+        why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
+        self._tell(
+            "consumer died", f"{process.pid} ({why}) after {lived_s:.1f} s", consumer_pid=process.pid, ended_by=why
+        )
+        self._after_death(slot, lived_s, has_begun=process.has_begun)
+
+    def _after_death(self, slot: Slot, lived_s: float, *, has_begun: bool) -> None:
+        policy = self._policy
+        slot.fast_deaths = policy.after_death(slot.fast_deaths, lived_s)
+        slot.barren_deaths = slot.barren_deaths + 1 if policy.is_barren(lived_s, has_begun=has_begun) else 0
+        delay_s = policy.delay_s(slot.fast_deaths, random.random())
+        if policy.stands(slot.barren_deaths):
+            if all(policy.stands(other.barren_deaths) for other in self._slots if not other.is_done):
+                why = f"in each place {slot.barren_deaths} consumers in a row died before they began a message"
+                self._tell("service gives up", why, why=why)
+                slot.is_done = True
+                self._end(GAVE_UP)
+                return
+            delay_s = STANDING_S
+            text = f"{slot.barren_deaths} consumers in a row died in it before they began a message; next try"
+            self._tell("place stands", f"{text} in {delay_s:g} s", deaths=slot.barren_deaths, retry_in_s=delay_s)
+        else:
+            self._tell("consumer starts again", f"in {delay_s:.1f} s", retry_in_s=round(delay_s, 1))
+        slot.start_at = time.monotonic() + delay_s
+
+    # -- reports ----------------------------------------------------------------------------------------------
 
     def _read_reports(self) -> None:
-        try:
-            while piece := os.read(self._report_read, 65536):
-                self._reports += piece
-        except BlockingIOError:
-            pass
-        *lines, self._reports = self._reports.split(b"\n")
-        for line in lines:
-            self._take_report(json.loads(line))
-
-    def _take_report(self, event: dict[str, Any]) -> None:
-        if event["event"] == "exit":
-            self._exits[event["pid"]] = event["status"]
-        elif event["event"] == "ended":
-            self.totals.handled += event["handled"]
-            self.totals.failed += event["failed"]
-            self.totals.lost += event["lost"]
-        else:
-            self._seen.add(event["pid"])
-            if len(self._seen) >= len(self._slots):
-                self._ready.set()
-
-    def _kill_all(self) -> None:
-        for slot in self._slots:
-            if slot.process is not None:
-                slot.process.kill()
-                slot.process.wait()
-                if slot.process.stdin:
-                    slot.process.stdin.close()
-                slot.process = None
+        by_pid = {process.pid: (slot, process) for slot, process in self._running()}
+        for report in self._reports.read():
+            self._incidents.take(report, time.monotonic())
+            if report["event"] == "frozen" and report["holder"] in by_pid:
+                self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
+            if report["pid"] in by_pid:
+                slot, process = by_pid[report["pid"]]
+                process.take(report)
+                if process.has_begun:
+                    slot.barren_deaths = 0
+                if process.is_connected:
+                    self._connected.add(process.pid)
+        if len(self._connected) >= len(self._slots):
+            self._ready.set()

@@ -1,7 +1,8 @@
 """One consumer process, as the supervisor starts it: `python -m sequencer.worker`.
 
-Standard input brings one JSON line (WorkerConfig) and then stays open; its end means that the supervisor is gone,
-and the consumer stops as at SIGTERM. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see the
+Standard input is the control pipe: one JSON line (WorkerConfig), then a digit for each stage of a stop; its end means
+that the supervisor is gone (watcher.py). A signal to stop means stage 1, whoever sent it and however often: only the
+supervisor's stage 2 interrupts a handler. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see the
 constants.
 """
 
@@ -12,206 +13,199 @@ import json
 import logging
 import os
 import random
+import select
 import signal
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
 from typing import Any
 
+from . import logs
 from .backoff import RECONNECT
 from .client import Sequencer
 from .drain import Handler
 from .errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
-from .handlers import OutputClosed, OutputFailed, exec_handler, load_app, print_handler
+from .exec import CommandNotFound
 from .message import ConsumeSummary, Message
-from .options import AUDIT_LENGTH, OnFailure, QueueOptions
+from .options import ConsumerOptions
+from .printing import OutputClosed, OutputFailed, Printer
+from .stopping import Stop
+from .wakeup import STOP_SIGNALS, heard_signals
+from .watcher import Watcher
+from .worker_config import WorkerConfig, prepare
 
 log = logging.getLogger("sequencer")
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
+REPORT_S = 1.0
+"""How long to wait for room in the pipe of reports, where its supervisor stands still."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerConfig:
-    """What one consumer process is to do. Without `app` and `command` it prints each message."""
+class Worker:
+    """A consumer under a supervisor, from its configuration to its exit status."""
 
-    queue: str
-    url: str | None = None
-    namespace: str = "sequencer"
-    app: str | None = None
-    command: str | None = None
-    lease: float = 15.0
-    until_empty: bool = False
-    max_messages: int | None = None
-    max_age: float | None = None
-    max_attempts: int = 5
-    backoff: float = 0.5
-    on_failure: OnFailure = "park"
-    park_on: Sequence[str] = ()
-    dead_letter_on: Sequence[str] = ()
-    audit: bool = False
-    audit_length: int = AUDIT_LENGTH
-    log_level: str = "WARNING"
-    lock_fd: int | None = None
-    report_fd: int | None = None
+    def __init__(self, config: WorkerConfig, control_fd: int) -> None:
+        self._config, self._stop = config, Stop()
+        self._watcher = Watcher(control_fd, self._stop, self.report, config.grace)
+        self._ending: StopConsuming | None = None
+        """Why nothing can be handled any more, as the handler said."""
 
-    def on(self, url: str | None) -> WorkerConfig:
-        """The same for the server at `url`; None leaves it to the app or to SEQUENCER_REDIS."""
-        return replace(self, url=url)
+    def report(self, event: dict[str, Any]) -> None:
+        """Tell the supervisor; lines are shorter than PIPE_BUF, so those of several consumers never mix."""
+        fd = self._config.report_fd
+        if fd is None:
+            return
+        line = json.dumps({"pid": os.getpid(), **event}).encode() + b"\n"
+        with suppress(OSError):  # the supervisor is gone: the end of the control pipe says so too
+            try:
+                os.write(fd, line)
+            except BlockingIOError:
+                if event["event"] != "counts":  # they come again
+                    select.select([], [fd], [], REPORT_S)
+                    os.write(fd, line)
 
-    def line(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
+    def listen(self) -> None:
+        """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
+        self._take_signals()
+        signal.signal(signal.SIGUSR2, self._interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        self._watcher.start()
 
+    def _take_signals(self) -> None:
+        for number in heard_signals():
+            signal.signal(number, lambda *_: self._watcher.begin_stop())
 
-def prepare(config: WorkerConfig) -> tuple[Sequencer, Handler]:
-    """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
-    sequencer = Sequencer(
-        config.queue,
-        config.url,
-        namespace=config.namespace,
-        max_attempts=config.max_attempts,
-        backoff=config.backoff,
-        backoff_cap=max(60.0, config.backoff),
-        on_failure=config.on_failure,
-        park_on=config.park_on,
-        dead_letter_on=config.dead_letter_on,
-    )
-    if config.app:
-        app = load_app(config.app)
-        if app.sequencer is None:
-            return sequencer, app.handler
-        _compare(config, app.sequencer.options)
-        return app.sequencer, app.handler
-    if config.command:
-        return sequencer, exec_handler(config.command)
-    return sequencer, print_handler(-1 if config.lock_fd is None else config.lock_fd)
+    def _interrupt(self, *_: Any) -> None:
+        consumer = self._watcher.consumer
+        if self._stop.stage < 2 or self._watcher.is_over:
+            return  # anybody may send this signal
+        if consumer is None:
+            raise StopConsuming("interrupted")
+        consumer.interrupt()
 
-
-def _compare(config: WorkerConfig, options: QueueOptions) -> None:
-    """Refuse what would be asked for and not done: a Sequencer brings its own queue and options."""
-    if options.queue != config.queue:
-        raise ConfigurationError(
-            f"app {config.app} is for queue {options.queue!r}, not {config.queue!r}; "
-            f"run: sequencer consume {options.queue}"
-        )
-    usual = WorkerConfig(queue=config.queue)
-    for name, wanted, own in (
-        ("namespace", config.namespace, options.namespace),
-        ("max_attempts", config.max_attempts, options.max_attempts),
-        ("backoff", config.backoff, options.backoff_s),
-        ("on_failure", config.on_failure, options.on_failure),
-        ("park_on", ",".join(config.park_on), ",".join(options.park_on)),
-        ("dead_letter_on", ",".join(config.dead_letter_on), ",".join(options.dead_letter_on)),
-    ):
-        if wanted not in (getattr(usual, name) or "", own):
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigurationError(f"app {config.app} sets {name}={own!r} itself; leave {option} {wanted} out")
-
-
-def run(config: WorkerConfig) -> int:
-    """Consume until the end; returns the exit status."""
-    ending: list[StopConsuming] = []
-
-    def noticing(message: Message) -> None:
-        try:
-            handler(message)
-        except (OutputClosed, OutputFailed) as error:
-            ending.append(error)
-            raise
-
-    try:
-        sequencer, handler = prepare(config)
+    def run(self) -> int:
+        """Consume until the end; returns the exit status. Raises SequencerError, and StopConsuming at stage 2 while
+        the application is imported.
+        """
+        config = self._config
+        sequencer, handler = prepare(config, self._stop, self.report)
+        if signal.getsignal(signal.SIGUSR2) != self._interrupt:
+            raise ConfigurationError(
+                f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
+            )
+        self.listen_again()
+        if isinstance(handler, Printer):
+            self._watcher.hooks.append(handler.look)
         with sequencer:
-            wait_for_server(sequencer)
+            if not self._wait_for_server(sequencer):
+                return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            summary = sequencer.consume(
-                handler if config.app or config.command else noticing,
-                lease=config.lease,
-                until_empty=config.until_empty,
-                max_messages=config.max_messages,
-                max_age=config.max_age,
-                audit=config.audit,
-                audit_length=config.audit_length,
-                on_start=lambda consumer: report(config, {"event": "started", "owner": consumer.owner}),
+            consumer = sequencer.consumer(
+                handler if config.app else self._noticing(handler),
+                ConsumerOptions(
+                    lease_s=config.lease,
+                    until_empty=config.until_empty,
+                    max_messages=config.max_messages,
+                    max_age_s=config.max_age,
+                    audit=config.audit,
+                    audit_length=config.audit_length,
+                ),
             )
-    except (ServerError, ConfigurationError) as error:
-        print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
-        return SERVER if isinstance(error, ServerError) else WRONG_USE
-    report(config, {"event": "ended", **asdict(summary)})
-    if ending and isinstance(ending[0], OutputFailed):
-        print(f"consumer {os.getpid()}: {ending[0]}", file=sys.stderr, flush=True)
-        return OUTPUT_FAILED
-    return OUTPUT_CLOSED if ending else status_of(summary)
+            consumer.on_first = lambda: self.report({"event": "began"})
+            self.report({"event": "started", "owner": consumer.owner})
+            self._watcher.consumer = consumer
+            if self._stop.stage:
+                consumer.stop()
+            return self._status_of(consumer.run())
+
+    def listen_again(self) -> None:
+        """The application may have taken signals for itself, also where Python does not see it (faulthandler)."""
+        self._take_signals()
+        signal.signal(signal.SIGUSR2, self._interrupt)
+
+    def _noticing(self, handler: Handler) -> Handler:
+        def handle(message: Message) -> None:
+            try:
+                handler(message)
+            except (OutputClosed, OutputFailed, CommandNotFound) as error:
+                self._ending = error
+                raise
+
+        return handle
+
+    def _wait_for_server(self, sequencer: Sequencer) -> bool:
+        """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong. False when
+        told to stop meanwhile.
+        """
+        failures = 0
+        while not self._stop.stage:
+            try:
+                sequencer.connect()
+                if failures:
+                    self.report({"event": "server back"})
+                return True
+            except ServerUnavailable as error:
+                failures += 1
+                self.report({"event": "server lost", "error": str(error)[:1000]})
+                until = time.monotonic() + RECONNECT.delay_s(failures, random.random())
+                while not self._stop.stage and time.monotonic() < until:
+                    time.sleep(0.05)
+        return False
+
+    def _status_of(self, summary: ConsumeSummary) -> int:
+        match self._ending:
+            case OutputClosed():
+                return OUTPUT_CLOSED
+            case OutputFailed() | CommandNotFound():
+                log.error("%s: %s", self._config.queue, self._ending)
+                return OUTPUT_FAILED if isinstance(self._ending, OutputFailed) else WRONG_USE
+        return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
+
+    def end(self, status: int) -> int:
+        """The work is over: say so, with what may keep this process from exiting."""
+        self._watcher.ended(status)
+        threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+        self.report({"event": "exit", "status": status, "threads": threads[:20]})
+        return status
 
 
-def wait_for_server(sequencer: Sequencer) -> None:
-    """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong.
-
-    SIGTERM ends the wait: nothing is held yet, so its default action will do.
-    """
-    failures = 0
-    while True:
-        try:
-            return sequencer.connect()
-        except ServerUnavailable as error:
-            failures += 1
-            log.warning("consumer %d: %s", os.getpid(), error)
-            time.sleep(RECONNECT.delay_s(failures, random.random()))
-
-
-def status_of(summary: ConsumeSummary) -> int:
-    return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
-
-
-def report(config: WorkerConfig, event: dict[str, Any]) -> None:
-    """Tell the supervisor; lines are shorter than PIPE_BUF, so those of several consumers never mix."""
-    if config.report_fd is not None:
-        try:
-            os.write(config.report_fd, json.dumps({"pid": os.getpid(), **event}).encode() + b"\n")
-        except OSError:
-            return  # the supervisor is gone: the end of standard input says so too
-
-
-def watch_supervisor(fd: int) -> None:
-    """Stop, as at SIGTERM, when the supervisor's end of the pipe is closed."""
-
-    def watch() -> None:
-        while os.read(fd, 4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="sequencer-watch", daemon=True).start()
+def read_config(control_fd: int) -> WorkerConfig | None:
+    """The line that comes first by the control pipe; None when it ended before. What follows it stays there."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(control_fd, 1)
+        if not piece:
+            return None
+        line += piece
+    return WorkerConfig(**json.loads(line))
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # outside of consuming it just ends us
     control = os.dup(0)
-    with os.fdopen(os.open(os.devnull, os.O_RDONLY), "rb") as nothing:
+    with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(control, 65536)
-        if not piece:
-            return WRONG_USE
-        line += piece
-    config = WorkerConfig(**json.loads(line))
-    logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s")
-    logging.getLogger("sequencer.signals").setLevel(logging.ERROR)  # the supervisor says it, once for all
-    watch_supervisor(control)
+    config = read_config(control)
+    if config is None:
+        return WRONG_USE
+    logs.configure(config.log_level, config.log_format)
+    worker = Worker(config, control)
     try:
-        status = run(config)
+        worker.listen()
+        status = worker.run()
+    except (ServerError, ConfigurationError) as error:
+        log.error("%s: %s", config.queue, error)
+        status = SERVER if isinstance(error, ServerError) else WRONG_USE
     except SequencerError as error:
-        print(f"consumer {os.getpid()}: {error}", file=sys.stderr, flush=True)
+        log.error("%s: %s", config.queue, error)
         status = CRASHED
+    except StopConsuming:
+        status = STOPPED
     except Exception:
-        traceback.print_exc()
+        log.exception("%s: consumer %d ends", config.queue, os.getpid())
         status = CRASHED
-    report(config, {"event": "exit", "status": status})
-    return status
+    return worker.end(status)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from sequencer.faults import strays as strays_module
 from sequencer.faults.crash import supervisor as crash_supervisor
 from sequencer.faults.crash.points import Case
 from sequencer.faults.strays import end_strays, strays
-from sequencer.supervisor import Slot, Supervisor
+from sequencer.process import Slot
+from sequencer.supervisor import Supervisor
 from sequencer.testing import wait_until
 
 END_S = 25.0

@@ -45,7 +45,7 @@ def test_eight_consumers_print_whole_lines_through_a_pipe(cli: Cli, seq: Sequenc
     assert lines[0]["queue"] == "jobs"
     assert lines[0]["attempt"] == 1
     assert "consumed 60 messages in " in done.stderr
-    assert "with 8 consumers (0 failures, 0 leases lost, 0 consumers died)" in done.stderr
+    assert "with 8 consumers: no failures" in done.stderr
 
 
 def test_headers_are_printed_where_there_are_any(cli: Cli, seq: Sequencer) -> None:
@@ -149,9 +149,8 @@ def test_exec_that_fails_is_tried_again_then_parked_with_what_it_said(cli: Cli, 
     )
     assert done.returncode == 4
     assert done.stderr.count("no stock") == 3
-    assert "consumed 1 messages" in done.stderr
-    assert "3 failures" in done.stderr
-    assert "1 groups parked" in done.stderr
+    assert "consumed 1 message in" in done.stderr
+    assert "3 failed tries, 1 parked group" in done.stderr
     assert (cli.directory / "tries").read_text().count("tried") == 4
     [group] = seq.parked()
     assert (group.group, group.backlog, group.attempts, group.head_id) == (("a",), 2, 3, "a-0")
@@ -171,7 +170,7 @@ def test_an_application_is_named_in_one_of_four_ways(cli: Cli, work: Work, form:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["handled"] == 2
     assert [event["id"] for event in work.events("handled")] == ["a-0", "a-1"]
-    assert done.stderr == ""
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["service started"]
 
 
 @pytest.mark.parametrize("text", ["[tool.sequencer]\napp = 3\n", "tool = 3\n", "[tool.sequencer\n"])

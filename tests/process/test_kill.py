@@ -39,7 +39,7 @@ def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -
 
     consume.signal()
     assert consume.ended() == 0
-    assert "died (signal SIGKILL)" in consume.stderr
+    assert "(signal SIGKILL)" in consume.stderr
     assert work.states() == {}
 
 
@@ -112,7 +112,7 @@ def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Wo
     assert len(work.handled()) == len(accepted) + 1
     consume.signal()
     assert consume.ended() == 0
-    assert "(0 failures, 1 leases lost, 0 consumers died)" in consume.stderr
+    assert "1 lost lease" in consume.stderr
 
 
 def test_a_finished_message_is_acknowledged_while_the_next_handler_runs(cli: Cli, work: Work) -> None:

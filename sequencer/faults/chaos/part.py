@@ -14,10 +14,9 @@ from typing import Any
 
 import orjson
 
-from ...backoff import RestartPolicy
 from ...supervisor import Supervisor
 from ...testing.proxy import FaultProxy
-from ...worker import WorkerConfig
+from ...worker_config import WorkerConfig
 from .setting import QUEUE, Setting
 
 CONSUMERS = 3
@@ -58,7 +57,7 @@ def be_consumers(setting: Setting) -> int:
     """Orders: {"signal": number, "index": which}, or "pid" in place of "index". The answer: the process it went to."""
     app = "sequencer.faults.chaos.victim:seq"
     config = WorkerConfig(queue=QUEUE, app=app, lease=setting.lease_s)
-    supervisor = Supervisor(config, CONSUMERS, policy=RestartPolicy.for_attempts(5))
+    supervisor = Supervisor(config, CONSUMERS)
 
     def carry_out(order: Order) -> int:
         pids = supervisor.pids

@@ -15,9 +15,10 @@ from pathlib import Path
 from ...backoff import Backoff, RestartPolicy
 from ...client import Sequencer
 from ...keys import encode_group
-from ...supervisor import Slot, Supervisor
+from ...process import ConsumerProcess, Slot
+from ...supervisor import Supervisor
 from ...testing import Event, Recorder, judge, wait_until
-from ...worker import WorkerConfig
+from ...worker_config import WorkerConfig
 from ..strays import end_strays, strays
 from .app import DIRECTORY
 from .child import PATIENCE_S, Child, read_counts, start, write_counts
@@ -57,13 +58,13 @@ class PointedSupervisor(Supervisor):
             self.points.at("spawn:before")
         super()._start_due()
 
-    def _decide(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
+    def _decide(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
         self.points.at("reap:before")
-        super()._decide(slot, pid, status, returncode)
+        super()._decide(slot, process, returncode)
 
-    def _replace(self, slot: Slot, pid: int, status: int | None, returncode: int) -> None:
+    def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
         self.points.at("replace:before")
-        super()._replace(slot, pid, status, returncode)
+        super()._replace(slot, process, returncode)
         self.points.at("replace:after")
 
 

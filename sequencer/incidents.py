@@ -1,0 +1,64 @@
+"""What consumers report and concerns all of them, told once: a server that is away, leases that the dead left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Tell = Callable[..., None]
+"""`tell(name, sentence, **fields)`."""
+
+GATHER_S = 1.0
+"""Leases that expire within it are told of together."""
+
+
+class Incidents:
+    """Takes the consumers' reports, and tells of each condition when it begins and when it is over."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._without_server: set[int] = set()
+        self._lost_at = 0.0
+        self._expired: dict[str, int] = {}
+        self._expired_at = 0.0
+
+    def take(self, event: dict[str, Any], now: float) -> None:
+        """A consumer's report; one of another kind changes nothing."""
+        pid = event["pid"]
+        match event["event"]:
+            case "server lost":
+                if not self._without_server:
+                    self._lost_at = now
+                    self._tell("server lost", event["error"], error=event["error"])
+                self._without_server.add(pid)
+            case "server back":
+                self._without_server.discard(pid)
+                self._is_back(now)
+            case "lease expired":
+                if not self._expired:
+                    self._expired_at = now
+                self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
+            case "output blocked":
+                self._tell("output blocked", "nobody reads the printed lines; nothing is handled meanwhile")
+
+    def gone(self, pid: int) -> None:
+        """This consumer ended: it waits for nothing any more."""
+        self._without_server.discard(pid)
+
+    def _is_back(self, now: float) -> None:
+        if not self._without_server and self._lost_at:
+            away_s = round(now - self._lost_at, 1)
+            self._tell("server back", f"after {away_s:g} s", away_s=away_s)
+            self._lost_at = 0.0
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until `tick` has something to tell; None when nothing is gathered."""
+        return max(0.0, self._expired_at + GATHER_S - now) if self._expired else None
+
+    def tick(self, now: float, *, is_last: bool = False) -> None:
+        """Tell of the leases that expired, once no more of them are waited for."""
+        if self._expired and (is_last or now >= self._expired_at + GATHER_S):
+            for owner, groups in self._expired.items():
+                text = f"{groups:,} {'group' if groups == 1 else 'groups'} of consumer {owner} waited for their leases"
+                self._tell("expired leases", text, groups=groups, expired_owner=owner)
+            self._expired.clear()
