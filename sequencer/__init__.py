@@ -1,5 +1,6 @@
 """Ordered, per-group message processing on Redis or Valkey: the public names."""
 
+from . import system  # noqa: F401 - it refuses systems that we do not run on
 from .client import Sequencer
 from .errors import (
     BatchRefused,

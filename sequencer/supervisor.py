@@ -22,6 +22,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -111,7 +112,7 @@ class Supervisor:
             self._troubles += 1
             if self._troubles in (1, TROUBLES):
                 text = f"{type(error).__name__}: {error}; the consumers go on"
-                self._event(event("supervisor trouble", self._config.queue, text, error=error))
+                self._tell("supervisor trouble", text, error=error)
             time.sleep(min(0.01 * self._troubles, 0.5))
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
@@ -141,7 +142,8 @@ class Supervisor:
         return [(slot, slot.process) for slot in self._slots if slot.process is not None]
 
     def _tell(self, name: str, detail: str, **fields: Any) -> None:
-        self._event(event(name, self._config.queue, detail, **fields))
+        with suppress(Exception):  # whatever is wrong with the log, the consumers go on
+            self._event(event(name, self._config.queue, detail, **fields))
 
     # -- starting ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.backoff import Backoff, RestartPolicy
+from sequencer.backoff import Backoff
 from sequencer.connection import Endpoint, check_server, parse_info, redact, translate
 from sequencer.decisions import Decision, decide
 from sequencer.drain import BATCH_S, LEAD_S, TOO_LONG, BatchSize
@@ -35,16 +35,6 @@ def test_backoff_lies_between_half_and_all_of_the_doubled_base_up_to_the_cap(fai
     full = min(60.0, 0.5 * 2.0 ** min(failures - 1, 100))
     assert full / 2 <= delay <= full
 
-
-def test_a_supervisor_gives_up_after_five_fast_deaths_in_a_row() -> None:
-    policy, deaths = RestartPolicy(), 0
-    for _ in range(4):
-        deaths = policy.after_death(deaths, 0.1)
-        assert not policy.gives_up(deaths)
-        assert policy.delay_s(deaths, 0.5) > 0
-    assert policy.after_death(deaths, 60.0) == 0
-    assert policy.delay_s(0, 0.5) == 0
-    assert policy.gives_up(policy.after_death(deaths, 0.1))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 100), st.booleans()), max_size=50))

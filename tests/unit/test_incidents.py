@@ -1,0 +1,87 @@
+"""What all consumers report is told once: when it begins, and when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.incidents import GATHER_S, Incidents
+
+
+class Told:
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.incidents = Incidents(self.tell)
+
+    def tell(self, name: str, _sentence: str, **fields: Any) -> None:
+        self.events.append((name, fields))
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+
+def lost(pid: int) -> dict[str, Any]:
+    return {"event": "server lost", "pid": pid, "error": "refused"}
+
+
+def back(pid: int) -> dict[str, Any]:
+    return {"event": "server back", "pid": pid}
+
+
+def test_a_server_that_is_away_is_told_once_and_that_it_is_back() -> None:
+    told = Told()
+    for pid in range(40):
+        told.incidents.take(lost(pid), 10.0 + pid / 100)
+    told.incidents.take(lost(3), 11.0)
+    assert told.names == ["server lost"]
+    for pid in range(40):
+        assert told.names == ["server lost"]
+        told.incidents.take(back(pid), 22.5)
+    assert told.events[1:] == [("server back", {"away_s": 12.5})]
+    told.incidents.take(lost(1), 30.0)
+    assert told.names == ["server lost", "server back", "server lost"], "a new outage is a new incident"
+
+
+def test_who_ended_is_not_waited_for() -> None:
+    told = Told()
+    told.incidents.take(lost(1), 1.0)
+    told.incidents.take(lost(2), 1.0)
+    told.incidents.gone(1)
+    told.incidents.take(back(2), 2.0)
+    assert told.names == ["server lost", "server back"]
+
+
+def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
+    told = Told()
+    told.incidents.take(back(1), 1.0)
+    told.incidents.gone(1)
+    assert told.names == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["h:1:a", "h:2:b"]), st.floats(0, 0.9)), min_size=1, max_size=60))
+def test_leases_that_expire_together_are_told_together(expired: list[tuple[str, float]]) -> None:
+    told = Told()
+    for owner, at in sorted(expired, key=lambda one: one[1]):
+        told.incidents.take({"event": "lease expired", "pid": 1, "owner": owner}, at)
+        told.incidents.tick(at)
+    assert told.names == []
+    left_s = told.incidents.wait_s(0.9)
+    assert left_s is not None
+    assert 0 < left_s <= GATHER_S
+    told.incidents.tick(0.9 + left_s)
+    owners = [owner for owner, _ in expired]
+    said = {fields["expired_owner"]: fields["groups"] for _, fields in told.events}
+    assert said == {owner: owners.count(owner) for owner in owners}
+    assert told.incidents.wait_s(2.0) is None
+    told.incidents.tick(100.0)
+    assert len(told.events) == len(said)
+
+
+def test_at_the_end_nothing_is_kept_back() -> None:
+    told = Told()
+    told.incidents.take({"event": "lease expired", "pid": 1, "owner": "h:1:a"}, 5.0)
+    told.incidents.tick(0.0, is_last=True)
+    assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a"})]

@@ -1,0 +1,90 @@
+"""When a dead consumer is replaced and when the service gives up, in virtual time: messages that kill whoever takes
+them end as parked groups; an application that can't start ends the service.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.backoff import RestartPolicy
+
+LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
+
+
+@dataclass
+class Place:
+    fast: int = 0
+    barren: int = 0
+
+    def after_death(self, policy: RestartPolicy, lived_s: float, *, has_begun: bool) -> float | None:
+        """Seconds until the next start, None where it stands: as the supervisor decides."""
+        self.fast = policy.after_death(self.fast, lived_s)
+        self.barren = self.barren + 1 if policy.is_barren(lived_s, has_begun=has_begun) else 0
+        return None if policy.stands(self.barren) else policy.delay_s(self.fast, 0.5)
+
+
+def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, float]:
+    """Groups whose message kills each consumer that begins it: how many of them are parked in the end, and when."""
+    due = [(0.0, number) for number in range(groups)]
+    tried = [0] * groups
+    starts = [(0.0, number) for number in range(places)]
+    room, parked, now = [Place() for _ in range(places)], 0, 0.0
+    while starts and parked < groups and now < LIMIT_S:
+        began, number = heapq.heappop(starts)
+        now = began + START_S
+        is_killed = False
+        while not is_killed and parked < groups:
+            at, group = heapq.heappop(due)
+            now = max(now, at)
+            if tried[group] >= ATTEMPTS:
+                parked += 1
+                continue
+            tried[group] += 1
+            heapq.heappush(due, (now + LEASE_S, group))
+            is_killed = True
+        delay_s = room[number].after_death(policy, now - began, has_begun=True) if is_killed else None
+        if delay_s is not None:
+            heapq.heappush(starts, (now + delay_s, number))
+    return parked, now
+
+
+@pytest.mark.parametrize("groups", [7, 100, 1000])
+@pytest.mark.parametrize("places", [1, 2, 4])
+def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: int, places: int) -> None:
+    assert parked_of(groups, places, RestartPolicy())[0] == groups
+
+
+@pytest.mark.parametrize("groups", [7, 100, 1000])
+def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parked(groups: int) -> None:
+    class EveryDeath(RestartPolicy):
+        def is_barren(self, lived_s: float, *, has_begun: bool) -> bool:
+            return True
+
+    parked, ended_at = parked_of(groups, 1, EveryDeath())
+    assert parked == 0
+    assert ended_at < LEASE_S, "no lease has expired by then"
+
+
+def test_an_application_that_cannot_start_makes_its_place_stand() -> None:
+    policy, place = RestartPolicy(), Place()
+    delays = [place.after_death(policy, 0.2, has_begun=False) for _ in range(5)]
+    assert delays[-1] is None
+    assert all(delay is not None and delay > 0 for delay in delays[:-1])
+    assert sorted(delays[:-1], key=float) == delays[:-1]  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.floats(0, 200), st.booleans()), max_size=40))
+def test_a_place_stands_only_after_barren_deaths_in_a_row(lives: list[tuple[float, bool]]) -> None:
+    policy, place, row = RestartPolicy(), Place(), 0
+    for lived_s, has_begun in lives:
+        row = row + 1 if not has_begun and lived_s < policy.barren_s else 0
+        delay_s = place.after_death(policy, lived_s, has_begun=has_begun)
+        assert (delay_s is None) == (row >= policy.limit)
+        if delay_s is not None:
+            assert 0 <= delay_s <= policy.backoff.cap_s
+            assert delay_s == 0 or lived_s < policy.fast_s
