@@ -164,7 +164,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
-    if config.command:
+    if config.command is not None:
         check_command(config.command)
     client, _ = prepare(config)
     hear_interrupts()

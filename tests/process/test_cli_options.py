@@ -113,6 +113,12 @@ def test_shell_completion(cli: Cli) -> None:
         (("consume", "jobs", "--lease", "nan"), "error: lease=nan must be a number of seconds from 0.1"),
         (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
         (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give --app or --exec, not both"),
+        (
+            ("consume", "jobs", "--exec", "nosuch x"),
+            "error: there is no command 'nosuch', the first word of 'nosuch x'",
+        ),
+        (("consume", "jobs", "--exec", " "), "error: the command to run for each message is empty"),
+        (("consume", "jobs", "--exec", ""), "error: the command to run for each message is empty"),
         (("peek", "jobs", ""), "error: group [''] has an empty part"),
         (("--log-level", "LOUD", "info"), "'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
     ],

@@ -3,15 +3,24 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sequencer import Message
-from sequencer.handlers import CommandFailed, exec_handler, message_line
+from sequencer import Message, pipes
+from sequencer.exec import _guard, exec_handler
+from sequencer.handlers import CommandFailed, message_line
+from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
+PATIENCE_S = 30.0
 LARGE = Message("a-1", ("a",), 1.0, {"text": "x" * 2**20}, {}, 1, 1, 0.0, "q", 1)
 
 
@@ -69,3 +78,158 @@ def test_nothing_is_left_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
             handle(LARGE)
     assert open_descriptors() == before
     assert (tmp_path / "got").stat().st_size == 6 * len(message_line(LARGE)), "no command that failed to start ran"
+
+
+@contextmanager
+def errors_to(path: Path) -> Iterator[None]:
+    """Our standard error is this file."""
+    with path.open("w") as file, redirect_stderr(file):
+        yield
+
+
+def test_what_it_says_is_passed_on_as_it_comes(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    looks = f"for _ in $(seq 500); do grep -q first {errors} && exit 0; sleep 0.01; done; exit 1"
+    with errors_to(errors):
+        exec_handler(f"echo first >&2; {looks}")(LARGE)
+    assert errors.read_text() == "first\n"
+
+
+def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> None:
+    errors, many = tmp_path / "errors", 30_000_000
+    command = f"yes | head -c {many} >&2; echo sorry >&2; yes '' | head -c 9000 >&2; exit 3"
+    tracemalloc.start()
+    with errors_to(errors), pytest.raises(CommandFailed) as raised:
+        exec_handler(command)(LARGE._replace(body={}))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert errors.stat().st_size == many + len("sorry\n") + 9000
+    assert str(raised.value).endswith('exit 3" ended with exit status 3: ' + "y\n" * 2045 + "sorry")
+    assert peak < 3_000_000
+
+
+@pytest.mark.parametrize("says", ["exec sleep 600", "while :; do echo more >&2; done", "exec 2>&-; exec sleep 600"])
+def test_what_it_leaves_in_the_background_is_not_waited_for(tmp_path: Path, says: str) -> None:
+    try:
+        with errors_to(tmp_path / "errors"), pytest.raises(CommandFailed, match=r"exit status 3: [saidmore\n]+$"):
+            exec_handler(f"({says}) & echo $! > {tmp_path}/left; echo said >&2; exit 3")(LARGE)
+        assert "said\n" in (tmp_path / "errors").read_text()
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+
+
+def test_one_that_closes_its_standard_error_has_not_ended() -> None:
+    with pytest.raises(CommandFailed, match=r"exit status 3$"):
+        exec_handler("exec 2>&-; sleep 0.1; exit 3")(LARGE)
+
+
+@contextmanager
+def unwilling(kind: str) -> Iterator[Any]:
+    """A standard error that takes nothing."""
+    if kind == "none":
+        yield None
+        return
+    read, write = os.pipe()
+    if kind == "full disk":
+        os.dup2(os.open("/dev/full", os.O_WRONLY), write)
+    if kind == "no reader":
+        os.close(read)
+    if kind in ("nobody reads", "not blocking"):
+        os.set_blocking(write, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(write, bytes(1000))
+        os.set_blocking(write, kind == "nobody reads")
+    with os.fdopen(write, "wb", buffering=0) as file:
+        if kind == "closed":
+            file.close()
+        yield file
+    if kind != "no reader":
+        os.close(read)
+
+
+KINDS = ["none", "closed", "full disk", "no reader", "nobody reads", "not blocking"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "full disk" and not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    monkeypatch.setattr(pipes, "STALLED_S", 0.1)
+    with unwilling(kind) as file:
+        with redirect_stderr(file):
+            handle = exec_handler("yes | head -c 300000 >&2")
+            failing = exec_handler("echo sorry >&2; exit 3")
+        handle(LARGE)
+        handle(LARGE)
+        with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
+            failing(LARGE)
+
+
+def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pipes, "STALLED_S", 0.2)
+    handle_says = tmp_path / "says"
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as file, redirect_stderr(file):
+        handle = exec_handler(f"cat {handle_says} >&2")
+        handle_says.write_bytes(b"y" * 300_000)
+        began = time.monotonic()
+        handle(LARGE)
+        assert time.monotonic() - began >= 0.2, "it was waited for"
+        monkeypatch.setattr(pipes, "STALLED_S", 600.0)
+        handle(LARGE)  # once is enough
+        taken = len(reader.read(2**20))
+        assert 4096 < taken < 300_000
+        handle_says.write_text("again")
+        handle(LARGE)
+        assert reader.read(2**20) == b"again"
+
+
+@pytest.mark.parametrize("command", ["true", "exit 3"])
+def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, command: str) -> None:
+    told: list[dict[str, Any]] = []
+
+    def report(event: dict[str, Any]) -> None:
+        told.append(event)
+        if event["pgid"]:
+            (tmp_path / "told").touch()
+        elif told[0]["pgid"]:
+            with pytest.raises(ChildProcessError):
+                os.waitpid(told[0]["pgid"], os.WNOHANG)
+
+    waits = f"until test -e {tmp_path}/told; do sleep 0.01; done; echo $$ > {tmp_path}/pid"
+    with suppress(CommandFailed):
+        exec_handler(f"{waits}; {command}", report=report)(LARGE)
+    pid = int((tmp_path / "pid").read_text())
+    assert told == [{"event": "command", "pgid": pid}, {"event": "command", "pgid": None}]
+
+
+def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None:
+    if not _guard():
+        pytest.skip("there is no setpriv that can do that")
+    source = f"from tests.unit.test_exec import *; exec_handler('echo $$ > {tmp_path}/pid; exec sleep 600')(LARGE)"
+    consumer = subprocess.Popen([sys.executable, "-c", source])
+    try:
+        pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), PATIENCE_S))
+    finally:
+        consumer.kill()
+        consumer.wait()
+    state = Path(f"/proc/{pid}/stat")
+    wait_until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", PATIENCE_S)
+
+
+@pytest.mark.parametrize("program", ["exit 1", None])
+def test_it_runs_without_what_the_kernel_is_told_by(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str | None
+) -> None:
+    """As BusyBox's setpriv, which knows no --pdeathsig; or there is none."""
+    if program:
+        (tmp_path / "setpriv").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "setpriv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandFailed, match=r"exit status 3$"):
+        exec_handler("exit 3")(LARGE)
