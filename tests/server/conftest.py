@@ -15,10 +15,13 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.connection import Endpoint
 from sequencer.errors import SequencerError
+from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 from sequencer.testing.proxy import FaultProxy
+
+from .lane import Lane
 
 
 @pytest.fixture
@@ -66,6 +69,13 @@ def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
     yield proxy
     proxy.close()
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def lane(link: Link, namespace: str) -> Lane:
+    """The only lane of the queue `q`."""
+    link.command("HSET", f"{namespace}:queues", "q", 1)
+    return Lane(link, lane_keys(namespace, "q", 0))
 
 
 def command(path: str, *words: str, default: object = None) -> object:
