@@ -44,7 +44,7 @@ local function store_groups() -- the positions that need a closer look, in their
     else groups[#groups + 1] = group; of[group] = i end
   end
   for _, group in ipairs(groups) do
-    if not odd[group] and not failure and not store(group, of[group], several[group]) then odd[group] = true end
+    if not odd[group] and not store(group, of[group], several[group]) then odd[group] = true end
   end
   for i = 1, next(odd) and total or 0 do if odd[words[3 * i - 2]] then closer[#closer + 1] = i end end
   return closer

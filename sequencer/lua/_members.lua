@@ -27,7 +27,7 @@ local function check_members(members)
 end
 
 local function check_records(ids) -- one without a place becomes a dead letter, so that nothing is lost
-  for _, id in ipairs(bytes > ENOUGH and {} or ids) do
+  for _, id in ipairs(ids) do
     local record = call('HGET', body, id) or ''
     local stamp = sub(record, 1, 16)
     if record ~= '' and not call('ZSCORE', order, stamp .. id) and tell('no place', id, stamp) then

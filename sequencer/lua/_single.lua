@@ -1,12 +1,12 @@
 -- single: the short way for one message that nothing special is to be said of: no policy concerns it, and its id is new.
--- Where it finds something else, it leaves all as it was, and the long way looks again.
+-- Where it finds something else, it leaves all as it was, and the long way looks again: also whether the window of an id
+-- that was seen is over.
 -- Needs what append.lua binds before it.
 if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error' or on_conflict == 'others') then
   local dedup, is_seen, visible = tonumber(policy[4] or 0), false, tonumber(call('ZSCORE', schedule, group) or 'nan')
   local times = dedup > 0 and call('HMGET', prefix .. 'memory', 'seen:last', 'seen:old') or {}
   for k, key in ipairs((times[1] or times[2]) and {'seen', 'seen:old'} or {}) do
-    local is_known = times[k] and now - times[k] <= dedup
-    is_seen = is_seen or is_known and call('SMISMEMBER', prefix .. key, group .. '\n' .. id)[1] == 1
+    is_seen = is_seen or times[k] and call('SMISMEMBER', prefix .. key, group .. '\n' .. id)[1] == 1
   end
   local wakes = visible ~= visible
   if visible > now and visible ~= 9e15 then -- as `wake` does

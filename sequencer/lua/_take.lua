@@ -1,13 +1,13 @@
 -- take: takes a pending message out of its group, whoever may hold it; a failure of the group that was about it goes too.
 -- Needs: prefix, failures, call, pcall, sub.
-local function take(group, id) -- its record and score, or nil
+local function take(group, id) -- its record and score; nil where it is not there, or a right is missing
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = pcall('HGET', body, id)
   if type(record) ~= 'string' then return nil end
   local member = sub(record, 1, 16) .. id
   local score = pcall('ZSCORE', order, member)
   local removed = pcall('ZREM', order, member)
-  if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return nil end -- a right is missing
+  if score and type(removed) == 'table' and not removed.err:find('WRONGTYPE') then return nil end -- it stays whole
   call('HDEL', body, id)
   local failure = call('HGET', failures, group)
   if failure and failure:find(sub(member, 1, 16), 1, true) then call('HDEL', failures, group) end

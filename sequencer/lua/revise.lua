@@ -29,7 +29,8 @@ local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumb
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
 call('ZCARD', order); check_memory()
 if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
-local _, old_score = take(group, id)
+local taken, old_score = take(group, id)
+if not taken then return redis.error_reply('NOPERM the user has no permissions to take it out; nothing was done') end
 if score ~= '' then
   local at = tonumber(due)
   if sub(due, 1, 1) == '+' then at = now + at end

@@ -1,0 +1,130 @@
+"""A right that is missing for one key only, or a key of another type, is met in the middle of what a script writes:
+what it stops is left whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import DataError, EmbeddedServer, ServerNotUsable
+from sequencer.auditor import audit
+from sequencer.calls import Ack, Run, ack, append
+from sequencer.connection import Endpoint
+from sequencer.desk import revise
+from sequencer.link import Link
+from sequencer.policy import Policy
+from sequencer.scripts import eval_command
+
+from .lane import Lane, item
+
+USER = "restricted"
+As = Callable[..., Lane]
+
+
+@pytest.fixture
+def restricted(lane: Lane, server: EmbeddedServer) -> Iterator[As]:
+    """The lane as a user sees it who has all rights but for what is said: kinds of a group's keys that it may only
+    read, and commands that it may not use. Of all other groups it may write those keys too.
+    """
+    links: list[Link] = []
+
+    def restricted(*kinds: str, group: str = "g", without: str = "") -> Lane:
+        prefix, others = lane.keys.prefix, f"[^{group}]*"
+        keys = [f"%R~{prefix}*", f"~{prefix}[^ob]*", *[f"~{prefix}{kind}:{others}" for kind in ("order", "body")]]
+        keys += [f"~{prefix}{kind}:*" for kind in {"order", "body"} - set(kinds)]
+        denied = [f"-{command}" for command in without.split()]
+        lane.link.command("ACL", "SETUSER", USER, "reset", "on", ">password", *keys, "+@all", *denied)
+        links.append(Link(Endpoint.from_url(f"unix://{USER}:password@{server.socket}")))
+        found = Lane(links[-1], lane.keys)
+        found.now = lane.now
+        return found
+
+    if "redis_version:6." in lane.link.command("INFO", "server").decode():
+        pytest.skip("rights to only read a key need Redis 7")
+    yield restricted
+    for link in links:
+        link.close()
+    lane.link.command("ACL", "DELUSER", USER)
+
+
+def test_a_message_that_may_not_be_taken_away_is_neither_replaced_nor_cancelled_nor_moved(
+    lane: Lane, restricted: As
+) -> None:
+    lane.append(item("g", "a", body="1"))
+    user = restricted("order")
+    assert user.append(item("g", "a", body="2"), on_conflict="replace") == ["conflict"]
+    for due in ("", "+10"):
+        with pytest.raises(ServerNotUsable):
+            user.run(revise(user.keys, "g", "a", due and "due", due, now_us=lane.now))
+    assert [one.body for one in lane.claim()["g"].messages] == [1]
+    assert lane.ids("g") == ["a"]
+    assert (lane.total("cancelled"), lane.total("appended")) == (0, 1)
+
+
+def test_a_replace_that_is_refused_goes_no_further(lane: Lane, restricted: As) -> None:
+    """A script could not undo what else it replaced."""
+    lane.append(item("h", "a", body="1"))
+    user = restricted("body")
+    with pytest.raises(ServerNotUsable):
+        user.append(item("g", "a"), item("h", "a", body="2"), on_conflict="replace")
+    assert lane.ids("g") == []
+    assert [one.body for one in lane.claim()["h"].messages] == [1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("due", ["", "+10"])
+@pytest.mark.parametrize("kind", ["order", "body"])
+def test_an_append_that_is_refused_at_one_key_leaves_nothing(
+    lane: Lane, restricted: As, kind: str, due: str, count: int
+) -> None:
+    items = [item("h", "a"), item("g", "a", due=due)][-count:]
+    before = lane.dump()
+    with pytest.raises(ServerNotUsable):
+        restricted(kind).append(*items)
+    lane.link.command("DEL", lane.keys.clock)
+    assert lane.dump() == before
+    assert lane.append(*items) == ["stored"] * count
+
+
+def test_an_acknowledged_message_that_may_not_be_taken_away_stays(lane: Lane, restricted: As) -> None:
+    """It comes again, and until then its id counts as pending, not as handled."""
+    lane.rules(Policy(dedup_window=10))
+    lane.append(item("g", "a"))
+    assert restricted("order").ack(lane.claim()["g"]) == ([], False)
+    assert lane.ids("g") == ["a"]
+    assert audit(lane.link, [lane.keys]) == []
+    assert lane.total("handled") == 0
+    assert lane.run(revise(lane.keys, "g", "a", "", "", now_us=lane.now)) == "done"
+    assert lane.append(item("g", "a")) == ["stored"]
+
+
+def test_before_redis_7_what_undoing_needs_is_asked_for_before_there_is_anything_to_undo(
+    lane: Lane, restricted: As
+) -> None:
+    """There a script can't ask for its rights; each command is refused where it stands."""
+    lane.link.command("SET", lane.keys.order("g"), "foreign")
+    user = restricted(without="hdel")
+    words: list[Any] = list(eval_command(append(lane.keys, [item("h", "a"), item("g", "a")], now_us=lane.now)))
+    assert "redis.acl_check_cmd" in words[1]
+    words[1] = words[1].replace("redis.acl_check_cmd", "nil")
+    (answer,) = user.link.answers([words])
+    assert isinstance(answer, Exception)
+    assert lane.ids("h") == []
+    assert lane.link.command("KEYS", lane.keys.body("*")) == []
+    lane.link.command("DEL", lane.keys.order("g"))
+
+
+def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(lane: Lane) -> None:
+    lane.append(item("g", "a"))
+    lease = lane.claim()["g"]
+    lane.link.command("SET", lane.keys.audit, "foreign")
+    entry = Ack("g", lease.token, lease.members, True, runs=[Run("a", "1", "1", "1", "2", "0")])
+    with pytest.raises(DataError):
+        lane.run(ack(lane.keys, [entry], now_us=lane.now))
+    assert lane.ids("g") == ["a"]
+    lane.link.command("DEL", lane.keys.audit)
+    assert lane.run(ack(lane.keys, [entry], now_us=lane.now)) == ([], False)
+    assert lane.link.command("XLEN", lane.keys.audit) == 1
