@@ -1,7 +1,7 @@
 """What a consumer process was told of stopping, and how it tells its supervisor. Nothing here waits.
 
-    stage 1   take nothing new; what runs is finished and acknowledged
-    stage 2   release and stop now, in the middle of a handler if need be
+stage 1   take nothing new; what runs is finished and acknowledged
+stage 2   release and stop now, in the middle of a handler if need be
 """
 
 from __future__ import annotations
