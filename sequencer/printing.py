@@ -25,6 +25,8 @@ from .stopping import Report
 
 OPEN, WHOLE = b"1", b"0"
 """The lock's first byte: whether a line is open."""
+PIECE_BYTES = 64 * 1024
+"""Written at once at most: a write to a pipe comes back when all of it was taken, and `look` is to see it move."""
 LONGEST_LOOK_S = 2.0
 """A look counts for this much time at most: who looks later than that stood still itself, and maybe all did."""
 
@@ -66,8 +68,9 @@ class Printer:
             if os.pread(self._lock_fd, 1, 0) == OPEN:
                 line = b"\n" + line
             os.pwrite(self._lock_fd, OPEN, 0)
-            while line:
-                line = line[os.write(self._output_fd, line) :]
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._output_fd, rest[:PIECE_BYTES]) :]
                 self._pieces += 1
             os.pwrite(self._lock_fd, WHOLE, 0)
         except BrokenPipeError as error:
