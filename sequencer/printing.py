@@ -88,9 +88,8 @@ class Printer:
         if is_taking:
             self._blocked_at = None
         if not self._is_busy:
-            self._seen = None
             return
-        seen = (self._pieces, is_taking, lock_holder(self._lock_fd) if is_taking else 0)
+        seen = (self._pieces, is_taking, lock_holder(self._lock_fd))
         self._seen_s = self._seen_s + passed_s if seen == self._seen else 0.0
         self._seen = seen
         pieces, _, holder = seen

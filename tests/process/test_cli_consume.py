@@ -159,6 +159,23 @@ def test_exec_that_fails_is_tried_again_then_parked_with_what_it_said(cli: Cli, 
     assert group.failure.message.endswith("ended with exit status 3: no stock")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_exec_that_succeeds_did_so_though_what_it_says_can_not_be_passed_on(cli: Cli, work: Work) -> None:
+    work.add("a", {}, {})
+    with open("/dev/full", "wb") as full:
+        subprocess.run(
+            [cli.program, "consume", "jobs", "--exec", "echo ran >> runs; echo noise >&2", "--until-empty"],
+            cwd=cli.directory,
+            env=cli.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=full,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert (cli.directory / "runs").read_text() == "ran\nran\n"
+    assert work.states() == {}
+
+
 @pytest.mark.parametrize("form", ["sequencer", "function", "variable", "project"])
 def test_an_application_is_named_in_one_of_four_ways(cli: Cli, work: Work, form: str) -> None:
     work.add("a", {}, {})

@@ -33,12 +33,7 @@ LEASE_S = 15.0
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 LINE = message_line(MESSAGE)
 LARGE = MESSAGE._replace(body={"text": "x" * 2**20})
-HOLDER = """
-import fcntl, sys
-fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
+HOLDER = "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
 
 
 @pytest.fixture(params=["in memory", "none such", "refused"])
@@ -160,7 +155,6 @@ def test_a_lock_that_changes_hands_is_waited_for(lock_fd: int, pipe: tuple[int, 
         for process in started:
             if process.pid == first:
                 process.kill()
-        # The other, or ourselves: whichever of the two the kernel chose.
         wait_until(lambda: lock_holder(lock_fd) != first, PATIENCE_S)
         assert printing.look_for(LEASE_S - 2) == []
     finally:
@@ -234,6 +228,7 @@ def test_an_output_that_nobody_reads_any_more_ends_it(lock_fd: int, pipe: tuple[
     os.close(pipe[1])
     with pytest.raises(OutputFailed, match="Bad file descriptor"):
         printer(MESSAGE)
+    assert not printer._is_busy
 
 
 @pytest.mark.parametrize("flags", [os.O_APPEND, 0], ids=[">>", "1<>"])
