@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .keys import decode_group
 from .message import Message
 from .options import SIZE_BESIDE
-from .policy import late_below
+from .policy import Sequenced, late_below
 from .records import Arrivals, decode_record, decode_records, raw_message
 from .words import loads_words
 
@@ -36,6 +36,21 @@ class LeasedGroup:
     """When the claim was answered, by the consumer's own clock."""
 
 
+class Halted(NamedTuple):
+    """A group that the claim put off or parked itself, because a number is missing or its order is no sorted set."""
+
+    group: tuple[str, ...]
+    until_us: int | None
+    """Until when it waits for what is missing, in us since 1970; None: it is parked."""
+    id: str = ""
+    """Of its head."""
+    number: int = 0
+    """Of its head, before which `missing` are missing: first and last."""
+    missing: tuple[int, int] | None = None
+    error: str = ""
+    """What the server says to a group that is broken, else ""."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """What a claim took; `groups` is empty when nothing was due."""
@@ -51,6 +66,7 @@ class Claimed:
     """Of its messages on average, in bytes, as ClaimLimits counts them."""
     was_ahead: bool = False
     """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
+    halted: Sequence[Halted] = ()
 
 
 def parse_claimed(reply: list[Any], queue: str) -> Claimed:
@@ -58,7 +74,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         now_us, due, groups, parked = reply
         wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
         return Claimed([], wait, groups == parked)
-    _, token, words, records, more = reply
+    _, token, words, records, more, *told = reply
     number, text = int(token), token.decode()
     at = 0
     groups = []
@@ -80,4 +96,16 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 break
         groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
-    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size)
+    halted = [_halted(*entry) for entry in loads_words(told[0])] if told else ()
+    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted)
+
+
+def _halted(key: str, why: str, mark: str | None = None, score: str = "", message_id: str = "") -> Halted:
+    if mark is None:
+        return Halted(decode_group(key), None, error=why)
+    group, until_us = decode_group(key), int(why) if why else None
+    try:
+        number = int(float(score))
+        return Halted(group, until_us, message_id, number, Sequenced.parse(mark).missing_before(number))
+    except (ValueError, OverflowError):  # others wrote that score or watermark
+        return Halted(group, until_us, message_id)

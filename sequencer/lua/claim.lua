@@ -15,6 +15,8 @@
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "", what becomes of a late
 --         message, [member, ...], 1], ...], [record, ...], "1" if more was due]; where scores are not all stamps
 --         (flag A) it is [member, score, ...], 2; the records of all groups stand one after the other
+-- RETURN  behind it, only where it halted groups: JSON of [group, until us or "" if it is parked, watermark or "", score and
+--         id of its head] for each before whose head a number is missing, [group, error] for each whose order is no zset
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's attempts go up. It is
 -- claimed alone with one message: what kills a consumer is not blamed on its neighbours, and shows itself the next time.
 -- A group whose head may not be handled yet is put off until then: this is the only place that decides it.
@@ -55,7 +57,7 @@ for i, group in ipairs(due) do
     local count, opens_at = 0, 0
     range_of(prefix .. 'order:' .. group, expired and 0 or part_of(room, left - i + 1, eighth) - 1)
     if range.err then
-      call('ZADD', schedule, 'inf', group); call('HDEL', leases, group)
+      call('ZADD', schedule, 'inf', group); call('HDEL', leases, group); halted[#halted + 1] = {group, range.err}
       call('HSET', failures, group, cjson.encode({type = 'Broken', message = range.err}))
     elseif #range == 0 then -- deleted by hand
       call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
@@ -65,6 +67,7 @@ for i, group in ipairs(due) do
       call('ZADD', schedule, opens_at == math.huge and 'inf' or fmt('%.0f', opens_at), group)
       call('HDEL', leases, group); call('HDEL', failures, group) -- a failure would keep an append from waking it
       if opens_at == math.huge then pcall('HINCRBY', stats, 'parked', 1) end
+      if gap then halted[#halted + 1] = {group, opens_at < math.huge and fmt('%.0f', opens_at) or '', mark or '', range[2], sub(range[1], 17)} end
     elseif count > 0 then
       local n = 2 * #groups
       room = room - count
@@ -83,4 +86,4 @@ if #groups > 0 then
 end
 local more = #due > passed or (passed > #groups and call('ZCOUNT', schedule, '-inf', fmt('%.0f', now)) > 0)
 if not more then call('DEL', dispatch) elseif hints == 0 then call('RPUSH', dispatch, due[#due]) end -- wakes one more
-return {now, token, cjson.encode(groups), records, more and '1' or '0'}
+return {now, token, cjson.encode(groups), records, more and '1' or '0', halted[1] and cjson.encode(halted)}

@@ -123,7 +123,7 @@ def plain(value: Any) -> Any:
             (g.key, g.token, g.expired_owner, g.messages, g.members, [*map(float, g.scores)], g.mark, g.on_late)
             for g in value.groups
         ]
-        return (groups, wait, value.is_empty)
+        return (groups, wait, value.is_empty, list(value.halted))
     if isinstance(value, Resumed):
         return (value.status, float(value.score) if value.score else None, value.record)
     return value

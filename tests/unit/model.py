@@ -45,6 +45,7 @@ class ModelLane(ArrivingLane, MendedLane):
         room, left, eighth = int(messages), int(size), math.ceil(int(messages) / 8)
         entries: list[list[Any]] = []
         records: list[bytes] = []
+        halted: list[list[str]] = []
         most, parts = int(groups), min(len(due), int(groups))
         if alone:
             most, parts = max(1, min(most, len(due) // 2)), len(due)
@@ -81,6 +82,10 @@ class ModelLane(ArrivingLane, MendedLane):
                 places += [member, repr(score)]
                 records.append(record.encode())
             if put_off and not places:
+                until = "" if math.isinf(put_off) else f"{put_off:.0f}"
+                head = self.members(group)[0]
+                if self.is_gap:
+                    halted.append([group, until, self.mark(group), repr(self.orders[group][head]), head[16:]])
                 self.schedule[group] = put_off
                 self.leases.pop(group, None)
                 self.failures.pop(group, None)
@@ -98,7 +103,8 @@ class ModelLane(ArrivingLane, MendedLane):
         if len(entries) == 1 and ahead != "1":
             self.leases[entries[0][0]] = token + "1" + owner
         more = b"1" if self.due() else b"0"
-        return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more]
+        told = [json.dumps(halted).encode()] if halted else []
+        return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more, *told]
 
     def ack(self, _prefix: str, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
         answer = [len(self.due())]

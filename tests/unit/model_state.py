@@ -67,6 +67,8 @@ class LaneState:
         self.seen, self.marks = Generations(), Generations()
         self.numbers: dict[str, str] = {}
         self.letters: dict[str, tuple[float, str]] = {}
+        self.is_gap = False
+        """Whether the message that was looked at last waits for a missing number."""
 
     def run(self, call: Call[Any]) -> Any:
         """Do what the script does and parse its reply as the client would."""
@@ -131,6 +133,7 @@ class LaneState:
     def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
         """From when on a message may be handled at the head of its group; 0 for now."""
         at, arrived = 0.0, int(member[:16])
+        self.is_gap = False
         if record[20] in "DT":
             at = int(record[21:37])
         if int(self.policy["window_us"]) and record[20] != "R":
@@ -138,8 +141,10 @@ class LaneState:
         if self.is_sequence and record[20] != "R" and score > Sequenced.parse(mark).number + 1:
             ends = arrived + int(self.policy["gap_us"])
             if ends > self.now_us:
+                self.is_gap = ends >= at
                 at = max(at, ends)
             elif self.policy["on_gap"] == "park":
+                self.is_gap = True
                 return math.inf
         return at if at > self.now_us else 0.0
 
