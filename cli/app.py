@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from .. import logs
+from ..logs import FORMATS, LogOptions, configure
 from ..version import VERSION
 
 app = typer.Typer(
@@ -50,12 +49,6 @@ OptionalGroupArgument = Annotated[
 IdOption = Annotated[str, typer.Option("--id", envvar="SEQUENCER_ID", help="Id of the message.", show_default=False)]
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    level: str
-    format: logs.Format
-
-
 def _version(is_asked: bool) -> None:
     if is_asked:
         typer.echo(f"sequencer {VERSION}")
@@ -77,11 +70,17 @@ def options(
     log_level: Annotated[
         str, typer.Option(envvar="SEQUENCER_LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
     ] = "WARNING",
+    log_format: Annotated[
+        str, typer.Option(envvar="SEQUENCER_LOG_FORMAT", help="text, or json: one object a line.")
+    ] = "text",
 ) -> None:
     level = log_level.upper()
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")
-    ctx.obj = LogOptions(level, "text")
-    logs.configure(level, "text")
+    chosen = next((one for one in FORMATS if one == log_format.lower()), None)
+    if chosen is None:
+        raise typer.BadParameter(f"{log_format!r} is not text or json", param_hint="--log-format")
+    ctx.obj = LogOptions(level, chosen)
+    configure(level, chosen)
     if ctx.invoked_subcommand != "consume":  # that imports an application first
         hear_interrupts()

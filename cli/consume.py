@@ -13,13 +13,15 @@ import typer
 from ..client import Sequencer
 from ..connection import redact
 from ..errors import SequencerError
-from ..events import event, log_event
 from ..exec import check_command
 from ..handlers import app_from_project
+from ..logs import LogOptions
 from ..message import QueueInfo
 from ..options import AUDIT_LENGTH, ConsumerOptions
 from ..process import Totals
-from ..supervisor import Supervisor
+from ..service_events import service_started
+from ..supervisor import Supervisor, log
+from ..teller import Teller
 from ..version import VERSION
 from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
@@ -136,6 +138,7 @@ def consume(
         raise typer.BadParameter("give --app or --exec, not both", param_hint="--exec")
     if audit_length != AUDIT_LENGTH and not audit:
         raise typer.BadParameter("it says how much --audit keeps; add --audit", param_hint="--audit-length")
+    log: LogOptions = ctx.obj or LogOptions()
     config = WorkerConfig(
         queue=queue,
         namespace=namespace,
@@ -153,8 +156,8 @@ def consume(
         audit=audit,
         audit_length=audit_length,
         grace=grace,
-        log_level=ctx.obj.level,
-        log_format=ctx.obj.format,
+        log_level=log.level,
+        log_format=log.format,
     )
     return _supervise(config, processes, json)
 
@@ -189,11 +192,11 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
-    app = f"app {config.app}" if config.app else "printing"
-    app = f"command {config.command}" if config.command else app
-    text = f"{counted(processes, 'consumer')}, {app}, on {server}, lease {config.lease:g} s, sequencer {VERSION}"
-    fields = {"server": server, "app": app, "processes": processes, "lease_s": config.lease, "version": VERSION}
-    log_event(event("service started", config.queue, text, **fields))
+    app = f"app {config.app}" if config.app else f"command {config.command!r}" if config.command else "printing"
+    started = service_started(
+        config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
+    )
+    Teller(config.queue, logger=log).tell(started)
 
 
 def _look_at(client: Sequencer) -> QueueInfo | None:
@@ -230,4 +233,6 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
         return
     states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
     state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-    typer.echo(f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}", err=True)
+    typer.echo(
+        f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}", err=True
+    )

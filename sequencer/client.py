@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -12,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from . import monitor
 from .appender import Appender
 from .connection import Endpoint
-from .consumer import Consumer, owner_name, stop_on_signals
+from .consumer import Consumer, owner_name
 from .drain import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .items import Group, ItemMaker, Score
@@ -23,11 +22,11 @@ from .message import BatchReceipt, ConsumeSummary, Message, Receipt
 from .options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, error_names, field_names
 from .place import Place
 from .policy import OnGap, OnLate
-
-signal_log = logging.getLogger("sequencer.signals")
-"""Says what a signal did and what the next one will do; the supervisor silences it in its consumers."""
+from .stopping import stop_on_signals
+from .teller import Observer, Teller
 
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
+ObserverT = TypeVar("ObserverT", bound=Observer)
 
 
 class Sequencer(Looking, Mending):
@@ -105,6 +104,8 @@ class Sequencer(Looking, Mending):
         self._appender = Appender(self._place, self._items, self.options)
         self._handler: Handler | None = None
         self._rates = monitor.Rates()
+        self._observers: list[Observer] = []
+        self._teller = Teller(queue, observers=self._observers)
 
     def __repr__(self) -> str:
         return f"<Sequencer {self.options.queue} on {self._place.name}>"
@@ -137,6 +138,7 @@ class Sequencer(Looking, Mending):
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
         self._place.close()
+        self._teller.close()
 
     # -- appending --------------------------------------------------------------------------------------------
 
@@ -208,6 +210,19 @@ class Sequencer(Looking, Mending):
         self._handler = _checked_handler(function)
         return function
 
+    def observe(self, callback: ObserverT) -> ObserverT:
+        """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
+
+        `event.name` is "message failed", "group parked", "group broken", "dead letter" or "message dropped", and
+        `event.error` what the handler raised. It is called before the server learns of it; where a claim parks a group
+        (a missing number, foreign data), behind that, with no error. It runs in the thread that runs handlers. Its own
+        Exception is logged once and changes nothing. A decorator. Raises ConfigurationError.
+        """
+        if not callable(callback) or inspect.iscoroutinefunction(callback):
+            raise ConfigurationError(f"observer {shown(callback)} is not a plain function")
+        self._observers.append(callback)
+        return callback
+
     @property
     def registered_handler(self) -> Handler | None:
         """The function given to `handler`, if any."""
@@ -246,7 +261,7 @@ class Sequencer(Looking, Mending):
         consumer = self.consumer(handler, options)
         if on_start:
             on_start(consumer)
-        with stop_on_signals(consumer, signal_log.warning):
+        with stop_on_signals(consumer):
             return consumer.run()
 
     def consumer(self, handler: Handler | None = None, options: ConsumerOptions | None = None) -> Consumer:
@@ -259,9 +274,9 @@ class Sequencer(Looking, Mending):
             raise HandlerNotFound(
                 f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
             )
-        lanes, options = self._place.lanes(role="consume"), options or ConsumerOptions()
-        connected = self._place.look_again
-        return Consumer(self._place.endpoint, lanes, self.options, options, function, on_connect=connected)
+        place, lanes = self._place, self._place.lanes(role="consume")
+        given = (place.endpoint, lanes, self.options, options or ConsumerOptions(), function)
+        return Consumer(*given, on_connect=place.look_again, teller=self._teller)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = 15.0) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -271,7 +286,7 @@ class Sequencer(Looking, Mending):
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = self._place.lanes(role="consume")
-        return Lease.claim(self._place.connect(), lanes, self.options, options, owner_name())
+        return Lease.claim(self._place.connect(), lanes, self.options, options, owner_name(), self._teller)
 
 
 def _checked_handler(function: Any) -> Handler:

@@ -7,33 +7,31 @@ gives back groups not begun. One lock guards the holdings and the main link, on 
 
 from __future__ import annotations
 
-import logging
 import os
 import random
-import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .backoff import RECONNECT
 from .claimed import Claimed
 from .connection import Endpoint
 from .courier import Courier
+from .decisions import Failed
 from .drain import Ahead, Control, Exchange, Flush, Handler, Pause, Wait, drain
-from .errors import SequencerError
+from .errors import SequencerError, ServerUnavailable, StopConsuming
+from .forks import Fork, leave_copy
 from .holdings import Holdings
 from .interruption import interrupt
 from .keys import LaneKeys
 from .link import Link
 from .message import ConsumeSummary, Message
 from .options import ConsumerOptions, QueueOptions
+from .teller import ConsumerTeller, Teller
 from .waiter import SLICE_S, Waiter
-
-log = logging.getLogger("sequencer")
 
 TICK_S = 0.0025
 """How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
@@ -45,18 +43,6 @@ SILENT_S = 10.0
 """The main link is used at least so often while a consumer waits: else it is forgotten on its way, unnoticed."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
-
-
-_forks = 0
-"""How often this process is a copy of another."""
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
 
 
 def owner_name() -> str:
@@ -77,8 +63,11 @@ class Consumer:
         *,
         owner: str | None = None,
         on_connect: Callable[[Link], None] | None = None,
+        teller: Teller | None = None,
     ) -> None:
         self.owner = owner or owner_name()
+        self.teller = teller or Teller(queue.queue)
+        self._tells = ConsumerTeller(self.teller, queue, self.owner)
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, on_connect)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
@@ -106,7 +95,9 @@ class Consumer:
     def counts(self) -> dict[str, int]:
         """What it has done since it began; any thread may look."""
         control = self._control
-        return {"handled": control.handled, "failed": control.failed, "lost": self._holdings.lost}
+        told = self.teller.counts
+        own = {"handled": control.handled, "failed": control.failed, "lost": self._holdings.lost}
+        return {**own, "parked": told.parked, "dead": told.dead, "dropped": told.dropped}
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
@@ -135,11 +126,13 @@ class Consumer:
             self._ended.set()
             self._busy.set()
             keeper.join(timeout=1.0)
+            self._tell_refusals()
+            self.teller.close()
             for link in (self._main, self._waiter.link):
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
-        send, handler, forks, first = effects.send, self._handler, _forks, self.on_first
+        send, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
         answer: Any = None
         while True:
             try:
@@ -156,28 +149,34 @@ class Consumer:
                     self._is_handling = True
                     handler(effect)
                     self._is_handling = False
-                    if forks != _forks:
-                        _leave_copy(None)
+                    if forks != Fork.count:
+                        leave_copy(None)
                 except KeyboardInterrupt:
                     self._is_handling = False
                     raise
                 except BaseException as error:
                     # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
-                    if forks != _forks:
-                        _leave_copy(error)
+                    if forks != Fork.count:
+                        leave_copy(error)
                     answer = error
             else:
                 try:
                     answer = self._do(effect)
                 except SequencerError as error:
-                    log.warning("consumer %s: %s", self.owner, error)
+                    if isinstance(error, ServerUnavailable):
+                        self._tells.unreachable(error)
                     send, answer = _throw_once(effects, error), None
 
     def _do(self, effect: Any) -> Claimed | None:
         if isinstance(effect, Exchange):
             return self._exchange(effect)
-        if isinstance(effect, Ahead):
+        if isinstance(effect, Failed):
+            try:
+                self._tells.failed(effect)
+            except StopConsuming:  # an observer's wish
+                self.stop()
+        elif isinstance(effect, Ahead):
             with self._lock:
                 self._courier.ahead(effect)
         elif isinstance(effect, Flush):
@@ -196,6 +195,9 @@ class Consumer:
         with self._lock:
             claimed = self._courier.exchange(effect)
         self._exchanged_at = time.monotonic()
+        self._tell_refusals()
+        if effect.lane is not None:
+            self._tells.reached()
         return None if claimed is None else self._took(claimed)
 
     def _wait(self, effect: Wait) -> Claimed | None:
@@ -215,26 +217,32 @@ class Consumer:
             return None
         with self._lock:
             self._holdings.take(lane, claimed.groups, asked_at, time.monotonic())
+            self._courier.untold += claimed.halted
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
-        for group in claimed.groups:
-            if group.expired_owner:
-                log.warning(
-                    "lease expired: group=%s owner=%s attempt=%d",
-                    group.key,
-                    group.expired_owner,
-                    group.messages[0].attempt,
-                )
         if claimed.groups:
             self._busy.set()
+            self._tells.took(claimed.groups)
+        if self._courier.untold:
+            with self._lock:
+                groups, self._courier.untold = self._courier.untold, []
+            self._tells.halted(groups)
+        self.teller.tick()
         return claimed
+
+    def _tell_refusals(self) -> None:
+        """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
+        if self._holdings.untold:
+            with self._lock:
+                refusals = self._holdings.take_untold()
+            self._tells.refused(refusals)
 
     def _give_back(self) -> None:
         try:
             self._exchange(Exchange(None))
         except SequencerError as error:
-            log.warning("consumer %s could not release its groups: %s", self.owner, error)
+            self._tells.not_released(error)
 
     def _keep_once(self, now: float) -> None:
         self._courier.look(now)
@@ -250,30 +258,17 @@ class Consumer:
                 return
             try:
                 with self._lock:
+                    is_sending = self._holdings.has_due(time.monotonic())
                     self._keep_once(time.monotonic())
-            except SequencerError as error:
-                log.warning("consumer %s: keeping its leases failed, trying again: %s", self.owner, error)
+                if is_sending:
+                    self._tells.reached()
+                self._tell_refusals()
+            except ServerUnavailable as error:
+                self._tells.unreachable(error)
                 self._ended.wait(pause_s)
-            except Exception:
-                log.exception("consumer %s: keeping its leases failed, trying again", self.owner)
+            except Exception as error:
+                self._tells.not_kept(error)
                 self._ended.wait(pause_s)
-
-
-def _leave_copy(error: BaseException | None) -> NoReturn:
-    """A handler forked, and this is the child, which came back: it ends here and does not become a second consumer."""
-    code: Any = 0
-    if isinstance(error, SystemExit):
-        code = error.code
-    elif error is not None:
-        sys.excepthook(type(error), error, error.__traceback__)
-        code = 1
-    if code is not None and not isinstance(code, int):
-        print(code, file=sys.stderr)
-        code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(code or 0)
 
 
 def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
@@ -288,29 +283,3 @@ def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
         return effects.throw(error)
 
     return send
-
-
-@contextmanager
-def stop_on_signals(consumer: Consumer, say: Callable[[str], None]) -> Iterator[None]:
-    """First SIGINT or SIGTERM: `stop`; second: `interrupt`. In a thread other than the main one it does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    count = 0
-
-    def on_signal(_number: int, _frame: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == 1:
-            consumer.stop()
-            say("stopping: finishing the message in hand; again to release it and stop now")
-        else:
-            say("stopping now: releasing what is held")
-            consumer.interrupt()
-
-    old = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from .calls import Call, claim
-from .claimed import Claimed
+from .claimed import Claimed, Halted
 from .drain import Ahead, Exchange
 from .errors import SequencerError
 from .holdings import HOARD_S, Holdings, Sending
@@ -73,6 +73,8 @@ class Courier:
         """A claim that is to set out, and when."""
         self._size = 0.0
         """Of the messages claimed last, on average."""
+        self.untold: list[Halted] = []
+        """Groups that claims halted; the shell has yet to tell it."""
 
     @property
     def ahead_since(self) -> float | None:
@@ -201,9 +203,13 @@ class Courier:
         if lane is None:
             return None
         claimed: Claimed = results[-1]
-        self._size = claimed.size or self._size
+        self._note(claimed)
         holdings.take(lane, claimed.groups, before, time.monotonic())
         return claimed
+
+    def _note(self, claimed: Claimed) -> None:
+        self._size = claimed.size or self._size
+        self.untold += claimed.halted
 
     def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
@@ -267,7 +273,7 @@ class Courier:
         if flight.lane is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
             self._give_back()  # one that landed before is nobody's any more
-            self._size = claimed.size or self._size
+            self._note(claimed)
             self._landed = replace(claimed, was_ahead=True), flight.lane, flight.sent_at
         if refusal:
             self._give_up(refusal)

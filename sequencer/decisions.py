@@ -19,6 +19,23 @@ class Decision:
     ending: Ending = "park"
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A message that failed or is not to be tried, with what, and what becomes of it."""
+
+    message: Message
+    error: BaseException
+    decision: Decision
+    failure: Failure
+    is_held: bool = True
+    """Whether its lease still counts as held: if not, another consumer decides."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is given up because it was late: no try failed."""
+        return isinstance(self.error, TooLate)
+
+
 ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
@@ -37,6 +54,21 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
     if isinstance(error, Retry) and error.after is not None:
         return Decision(error.after)
     return Decision(options.backoff.delay_s(attempt, random))
+
+
+def judge(
+    options: QueueOptions,
+    message: Message,
+    error: BaseException,
+    *,
+    owner: str,
+    at: float,
+    random: float,
+    is_held: bool = True,
+) -> Failed:
+    """What becomes of the message. `at`: now, in seconds since 1970; `random`: in [0, 1)."""
+    decision = decide(options, message.attempt, error, random)
+    return Failed(message, error, decision, describe(error, message, owner, at), is_held)
 
 
 class Undecodable(Exception):

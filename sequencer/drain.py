@@ -10,6 +10,7 @@ A shell (`consumer.py`) does what each effect asks and sends the answer back:
                             send a claim, unless one is on its way, and wait for nothing -> None; so long from now, or
                             never, if an Exchange comes before. Raises ServerUnavailable. A shell may leave it out
     Message                 run the handler -> None, or the exception it raised
+    Failed                  tell what a message failed with and what becomes of it, before the server learns it -> None
     Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
     Wait(seconds, lane, limits)
                             sleep until a dispatch hint, at most so long, and unless lane is None claim from it right
@@ -30,7 +31,7 @@ from typing import Any
 
 from .backoff import RECONNECT
 from .claimed import Claimed
-from .decisions import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
+from .decisions import Failed, LeaseExpired, TooLate, Undecodable, has_expired, judge
 from .errors import ServerUnavailable, StopConsuming
 from .holdings import FLUSH_S, Clock, Held, Holdings
 from .message import ConsumeSummary, Message
@@ -91,7 +92,7 @@ class Pause:
     seconds: float
 
 
-Effect = Exchange | Ahead | Message | Flush | Wait | Pause
+Effect = Exchange | Ahead | Message | Failed | Flush | Wait | Pause
 Drain = Generator[Effect, Any, ConsumeSummary]
 
 
@@ -232,15 +233,14 @@ def drain(
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
-                    is_late = isinstance(problem, TooLate)
-                    failed, late = failed + (not is_late), late + is_late
+                    message, member = held.leased.messages[held.done], held.leased.members[held.done]
+                    one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=held.is_open)
+                    failed, late = failed + (not one.is_late), late + one.is_late
                     control.failed = failed
-                    message = held.leased.messages[held.done]
-                    chosen = decide(queue, message.attempt, problem, random())
-                    failure = encode_failure(describe(problem, message, owner, wall()), held.leased.members[held.done])
+                    yield one
+                    chosen, failure = one.decision, encode_failure(one.failure, member)
                     with lock:
-                        attempts = tries(message, problem)
-                        holdings.fail(held, attempts, chosen.delay_s, failure, chosen.ending, is_late)
+                        holdings.fail(held, one.failure.attempt, chosen.delay_s, failure, chosen.ending, one.is_late)
             if control.is_stopping:
                 break
         is_alone = not (claimed.has_more or holdings.is_more_due)

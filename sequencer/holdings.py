@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,8 +22,6 @@ from .claimed import LeasedGroup
 from .keys import LaneKeys
 from .options import AUDIT_LENGTH
 from .policy import advance
-
-log = logging.getLogger("sequencer")
 
 ACK_AFTER_S = 0.002
 """A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
@@ -134,6 +131,8 @@ class Holdings:
     """Of the claim in hand."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
+    untold: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     _acks: list[Ack] = field(default_factory=list)
     _nacks: list[Nack] = field(default_factory=list)
     _tried: bool = False
@@ -259,7 +258,7 @@ class Holdings:
             refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
         refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
         if refused and (sending.is_repeat or is_repeat):
-            log.info("repeated acknowledgement refused; its first try may have arrived: groups=%d", len(refused))
+            self.untold += [(group, token, True) for group, token in refused]
         else:
             for group, token in refused:
                 self._lose(group, token)
@@ -275,7 +274,12 @@ class Holdings:
                     return
                 held.is_open, held.is_lost = False, True
         self.lost += 1
-        log.warning("lease lost: group=%s token=%s; what it finished is not acknowledged", group, token)
+        self.untold.append((group, token, False))
+
+    def take_untold(self) -> list[tuple[str, str, bool]]:
+        """The refusals that nobody has told yet."""
+        refusals, self.untold = self.untold, []
+        return refusals
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""

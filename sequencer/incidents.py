@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Tell = Callable[..., None]
-"""`tell(name, sentence, **fields)`."""
+from . import service_events
+from .events import Event
 
 GATHER_S = 1.0
 """Leases that expire within it are told of together."""
@@ -15,8 +15,8 @@ GATHER_S = 1.0
 class Incidents:
     """Takes the consumers' reports, and tells of each condition when it begins and when it is over."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, queue: str, tell: Callable[[Event], None]) -> None:
+        self._queue, self._tell = queue, tell
         self._without_server: set[int] = set()
         self._lost_at = 0.0
         self._expired: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Incidents:
             case "server lost":
                 if not self._without_server:
                     self._lost_at = now
-                    self._tell("server lost", event["error"], error=event["error"])
+                    self._tell(service_events.server_lost(self._queue, event["error"]))
                 self._without_server.add(pid)
             case "server back":
                 self._without_server.discard(pid)
@@ -39,7 +39,7 @@ class Incidents:
                     self._expired_at = now
                 self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
             case "output blocked":
-                self._tell("output blocked", "nobody reads the printed lines; nothing is handled meanwhile")
+                self._tell(service_events.output_blocked(self._queue))
 
     def gone(self, pid: int) -> None:
         """This consumer ended: it waits for nothing any more."""
@@ -47,8 +47,7 @@ class Incidents:
 
     def _is_back(self, now: float) -> None:
         if not self._without_server and self._lost_at:
-            away_s = round(now - self._lost_at, 1)
-            self._tell("server back", f"after {away_s:g} s", away_s=away_s)
+            self._tell(service_events.server_back(self._queue, away_s=now - self._lost_at))
             self._lost_at = 0.0
 
     def wait_s(self, now: float) -> float | None:
@@ -59,6 +58,5 @@ class Incidents:
         """Tell of the leases that expired, once no more of them are waited for."""
         if self._expired and (is_last or now >= self._expired_at + GATHER_S):
             for owner, groups in self._expired.items():
-                text = f"{groups:,} {'group' if groups == 1 else 'groups'} of consumer {owner} waited for their leases"
-                self._tell("expired leases", text, groups=groups, expired_owner=owner)
+                self._tell(service_events.expired_leases(self._queue, owner=owner, groups=groups))
             self._expired.clear()

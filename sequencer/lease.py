@@ -4,7 +4,6 @@ background.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -13,16 +12,15 @@ from typing import Any
 
 from . import calls
 from .claimed import LeasedGroup
-from .decisions import LeaseExpired, TooLate, Undecodable, decide, describe, has_expired, tries
+from .decisions import LeaseExpired, TooLate, Undecodable, has_expired, judge
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
 from .keys import LaneKeys
 from .links import Links
 from .message import Message
 from .options import ConsumerOptions, QueueOptions
+from .teller import ConsumerTeller, Teller
 from .words import encode_failure
-
-log = logging.getLogger("sequencer")
 
 
 class Lease:
@@ -43,8 +41,10 @@ class Lease:
         owner: str,
         groups: list[LeasedGroup],
         asked_at: float,
+        teller: Teller | None = None,
     ) -> None:
         self.owner = owner
+        self._tells = ConsumerTeller(teller or Teller(queue.queue), queue, owner)
         self._links, self._keys, self._queue, self._options = links, keys, queue, options
         self._held = [Held(group) for group in groups]
         self._given: tuple[Held, Message] | None = None
@@ -59,8 +59,10 @@ class Lease:
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
+        teller: Teller | None = None,
     ) -> Lease:
         """Claim from the first lane that has something due, beginning at a random one."""
+        tells = ConsumerTeller(teller := teller or Teller(queue.queue), queue, owner)
         first = random.randrange(len(lanes))
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
@@ -70,9 +72,10 @@ class Lease:
                 claimed = link.run_one(call)
             finally:
                 links.put(link)
+            tells.claimed(claimed)
             if claimed.groups:
-                return cls(links, lane, queue, options, owner, claimed.groups, asked_at)
-        return cls(links, lanes[first], queue, options, owner, [], asked_at)
+                return cls(links, lane, queue, options, owner, claimed.groups, asked_at, teller)
+        return cls(links, lanes[first], queue, options, owner, [], asked_at, teller)
 
     def __enter__(self) -> Lease:
         return self
@@ -86,7 +89,7 @@ class Lease:
                 try:
                     self.nack(message, error)
                 except SequencerError as problem:  # the caller's own exception is what matters
-                    log.warning("group %s: its failure could not be recorded: %s", held.leased.key, problem)
+                    self._tells.not_recorded(held.leased.group, problem)
         self.release()
 
     def __len__(self) -> int:
@@ -166,6 +169,7 @@ class Lease:
         entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
         for held in self._held:
             held.is_open = False
+        self._tells.teller.tick()
         if entries:
             self._run(calls.ack(self._keys, entries))
 
@@ -186,11 +190,10 @@ class Lease:
 
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
-        member = held.leased.members[held.done]
-        chosen = decide(self._queue, message.attempt, problem, random.random())
-        failure = encode_failure(describe(problem, message, self.owner, time.time()), member)
-        attempts, is_late = tries(message, problem), isinstance(problem, TooLate)
-        entry = held.give_up(attempts, chosen.delay_s, failure, chosen.ending, is_late)
+        one = judge(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
+        self._tells.failed(one)
+        failure, chosen = encode_failure(one.failure, held.leased.members[held.done]), one.decision
+        entry = held.give_up(one.failure.attempt, chosen.delay_s, failure, chosen.ending, one.is_late)
         is_valid = self._run(calls.nack(self._keys, entry))
         held.is_open = False
         if not is_valid:
@@ -210,7 +213,7 @@ class Lease:
         held.is_open = False
         if self._is_repeat:
             # The reply was lost and the call repeated: the refusal may be the answer to a success.
-            log.info("group %s: repeated call refused; its first try may have arrived", held.leased.key)
+            self._tells.refused([(held.leased.key, held.leased.token, True)])
             return
         raise LeaseLost(
             f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"

@@ -6,9 +6,15 @@ stage 2   release and stop now, in the middle of a handler if need be
 
 from __future__ import annotations
 
+import logging
+import signal
+import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+log = logging.getLogger("sequencer")
 
 Report = Callable[[dict[str, Any]], None]
 """Sends one event to the supervisor. Never raises; nobody may be listening."""
@@ -33,3 +39,36 @@ class Stop:
         if self.at is None:
             self.at = time.monotonic()
         self.stage = max(self.stage, stage)
+
+
+class Stoppable(Protocol):
+    """A consumer."""
+
+    def stop(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+
+@contextmanager
+def stop_on_signals(consumer: Stoppable) -> Iterator[None]:
+    """First SIGINT or SIGTERM: `stop`; second: `interrupt`. In a thread other than the main one it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    count = 0
+
+    def on_signal(_number: int, _frame: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            consumer.stop()
+            log.warning("stopping: finishing the message in hand; again to release it and stop now")
+        else:
+            log.warning("stopping now: releasing what is held")
+            consumer.interrupt()
+
+    old = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

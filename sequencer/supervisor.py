@@ -16,6 +16,7 @@ Signal handlers only note; the loop acts. Whatever goes wrong in the loop is tol
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import selectors
@@ -24,17 +25,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
+from . import service_events
 from .backoff import RestartPolicy
-from .events import Event, event, log_event
+from .events import Event
 from .incidents import Incidents
 from .interruption import name_of
 from .printing import end_torn_line, lock_file, mend_torn_line
 from .process import ConsumerProcess, Reports, Slot, Totals, reap_strangers
+from .teller import Teller
 from .wakeup import Wakeup
 from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE
 from .worker_config import WorkerConfig
+
+log = logging.getLogger("sequencer.supervisor")
 
 GAVE_UP = 1
 ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
@@ -59,14 +63,15 @@ class Supervisor:
         processes: int,
         *,
         policy: RestartPolicy | None = None,
-        tell: Callable[[Event], None] = log_event,
+        tell: Callable[[Event], None] | None = None,
     ) -> None:
         self.totals = Totals()
-        self._config, self._policy, self._event = config, policy or RestartPolicy(), tell
+        self._queue, self._config, self._policy = config.queue, config, policy or RestartPolicy()
+        self._say = tell or Teller(config.queue, logger=log).tell
         self._slots = [Slot() for _ in range(processes)]
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._wakeup, self._reports, self._incidents = Wakeup(), Reports(), Incidents(self._tell)
+        self._wakeup, self._reports, self._incidents = Wakeup(), Reports(), Incidents(config.queue, self._tell)
         self._ready, self._connected, self._troubles = threading.Event(), set[int](), 0
 
     def stop(self) -> None:
@@ -111,8 +116,7 @@ class Supervisor:
         except Exception as error:
             self._troubles += 1
             if self._troubles in (1, TROUBLES):
-                text = f"{type(error).__name__}: {error}; the consumers go on"
-                self._tell("supervisor trouble", text, error=error)
+                self._tell(service_events.supervisor_trouble(self._queue, error, what="supervising"))
             time.sleep(min(0.01 * self._troubles, 0.5))
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
@@ -141,9 +145,9 @@ class Supervisor:
     def _running(self) -> list[tuple[Slot, ConsumerProcess]]:
         return [(slot, slot.process) for slot in self._slots if slot.process is not None]
 
-    def _tell(self, name: str, detail: str, **fields: Any) -> None:
+    def _tell(self, event: Event) -> None:
         with suppress(Exception):  # whatever is wrong with the log, the consumers go on
-            self._event(event(name, self._config.queue, detail, **fields))
+            self._say(event)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Supervisor:
                 try:
                     slot.process = ConsumerProcess(self._config, self.WORKER)
                 except OSError as error:  # no more processes; a virtual environment that is being exchanged
-                    self._tell("consumer can't start", str(error), error=str(error))
+                    self._tell(service_events.consumer_cant_start(self._queue, error))
                     self._after_death(slot, 0.0, has_begun=False)
                     continue
                 self.totals.started += 1
@@ -165,18 +169,11 @@ class Supervisor:
         if self._stage < 3:
             self._stage += 1
             self._stage_at = time.monotonic()
-            count = len(self.pids)
-            self._tell("service stopping", self._stage_text(count), stage=self._stage, consumers=count)
+            stage, grace_s = self._stage, self._config.grace if self._stage == 1 else None
+            self._tell(
+                service_events.service_stopping(self._queue, stage=stage, consumers=len(self.pids), grace_s=grace_s)
+            )
             self._tell_stage()
-
-    def _stage_text(self, count: int) -> str:
-        grace_s, consumers = self._config.grace, f"{count} consumer{'' if count == 1 else 's'}"
-        if self._stage == 1:
-            after = "" if grace_s is None else f", after {grace_s:g} s that is done by itself"
-            return f"{consumers} finish the message in hand; again to release it and stop now{after}"
-        if self._stage == 2:
-            return f"{consumers} release what they hold and stop now; again to kill them"
-        return f"{consumers} killed; their groups wait until the leases end"
 
     def _tell_stage(self) -> None:
         for slot in self._slots:
@@ -207,7 +204,7 @@ class Supervisor:
         self._incidents.tick(now)
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self._tell("consumer killed", f"{process.pid}, because {why}", consumer_pid=process.pid, why=why)
+        self._tell(service_events.consumer_killed(self._queue, pid=process.pid, why=why))
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -248,9 +245,7 @@ class Supervisor:
     def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
         lived_s = time.monotonic() - process.started_at
         why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
-        self._tell(
-            "consumer died", f"{process.pid} ({why}) after {lived_s:.1f} s", consumer_pid=process.pid, ended_by=why
-        )
+        self._tell(service_events.consumer_died(self._queue, pid=process.pid, ended_by=why, lived_s=lived_s))
         self._after_death(slot, lived_s, has_begun=process.has_begun)
 
     def _after_death(self, slot: Slot, lived_s: float, *, has_begun: bool) -> None:
@@ -260,16 +255,15 @@ class Supervisor:
         delay_s = policy.delay_s(slot.fast_deaths, random.random())
         if policy.stands(slot.barren_deaths):
             if all(policy.stands(other.barren_deaths) for other in self._slots if not other.is_done):
-                why = f"in each place {slot.barren_deaths} consumers in a row died before they began a message"
-                self._tell("service gives up", why, why=why)
+                self._tell(service_events.service_gives_up(self._queue, deaths=slot.barren_deaths))
                 slot.is_done = True
                 self._end(GAVE_UP)
                 return
             delay_s = STANDING_S
-            text = f"{slot.barren_deaths} consumers in a row died in it before they began a message; next try"
-            self._tell("place stands", f"{text} in {delay_s:g} s", deaths=slot.barren_deaths, retry_in_s=delay_s)
+            deaths, left = slot.barren_deaths, len(self.pids)
+            self._tell(service_events.place_stands(self._queue, deaths=deaths, consumers=left, retry_in_s=delay_s))
         else:
-            self._tell("consumer starts again", f"in {delay_s:.1f} s", retry_in_s=round(delay_s, 1))
+            self._tell(service_events.consumer_starts_again(self._queue, retry_in_s=delay_s))
         slot.start_at = time.monotonic() + delay_s
 
     # -- reports ----------------------------------------------------------------------------------------------

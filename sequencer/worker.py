@@ -26,6 +26,7 @@ from .backoff import RECONNECT
 from .client import Sequencer
 from .drain import Handler
 from .errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
+from .events import Event
 from .exec import CommandNotFound
 from .message import ConsumeSummary, Message
 from .options import ConsumerOptions
@@ -64,6 +65,16 @@ class Worker:
                 if event["event"] != "counts":  # they come again
                     select.select([], [fd], [], REPORT_S)
                     os.write(fd, line)
+
+    def route(self, event: Event) -> bool:
+        """What concerns all consumers is said once, by the supervisor."""
+        if event.name in ("server lost", "server back"):
+            self.report({"event": event.name, "error": event.fields.get("error", "")})
+            return True
+        if event.name == "lease expired":
+            self.report({"event": event.name, "owner": event.fields["expired_owner"]})
+            return True
+        return False
 
     def listen(self) -> None:
         """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
@@ -114,6 +125,7 @@ class Worker:
                 ),
             )
             consumer.on_first = lambda: self.report({"event": "began"})
+            consumer.teller.route = self.route
             self.report({"event": "started", "owner": consumer.owner})
             self._watcher.consumer = consumer
             if self._stop.stage:

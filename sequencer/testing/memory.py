@@ -32,6 +32,7 @@ from ..claimed import Claimed
 from ..client import Sequencer, _checked_handler
 from ..connection import Connection, Endpoint
 from ..consumer import Consumer
+from ..decisions import Failed
 from ..drain import Control, Exchange, Flush, Handler, Pause, Wait, drain
 from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
 from ..holdings import Holdings
@@ -39,6 +40,7 @@ from ..keys import encode_group
 from ..link import Link
 from ..message import ConsumeSummary, DeadLetter, GroupInfo, Message
 from ..options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
+from ..teller import ConsumerTeller
 from .history import Event
 from .judgement import judge
 from .wire import Wire, Words, at_time, wired
@@ -105,15 +107,8 @@ class MemoryQueue(Sequencer):
         began_s = self.now
         run = self._run(handler, ConsumerOptions(lease_s=lease, until_empty=True))
         summary = run.to_the_end(steps)
-        return Drained(
-            run.handled,
-            run.failed,
-            self.parked(),
-            self.paused_groups(),
-            self.dead(),
-            self.now - began_s,
-            summary.reason,
-        )
+        now = self.parked(), self.paused_groups(), self.dead()
+        return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
 
     def consume(
         self,
@@ -194,6 +189,7 @@ class _Run:
         self._options = options
         self._lanes = queue._place.lanes(role="consume")
         self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._tells = ConsumerTeller(queue._teller, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
@@ -229,7 +225,9 @@ class _Run:
             return self._handle(effect)
         if isinstance(effect, Exchange):
             return self._exchange(effect, link)
-        if isinstance(effect, Flush):
+        if isinstance(effect, Failed):
+            self._tells.failed(effect)
+        elif isinstance(effect, Flush):
             self._send(link, [], self.queue.now)
         elif isinstance(effect, Wait):
             dues_s, self._dues_s = self._dues_s, []
@@ -260,6 +258,7 @@ class _Run:
         if lane is None:
             return None
         claimed: Claimed = results[-1]
+        self._tells.claimed(claimed)
         self._holdings.take(lane, claimed.groups, before_s, before_s)
         if claimed.groups:
             self._dues_s = []
@@ -275,6 +274,7 @@ class _Run:
         results = link.run(calls, in_order=sending is not None and sending.needs_order)
         if sending:
             self._holdings.sent(sending, results, self.queue.now, is_repeat=link.is_repeat)
+            self._tells.refused(self._holdings.take_untold())
         return results
 
 

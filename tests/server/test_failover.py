@@ -68,7 +68,7 @@ def test_a_consumer_waits_until_the_server_has_loaded(
     seen: list[str] = []
     with Sequencer("q", f"unix://{path}") as seq, Sequencer("q", f"unix://{path}") as other:
         seq.append(1, "g", id="a")
-        with caplog.at_level(logging.WARNING, "sequencer"), Background(seq, lambda message: seen.append(message.id)):
+        with caplog.at_level(logging.DEBUG, "sequencer"), Background(seq, lambda message: seen.append(message.id)):
             wait_until(lambda: seen == ["a"] and is_blocked(path))
             restart_slowly(start_server, path)
             wait_until(lambda: "it is loading its data; try again" in caplog.text)
@@ -78,7 +78,7 @@ def test_a_consumer_waits_until_the_server_has_loaded(
 
 
 def test_an_idle_consumer_outlives_the_demotion_of_its_server(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "sequencer")
+    caplog.set_level(logging.DEBUG, "sequencer")
     seen: list[str] = []
     with Sequencer("q", f"unix://{path}") as seq, Background(seq, lambda message: seen.append(message.id)):
         wait_until(lambda: is_blocked(path))

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sequencer.calls import claim
+from sequencer.decisions import Failed
 from sequencer.drain import Ahead, Control, Exchange, Flush, Wait, drain
 from sequencer.errors import ServerUnavailable
 from sequencer.holdings import Holdings
@@ -43,7 +44,7 @@ class SimConsumer:
     def resume(self, answer: Any, error: Exception | None = None) -> None:
         try:
             self.effect = self.generator.throw(error) if error else self.generator.send(answer)
-            while isinstance(self.effect, Ahead):  # a shell may leave it out
+            while isinstance(self.effect, Ahead | Failed):  # nobody is told here
                 self.effect = self.generator.send(None)
         except StopIteration:
             self.effect = None

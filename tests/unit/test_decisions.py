@@ -36,7 +36,6 @@ def test_backoff_lies_between_half_and_all_of_the_doubled_base_up_to_the_cap(fai
     assert full / 2 <= delay <= full
 
 
-
 @given(st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 100), st.booleans()), max_size=50))
 def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float, bool]]) -> None:
     size = BatchSize(ClaimLimits())

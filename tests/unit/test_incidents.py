@@ -13,10 +13,7 @@ from sequencer.incidents import GATHER_S, Incidents
 class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.incidents = Incidents(self.tell)
-
-    def tell(self, name: str, _sentence: str, **fields: Any) -> None:
-        self.events.append((name, fields))
+        self.incidents = Incidents("jobs", lambda event: self.events.append((event.name, dict(event.fields))))
 
     @property
     def names(self) -> list[str]:

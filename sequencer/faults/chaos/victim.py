@@ -61,7 +61,7 @@ class LogEvents(logging.Handler):
     """Records that the consumer lost a lease, which it tells its log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if str(record.msg).startswith("lease lost"):
+        if getattr(record, "event", "") == "lease lost":
             recorder().note("seen", kind="lease lost")
 
 

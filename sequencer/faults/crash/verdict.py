@@ -17,7 +17,7 @@ from .work import LEASE_S, REMOVED
 WORK_S, SLACK_S = 0.8, 2.0
 """Handlers, backoffs, gaps and timers of the work; and what a busy machine may take to start processes."""
 RECOVER_S = LEASE_S + WORK_S + SLACK_S
-EXPIRED = re.compile(r"lease expired: group=\S+ owner=[^:]*:(\d+):")
+EXPIRED = re.compile(r"lease expired: group=.* owner=[^:]*:(\d+):")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,33 @@
+"""Command lines that a text gives to people, to be run as they stand. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
+    """A line for a shell: `sequencer explain orders 1002 'a b'`."""
+    words = [*options, *(["--namespace", namespace] if namespace != "sequencer" else [])]
+    is_mistakable = any(value.startswith("-") for value in values)  # for an option
+    words = [*words, "--", *values] if is_mistakable else [*values, *words]
+    return f"sequencer {name} {' '.join(map(quoted, words))}"
+
+
+def quoted(word: str) -> str:
+    """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read."""
+    if not _CONTROL.search(word):
+        return shlex.quote(word)
+    return f"$'{''.join(map(_spelled, word))}'"
+
+
+def _spelled(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if not _CONTROL.match(character):
+        return character
+    data = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "replace")
+    return "".join(f"\\x{byte:02x}" for byte in data)
