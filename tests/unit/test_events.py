@@ -1,0 +1,216 @@
+"""Events: the list, their sentences, and the commands in them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer import consumer_events, service_events
+from sequencer.claimed import Halted, LeasedGroup
+from sequencer.commands import command
+from sequencer.decisions import LeaseExpired, TooLate, Undecodable, judge
+from sequencer.errors import Park, Retry, SetAside
+from sequencer.events import EVENTS, FIELDS, Event, event, plain
+from sequencer.logs import _OWN, lines_lost
+from sequencer.message import Message
+from sequencer.options import OnFailure, QueueOptions
+
+RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+SECRET = "the body's own text"
+
+
+class Unspeakable(Exception):
+    """Can't say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+def message(group: tuple[str, ...] = ("1002", "77"), id: str = "evt-1", attempt: int = 2) -> Message:
+    return Message(id, group, 1.0, {"card": SECRET}, {"h": SECRET}, attempt, 5, 0.0, "orders", 9)
+
+
+def told(error: BaseException, *, is_held: bool = True, one: Message | None = None, **options: Any) -> Event:
+    queue = QueueOptions(queue="orders", **{"backoff_s": 1.0, "backoff_cap_s": 1.0, **options})
+    judged = judge(queue, one or message(), error, owner="me", at=1.0, random=0.5, is_held=is_held)
+    return consumer_events.failed(queue, "me", judged)
+
+
+def all_events() -> list[Event]:
+    options, error = QueueOptions(queue="orders"), ValueError("no")
+    leased = LeasedGroup("a", ("a",), "1", "host:1:ff", [message()], ["m"], ["1"], "", "handle")
+    late = TooLate(message(), "5.0", "dead_letter")
+    service = service_events
+    return [
+        *(told(error), told(Park("x")), told(SetAside("x")), told(late), told(error, is_held=False)),
+        told(error, max_attempts=2, on_failure="drop"),
+        *consumer_events.expired("orders", "me", [leased]),
+        consumer_events.halted(options, "me", Halted(("a",), 10**15, "i", 7, (6, 6))),
+        consumer_events.halted(options, "me", Halted(("a",), None, "i", 9, (6, 8))),
+        consumer_events.halted(options, "me", Halted(("a",), None, "i")),
+        consumer_events.halted(options, "me", Halted(("a",), None, error="WRONGTYPE")),
+        consumer_events.lease_lost("orders", "me", "a:b", "5"),
+        consumer_events.answer_repeated("orders", "me", "a:b"),
+        consumer_events.server_lost("orders", "me", error),
+        consumer_events.server_back("orders", "me", 2.5),
+        consumer_events.leases_not_kept("orders", "me", error),
+        consumer_events.groups_not_released("orders", "me", error),
+        consumer_events.failure_not_recorded("orders", "me", ("a",), error),
+        consumer_events.observer_failed("orders", print, error),
+        service.service_started("orders", server="s", app="shop:seq", processes=1, lease_s=15.0, version="1"),
+        service.consumer_died("orders", pid=1, ended_by="SIGKILL"),
+        service.consumer_replaced("orders", pid=1),
+        service.consumer_starts_again("orders", retry_in_s=1.0),
+        service.place_stands("orders", deaths=5, consumers=1),
+        service.service_gives_up("orders", why="no place is left"),
+        service.consumer_cant_start("orders", OSError("no"), retry_in_s=1.0),
+        *(service.service_stopping("orders", stage=stage, consumers=2) for stage in (1, 2, 3)),
+        service.consumer_killed("orders", pid=1, why="it did not end"),
+        service.expired_leases("orders", owner="host:1:ff", groups=47),
+        service.output_blocked("orders", seconds=3.0),
+        service.service_ended("orders", seconds=1.0, handled=1, failed=2, parked=3, dead=4, dropped=5, lost=6, died=7),
+        service.supervisor_trouble("orders", error, what="reading a report"),
+        lines_lost(3, "No space left on device"),
+    ]
+
+
+def test_every_event_is_in_the_list_and_none_is_listed_that_nobody_tells() -> None:
+    assert {one.name for one in all_events()} == set(EVENTS)
+
+
+def test_an_event_carries_the_fields_that_the_list_names() -> None:
+    seen: dict[str, set[str]] = {}
+    for one in all_events():
+        seen.setdefault(one.name, set()).update(one.fields)
+    assert seen == {name: set(kind.fields) for name, kind in EVENTS.items()}
+    assert {field for kind in EVENTS.values() for field in kind.fields} | {"suppressed"} == set(FIELDS)
+    with pytest.raises(KeyError, match="has no field"):
+        event("server back", "orders", "", {"away": 1})
+
+
+def test_no_field_has_a_name_that_a_log_record_or_a_json_line_needs() -> None:
+    taken = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *_OWN}
+    assert not taken & set(FIELDS)
+
+
+def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
+    import json
+
+    for one in all_events():
+        assert json.loads(json.dumps(one.fields)) == one.fields
+    long = told(ValueError("\x1b" * 10_000), one=message(("g" * 250, "h" * 250), "i" * 200))
+    assert len(json.dumps(dict(long.fields))) < 4000
+
+
+def test_the_sentences() -> None:
+    assert told(ValueError("no stock")).text == (
+        "orders: message failed: group=1002 77 id=evt-1 attempt=2 of 5 error=ValueError: no stock; tried again in 0.8 s"
+    )
+    parked = told(ValueError("no stock"), max_attempts=2)
+    assert parked.text == (
+        "orders: group parked: group=1002 77 id=evt-1 attempt=2 of 2 error=ValueError: no stock; "
+        "see: sequencer explain orders 1002 77; then: sequencer resume orders 1002 77"
+    )
+    assert told(SetAside("bad"), namespace="shop").text.endswith(
+        "see: sequencer dead show orders evt-1 1002 77 --namespace shop; "
+        "then: sequencer dead redrive orders 1002 77 --id evt-1 --namespace shop"
+    )
+    gap = consumer_events.halted(QueueOptions(queue="q"), "me", Halted(("a",), 1_000_000_000_000_000, "i", 9, (6, 8)))
+    assert gap.text == (
+        "q: gap wait: group=a id=i: numbers 6 to 8 are missing before 9; it waits until 2001-09-09 01:46:40 UTC, "
+        "unless that comes; see: sequencer explain q a; then: sequencer skip q a"
+    )
+    started = service_events.service_started("q", server="s", app="a:b", processes=1, lease_s=15, version="9")
+    assert started.text == "q: service started: 1 consumer of a:b on s, leases of 15 s, sequencer 9"
+    assert service_events.expired_leases("q", owner="X", groups=47).text == (
+        "q: expired leases: 47 groups of consumer X waited for their leases"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "name", "level"),
+    [
+        (ValueError("no"), {}, "message failed", logging.WARNING),
+        (Retry(after=3), {}, "message failed", logging.WARNING),
+        (ValueError("no"), {"max_attempts": 2}, "group parked", logging.ERROR),
+        (ValueError("no"), {"max_attempts": 2, "on_failure": "dead_letter"}, "dead letter", logging.ERROR),
+        (ValueError("no"), {"max_attempts": 2, "on_failure": "drop"}, "message dropped", logging.ERROR),
+        (Undecodable("no"), {}, "group parked", logging.ERROR),
+        (LeaseExpired("no"), {"max_attempts": 1}, "group parked", logging.ERROR),
+        (TooLate(message(), "5", "dead_letter"), {}, "dead letter", logging.ERROR),
+        (TooLate(message(), "5", "drop"), {}, "message dropped", logging.WARNING),
+    ],
+)
+def test_what_becomes_of_a_message_is_its_event(
+    error: BaseException, options: dict[str, Any], name: str, level: int
+) -> None:
+    one, is_late = told(error, **options), isinstance(error, TooLate)
+    assert (one.name, one.level) == (name, level)
+    assert one.error is (None if is_late else error), "nobody raised that a message is late"
+
+
+def test_a_failure_whose_lease_is_gone_says_so_and_parks_nothing() -> None:
+    one = told(ValueError("no"), is_held=False, max_attempts=2)
+    assert one.name == "message failed"
+    assert "its lease was lost" in one.text
+    assert "retry_in_s" not in one.fields
+
+
+def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same() -> None:
+    assert "error=Unspeakable: its text could not be read: RuntimeError" in told(Unspeakable()).text
+    lost = consumer_events.server_lost("q", "me", Unspeakable())
+    assert "its text could not be read" in lost.text
+
+
+def test_a_long_text_is_cut() -> None:
+    one = told(ValueError("x" * 10_000 + "end"))
+    assert len(one.text) < 700
+    assert "xxx...; tried again" in one.text
+
+
+TEXT = st.text(max_size=20)
+
+
+@given(TEXT, TEXT, TEXT, st.sampled_from(["park", "dead_letter", "drop"]), st.integers(1, 2))
+def test_no_body_and_no_control_character_reaches_a_line(
+    part: str, id: str, text: str, on_failure: OnFailure, max_attempts: int
+) -> None:
+    one = message((part, "\x1b[2J"), id + "\n", 1)
+    for error in (ValueError(text), Park(text), SetAside(text), Undecodable(text)):
+        line = told(error, one=one, on_failure=on_failure, max_attempts=max_attempts).text
+        assert not RAW.search(line)
+        assert SECRET not in line
+        line.encode()
+
+
+WORDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_the_words_of_a_command_are_one_line_and_mean_themselves(values: list[str]) -> None:
+    line = command("explain", *values)
+    assert not RAW.search(line)
+    if not any(plain(value) != value for value in values):
+        words = shlex.split(line)
+        assert [word for word in words[2:] if word != "--"] == [value for value in values if value != "--"]
+
+
+def test_a_shell_reads_control_characters_as_they_are() -> None:
+    values = ["a b", "it's", "new\nline", "\x1b[2J\\'", "\u2028", "\x85", "é", ""]
+    line = command("explain", *values).removeprefix("sequencer explain")
+    done = subprocess.run(["bash", "-c", f"printf '%s|' {line}"], capture_output=True, check=True)
+    assert done.stdout.decode() == "".join(f"{value}|" for value in values)
+
+
+def test_a_word_that_looks_like_an_option_stands_behind_two_dashes() -> None:
+    assert command("explain", "q", "-x", namespace="n") == "sequencer explain --namespace n -- q -x"
+    assert "--id=-x" in told(SetAside("x"), one=message(id="-x")).fields["mend"]

@@ -1,0 +1,280 @@
+"""The log of our processes: text and JSON lines, what can't be written, and what a process set up itself."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sequencer.logs
+from sequencer.events import event
+from sequencer.logs import JsonFormatter, Output, TextFormatter, configure
+from sequencer.teller import Teller
+
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Broken:
+    """Neither JSON nor a repr."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def record(message: object = "hello", *args: Any, name: str = "sequencer", **fields: Any) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.WARNING, "", 0, message, args, None)
+    vars(made).update(fields)
+    return made
+
+
+def raised(error: BaseException) -> logging.LogRecord:
+    made = record("it failed")
+    try:
+        raise error
+    except BaseException:
+        made.exc_info = sys.exc_info()
+    return made
+
+
+def test_a_line_of_text() -> None:
+    made = record("orders: server back: after 2.0 s")
+    line = TextFormatter().format(made)
+    assert re.fullmatch(
+        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}} WARNING sequencer\[{os.getpid()}\] orders: server back: .*",
+        line,
+    )
+    assert "WARNING shop.db[" in TextFormatter().format(record(name="shop.db"))
+    assert "WARNING sequencer[" in TextFormatter().format(record(name="sequencer.supervisor"))
+
+
+def test_a_line_of_json() -> None:
+    made = record("orders: x", event="group parked", queue="orders", group=["a", "b"], attempt=5)
+    line = json.loads(JsonFormatter().format(made))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line.pop("time"))
+    assert line == {
+        "level": "WARNING",
+        "logger": "sequencer",
+        "pid": os.getpid(),
+        "event": "group parked",
+        "queue": "orders",
+        "group": ["a", "b"],
+        "attempt": 5,
+        "message": "orders: x",
+    }
+    foreign = json.loads(JsonFormatter().format(record("GET %s", "/", name="urllib3", status=200)))
+    assert (foreign["logger"], foreign["message"], foreign["status"]) == ("urllib3", "GET /", 200)
+
+
+def test_a_traceback_is_in_the_line_of_its_event() -> None:
+    line = JsonFormatter().format(raised(ValueError("no \x1b[2J")))
+    assert "\n" not in line
+    assert "ValueError: no" in json.loads(line)["traceback"]
+    text = TextFormatter().format(raised(ValueError("no \x1b[2J")))
+    assert "\x1b" not in text
+    assert text.splitlines()[-1] == "ValueError: no \\x1b[2J"
+    for formatter in (JsonFormatter(), TextFormatter()):
+        assert "Unspeakable" in formatter.format(raised(Unspeakable()))
+
+
+@pytest.mark.parametrize(
+    "value", [Broken(), {1, 2}, 2**80, float("nan"), {(1, 2): "x"}, b"\xff", "\ud800", ["\ud800", Broken()], object]
+)
+def test_values_that_are_no_json_become_text(value: Any) -> None:
+    line = JsonFormatter().format(record("x", value=value, kept=1))
+    assert json.loads(line)["kept"] == 1
+    assert "value" in json.loads(line)
+    line.encode()
+
+
+def test_a_line_whose_arguments_do_not_fit_is_written_all_the_same() -> None:
+    for formatter in (JsonFormatter(), TextFormatter()):
+        assert "%d messages" in formatter.format(record("%d messages", "x"))
+        assert formatter.format(record(Broken()))
+
+
+def test_a_foreign_field_does_not_hide_ours() -> None:
+    line = json.loads(JsonFormatter().format(record("x", pid="fake", time="fake", level="fake")))
+    assert (line["pid"], line["level"]) == (os.getpid(), "WARNING")
+    assert line["time"] != "fake"
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_no_control_character_is_written_raw(text: str, value: str) -> None:
+    made = record("%s", text, value=value, group=[text, value])
+    line = JsonFormatter().format(made)
+    assert not RAW.search(line)
+    assert "\n" not in line
+    if not re.search("[\ud800-\udfff]", text + value):
+        assert json.loads(line)["message"] == text
+        assert json.loads(line)["group"] == [text, value]
+    assert not RAW.search(TextFormatter().format(made))
+    assert "\n" not in TextFormatter().format(made)
+    assert not RAW.search(TextFormatter().format(record("%s", text, name="shop")).replace("\t", ""))
+
+
+# -- where it goes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Output]:
+    """Writes to a file that stands for standard error."""
+    made = Output()
+    made.setFormatter(TextFormatter())
+    with open(tmp_path / "err", "w") as stream:
+        monkeypatch.setattr(sequencer.logs, "sys", SimpleNamespace(stderr=stream))  # pytest sets its own for each phase
+        yield made
+
+
+def said(tmp_path: Path) -> list[str]:
+    lines = (tmp_path / "err").read_text().splitlines()
+    return [line.partition("] ")[2] or line for line in lines]
+
+
+class FullDisk:
+    """`os.write` on a disk that is full while `is_full`; `room` bytes of the first line that fails still fit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOSPC) -> None:
+        self.is_full, self.room, self._write, self._number = True, 0, os.write, number
+        monkeypatch.setattr(sequencer.logs.os, "write", self.write)
+
+    def write(self, fd: int, data: Any) -> int:
+        if not self.is_full:
+            return self._write(fd, data)
+        if self.room:
+            fits, self.room = bytes(data)[: self.room], 0
+            return self._write(fd, fits)
+        raise OSError(self._number, os.strerror(self._number))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EAGAIN])
+def test_lines_that_can_not_be_written_are_counted_and_said_with_the_next(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int
+) -> None:
+    disk = FullDisk(monkeypatch, number)
+    for _ in range(3):
+        output.handle(record("lost"))
+    disk.is_full = False
+    output.handle(record("one"))
+    output.handle(record("two"))
+    assert said(tmp_path) == [
+        f"lines lost: 3 lines of the log could not be written: [Errno {number}] {os.strerror(number)}",
+        *("one", "two"),
+    ]
+    assert capfd.readouterr().err == "", "and no traceback of logging's own"
+
+
+def test_a_torn_line_is_ended_before_the_next(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullDisk(monkeypatch)
+    disk.room = 30
+    output.handle(record("torn"))
+    disk.is_full = False
+    output.handle(record("whole"))
+    lines = (tmp_path / "err").read_text().splitlines()
+    assert len(lines[0]) == 30
+    assert [line.partition("] ")[2] for line in lines[1:]][-1] == "whole"
+
+
+def test_lost_lines_are_json_where_the_log_is(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output.setFormatter(JsonFormatter())
+    disk = FullDisk(monkeypatch)
+    output.handle(record("lost"))
+    disk.is_full = False
+    output.handle(record("one"))
+    lost, _ = map(json.loads, (tmp_path / "err").read_text().splitlines())
+    assert (lost["event"], lost["lines"], lost["level"]) == ("lines lost", 1, "WARNING")
+
+
+def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = Output()
+    output.setFormatter(TextFormatter())
+    with open(tmp_path / "closed", "w") as closed:
+        pass
+    for stream in (None, closed):
+        monkeypatch.setattr(sys, "stderr", stream)
+        output.handle(record("lost"))
+    with open(tmp_path / "err", "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        output.handle(record("there again"))
+    assert "lines lost: 2 lines" in said(tmp_path)[0]
+
+
+# -- setting it up --------------------------------------------------------------------------------------------------
+
+
+def configured(*calls: tuple[str, str], code: str) -> list[str]:
+    """What a fresh process writes to standard error with these settings."""
+    setup = "\n".join(f"configure({level!r}, {form!r})" for level, form in calls)
+    text = f"import logging\nfrom sequencer.logs import configure\n{setup}\n{code}"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, check=True)
+    return done.stderr.splitlines()
+
+
+SAYS = """
+for name in ("sequencer", "sequencer.supervisor", "shop"):
+    for level in (10, 20, 30, 40):
+        logging.getLogger(name).log(level, "%s %s", name, level)
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "usual", "supervisor"), [("DEBUG", 10, 10), ("INFO", 20, 20), ("WARNING", 30, 20), ("ERROR", 40, 40)]
+)
+def test_the_level_is_everybodys_and_the_supervisor_says_what_it_does(level: str, usual: int, supervisor: int) -> None:
+    lines = [line.partition("] ")[2] for line in configured((level, "text"), code=SAYS)]
+    for name, least in (("sequencer", usual), ("shop", usual), ("sequencer.supervisor", supervisor)):
+        assert [line for line in lines if line.startswith(f"{name} ")] == [
+            f"{name} {number}" for number in (10, 20, 30, 40) if number >= least
+        ]
+
+
+def test_it_may_be_set_up_again_and_leaves_what_the_process_set_up() -> None:
+    twice = configured(("ERROR", "json"), ("WARNING", "text"), code="logging.getLogger('shop').warning('x')")
+    assert len(twice) == 1
+    assert twice[0].endswith("x")
+    own = "import logging; logging.basicConfig(format='own %(message)s')\n"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{own}from sequencer.logs import configure\nconfigure('INFO', 'json')\nlogging.warning('x')",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == "own x\n"
+
+
+def test_an_event_as_a_process_writes_it(output: Output, tmp_path: Path) -> None:
+    logger = logging.getLogger("sequencer.of_the_test")
+    logger.addHandler(output)
+    logger.propagate = False
+    output.setFormatter(JsonFormatter())
+    Teller("orders", log=logger).tell(event("server back", "orders", "after 1.0 s", {"owner": "me", "away_s": 1.0}))
+    logger.removeHandler(output)
+    line = json.loads((tmp_path / "err").read_text())
+    assert (line["event"], line["queue"], line["owner"], line["away_s"]) == ("server back", "orders", "me", 1.0)
+    assert line["message"] == "orders: server back: after 1.0 s"
+
+
+def test_this_process_keeps_the_log_that_pytest_set_up() -> None:
+    before = logging.getLogger().handlers[:]
+    configure("INFO", "json")
+    assert logging.getLogger().handlers == before
