@@ -1,0 +1,65 @@
+"""The log of `sequencer consume`: as text and as JSON, of every process."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .conftest import Cli, Work
+
+
+def test_the_log_says_what_failed_and_what_to_do(cli: Cli, work: Work) -> None:
+    work.add("a", {"fail": "no stock"}, {})
+    done = cli.run(
+        *("consume", "jobs", "--app", "shop:handle"), *("--max-attempts", 2, "--backoff", 0.01, "--until-empty")
+    )
+    assert done.returncode == 4
+    lines = done.stderr.splitlines()
+    begin = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    (failed,) = [line for line in lines if "message failed" in line]
+    assert re.fullmatch(
+        begin + r" WARNING sequencer\[\d+\] jobs: message failed: group=a id=a-0 attempt=1 of 2 "
+        r"error=ValueError: no stock; tried again in 0\.\d s",
+        failed,
+    )
+    (parked,) = [line for line in lines if "group parked" in line]
+    assert re.match(begin + r" ERROR sequencer\[\d+\] jobs: group parked: group=a id=a-0 attempt=2 of 2 ", parked)
+    assert "Traceback (most recent call last):" in lines
+    assert "ValueError: no stock" in lines
+    see, mend = parked.partition("; see: sequencer ")[2].split("; then: sequencer ")
+    assert "parked on a-0" in cli.run(*see.split()).stdout
+    assert "goes on" in cli.run(*mend.split()).stdout
+
+
+def test_as_json_each_line_is_an_object(cli: Cli, work: Work) -> None:
+    work.add("a", {"fail": "no stock"})
+    (cli.directory / "chatty.py").write_text(
+        "import logging\nimport shop\n"
+        "def handle(message):\n"
+        "    logging.getLogger('chatty').warning('saw %s', message.id)\n"
+        "    shop.handle(message)\n"
+    )
+    done = cli.run(
+        *("--log-format", "json", "consume", "jobs", "--app", "chatty:handle", "--max-attempts", 1, "--until-empty")
+    )
+    assert done.returncode == 4
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    chatty, parked = lines
+    assert (chatty["logger"], chatty["message"], chatty["level"]) == ("chatty", "saw a-0", "WARNING")
+    assert (parked["event"], parked["queue"], parked["group"], parked["id"]) == ("group parked", "jobs", ["a"], "a-0")
+    assert (parked["error_type"], parked["level"], parked["pid"]) == ("ValueError", "ERROR", chatty["pid"])
+    assert parked["traceback"].splitlines()[-1] == "ValueError: no stock"
+    assert "\nTraceback" not in done.stderr
+
+
+def test_the_format_may_stand_in_the_environment_and_a_wrong_one_is_refused(cli: Cli, work: Work) -> None:
+    cli.environment["SEQUENCER_LOG_FORMAT"] = "json"
+    work.add("a", {"fail": "x"})
+    done = cli.run("consume", "jobs", "--app", "shop:handle", "--max-attempts", 1, "--until-empty")
+    assert (
+        json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))["event"] == "group parked"
+    )
+    cli.environment["SEQUENCER_LOG_FORMAT"] = "yaml"
+    done = cli.run("info")
+    assert done.returncode == 2
+    assert "'yaml' is not text or json" in done.stderr

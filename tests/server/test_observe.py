@@ -1,0 +1,264 @@
+"""Observers: told of what went wrong, with the error, before the server learns it; with the real Sentry client too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sentry_sdk
+from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, unignore_logger
+from sentry_sdk.transport import Transport
+
+from sequencer import ConfigurationError, Message, Park, Sequencer, StopConsuming
+from sequencer.decisions import Failed
+from sequencer.events import Event
+from sequencer.link import Link
+from sequencer.teller import ConsumerTeller
+from sequencer.testing import MemoryQueue
+
+
+class NoStock(Exception):
+    pass
+
+
+def fail(message: Message) -> None:
+    raise NoStock(f"none for {message.id}")
+
+
+def check_observers_come_first(seq: Sequencer, looking: Sequencer) -> None:
+    """When an observer is told, the group is still in its consumer's hands, and the server knows of no failure."""
+    seen: list[tuple[str, str, bool]] = []
+
+    @seq.observe
+    def observer(event: Event) -> None:
+        (group,) = looking.groups()
+        seen.append((event.name, group.state, group.failure is None or group.failure.attempt < event.fields["attempt"]))
+
+    seq.append(1, group="g")
+    seq.consume(fail, until_empty=True)
+    assert seen == [("message failed", "leased", True), ("group parked", "leased", True)]
+
+
+def test_an_observer_is_told_before_the_server(make: Callable[..., Sequencer]) -> None:
+    check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
+
+
+def test_a_twin_that_tells_observers_behind_the_nack_is_seen(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[tuple[ConsumerTeller, Failed]] = []
+    now, run = ConsumerTeller.failed, Link.run
+
+    def later(self: ConsumerTeller, one: Failed) -> None:
+        waiting.append((self, one))
+
+    def run_then_tell(self: Link, *args: Any, **options: Any) -> Any:
+        found, waiting[:] = waiting[:], []
+        results = run(self, *args, **options)
+        for teller, one in found:
+            now(teller, one)
+        return results
+
+    monkeypatch.setattr(ConsumerTeller, "failed", later)
+    monkeypatch.setattr(Link, "run", run_then_tell)
+    with pytest.raises(AssertionError):
+        check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
+
+
+def test_the_error_is_the_one_that_was_raised(make: Callable[..., Sequencer]) -> None:
+    seq, raised, seen = make(max_attempts=1), Park("a person has to look"), list[Event]()
+    seq.observe(seen.append)
+
+    def handler(message: Message) -> None:
+        raise raised
+
+    seq.append(1, group=["a", 1], id="m")
+    seq.consume(handler, until_empty=True)
+    (event,) = seen
+    assert event.error is raised
+    assert (event.name, event.queue, event.fields["group"], event.fields["id"]) == (
+        "group parked",
+        "jobs",
+        ["a", "1"],
+        "m",
+    )
+
+
+def test_an_observer_that_raises_changes_nothing(
+    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
+) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+
+    @seq.observe
+    def observer(event: Event) -> None:
+        raise RuntimeError("no network")
+
+    for group in "abc":
+        seq.append(1, group=group)
+    assert seq.consume(fail, until_empty=True).failed == 6
+    assert len(seq.parked()) == 3
+    said = [one for one in caplog.records if getattr(one, "event", "") == "observer failed"]
+    assert len(said) == 1
+    assert "observer raised RuntimeError: no network" in said[0].getMessage()
+
+
+def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+
+    @seq.observe
+    def observer(event: Event) -> None:
+        raise StopConsuming
+
+    for group in "abc":
+        seq.append(1, group=group)
+    summary = seq.consume(fail)
+    assert (summary.reason, summary.failed) == ("stopped", 1)
+    assert len(seq.parked()) == 1, "what it was told of is done"
+
+
+def test_a_loop_of_ones_own_tells_the_same(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
+    seq, seen = make(max_attempts=3, backoff=0.0), list[Event]()
+    seq.observe(seen.append)
+    seq.append(1, group="g", id="m")
+    error = NoStock("none")
+    with seq.claim() as lease:
+        (message,) = lease
+        lease.nack(message, error)
+    with seq.claim() as lease:
+        for message in lease:
+            lease.nack(message, "in words")
+    with pytest.raises(NoStock), seq.claim() as lease:
+        for _ in lease:
+            raise error
+    assert [(one.name, one.fields["attempt"]) for one in seen] == [
+        *(("message failed", 1), ("message failed", 2), ("group parked", 3))
+    ]
+    assert (seen[0].error, seen[2].error) == (error, error)
+    said = [one for one in caplog.records if getattr(one, "event", "") in ("message failed", "group parked")]
+    assert [one.levelname for one in said] == ["WARNING", "WARNING", "ERROR"]
+    assert seq._teller.counts.failed == 3
+
+
+def test_many_short_claims_share_one_limit(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
+    seq = make(max_attempts=1)
+    seq.append_many([{"body": 1, "group": n} for n in range(60)])
+    for _ in range(60):
+        with seq.claim() as lease:
+            for message in lease:
+                lease.nack(message, NoStock("none"))
+    seq.close()
+    said = [one for one in caplog.records if getattr(one, "event", "") == "group parked"]
+    assert sum(getattr(one, "suppressed", 1) for one in said) == 60
+    assert any(hasattr(one, "suppressed") for one in said)
+
+
+def test_a_claim_loop_is_told_of_gaps_too(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
+    seq, seen = make(sequence=True, gap_timeout=0), list[Event]()
+    seq.observe(seen.append)
+    seq.append(1, group="g", score=3)
+    assert not seq.claim()
+    assert [(one.name, one.error, one.fields["number"]) for one in seen] == [("group parked", None, 3)]
+
+
+def test_a_memory_queue_tells_observers() -> None:
+    queue = MemoryQueue("orders", max_attempts=2, sequence=True, gap_timeout=5)
+    seen: list[tuple[str, str]] = []
+
+    @queue.observe
+    def observer(event: Event) -> None:
+        seen.append((event.name, event.fields["id"]))
+
+    queue.append(1, group="bad", score=1, id="a")
+    queue.append(1, group="gap", score=2, id="b")
+    done = queue.drain(fail)
+    assert seen == [("message failed", "a"), ("group parked", "a"), ("group parked", "b")]
+    assert len(done.parked) == 2
+    assert queue._teller.counts.failed == len(done.failed) == 2
+
+
+@pytest.mark.parametrize("wrong", [None, "name", 7])
+def test_what_can_not_be_called_is_refused(seq: Sequencer, wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is not a plain function"):
+        seq.observe(wrong)
+
+
+def test_a_coroutine_function_is_refused(seq: Sequencer) -> None:
+    async def observer(event: Event) -> None:
+        return
+
+    with pytest.raises(ConfigurationError, match="is not a plain function"):
+        seq.observe(observer)
+
+
+# -- Sentry -------------------------------------------------------------------------------------------------------
+
+
+class Collector(Transport):
+    """Keeps what would be sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Any] = []
+
+    def capture_envelope(self, envelope: Any) -> None:
+        if (event := envelope.get_event()) is not None:
+            self.events.append(event)
+
+
+@pytest.fixture
+def sentry() -> Iterator[Collector]:
+    collector = Collector()
+    with sentry_sdk.isolation_scope():
+        sentry_sdk.init(
+            dsn="http://key@localhost/1",
+            transport=collector,
+            default_integrations=False,  # they change the whole process
+            integrations=[LoggingIntegration()],
+        )
+        ignore_logger("sequencer")
+        yield collector
+        unignore_logger("sequencer")
+        sentry_sdk.get_client().close()
+        sentry_sdk.init()
+
+
+def to_sentry(event: Event) -> None:
+    """As the README shows it."""
+    if event.name == "message failed":
+        return
+    with sentry_sdk.new_scope() as scope:
+        scope.set_tags({"event": event.name, "queue": event.queue, "group": " ".join(event.fields["group"])})
+        scope.set_tag("message_id", event.fields.get("id", ""))
+        scope.set_context("sequencer", dict(event.fields))
+        if event.error is not None:
+            sentry_sdk.capture_exception(event.error)
+        else:
+            sentry_sdk.capture_message(event.text, "error")
+
+
+def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(
+    make: Callable[..., Sequencer], sentry: Collector
+) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+    seq.observe(to_sentry)
+    for number in range(20):
+        seq.append({"card": "4711 0815"}, group=["user", number], id=f"m{number}")
+    seq.consume(fail, until_empty=True)
+    assert len(seq.parked()) == len(sentry.events) == 20
+    tags = {(one["tags"]["queue"], one["tags"]["group"], one["tags"]["message_id"]) for one in sentry.events}
+    assert tags == {("jobs", f"user {number}", f"m{number}") for number in range(20)}
+    for one in sentry.events:
+        (error,) = one["exception"]["values"]
+        assert (error["type"], error["value"]) == ("NoStock", f"none for {one['tags']['message_id']}")
+        assert error["stacktrace"]["frames"][-1]["function"] == "fail"
+
+
+def test_a_gap_arrives_at_sentry_as_a_message(make: Callable[..., Sequencer], sentry: Collector) -> None:
+    seq = make(sequence=True, gap_timeout=0)
+    seq.observe(to_sentry)
+    seq.append(1, group="g", score=2)
+    seq.consume(lambda message: None, until_empty=True)
+    (one,) = sentry.events
+    assert "number 1 is missing before 2" in one["message"]
+    assert one["contexts"]["sequencer"]["mend"].startswith("sequencer skip jobs g")

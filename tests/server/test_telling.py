@@ -1,0 +1,270 @@
+"""What consumers say unasked: failures, parked groups, gaps, broken groups, a lost server; and the commands in it."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
+from sequencer.events import Event
+from sequencer.keys import lane_keys
+from sequencer.link import Link
+from sequencer.teller import LINES
+from sequencer.testing import wait_until
+from sequencer.testing.proxy import FaultProxy
+
+from .background import Background
+
+
+class NoStock(Exception):
+    pass
+
+
+def fail(message: Message) -> None:
+    raise NoStock(f"none for {message.id}")
+
+
+@pytest.fixture
+def records(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., list[Any]]]:
+    """The records of the named events, in their order; of all without a name."""
+    with caplog.at_level(logging.INFO, "sequencer"):
+        yield lambda *names: [one for one in caplog.records if not names or getattr(one, "event", "") in names]
+
+
+@pytest.fixture
+def shell(server: EmbeddedServer) -> Callable[[str], str]:
+    """Runs a command line that a text gave, as it stands, in a shell; returns what it printed."""
+
+    def run(line: str) -> str:
+        program = f'sequencer() {{ {shlex.quote(sys.executable)} -c "from sequencer.cli import main; main()" "$@"; }}'
+        done = subprocess.run(
+            ["bash", "-c", f"{program}\n{line}"],
+            capture_output=True,
+            check=False,
+            text=True,
+            env={"SEQUENCER_REDIS": server.url, "PATH": "/usr/bin:/bin"},
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    return run
+
+
+def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
+    make: Callable[..., Sequencer], records: Any
+) -> None:
+    seq = make(max_attempts=3, backoff=0.01)
+    seq.append({"card": "4711 0815"}, group=["1002", 77], id="evt-1", headers={"h": "secret"})
+    summary = seq.consume(fail, until_empty=True)
+    *tries, parked = records("message failed", "group parked")
+    assert [(one.levelname, one.attempt, one.group, one.id, one.error_type) for one in tries] == [
+        ("WARNING", attempt, ["1002", "77"], "evt-1", "NoStock") for attempt in (1, 2)
+    ]
+    assert all(0 < one.retry_in_s < 1 and one.exc_info is None for one in tries)
+    assert (parked.levelname, parked.event, parked.attempt) == ("ERROR", "group parked", 3)
+    trace = logging.Formatter().formatException(parked.exc_info)
+    assert "in fail" in trace
+    assert "consumer.py" not in trace, "our own frames are left out"
+    text = " ".join(one.getMessage() + repr(vars(one)) for one in records())
+    assert "4711" not in text
+    assert "secret" not in text
+    counts = seq._teller.counts
+    assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, len(seq.parked()))
+
+
+@pytest.mark.parametrize(
+    "group", [["1002", "77"], ["a b", "it's", "-x"], ["new\nline", "\x1b[2J", 'say "hi" $HOME `ls`']]
+)
+def test_the_commands_of_a_parked_group_show_and_mend_it(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str]
+) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group=group, id="evt-1")
+    seq.consume(fail, until_empty=True)
+    (parked,) = records("group parked")
+    _, _, commands = parked.getMessage().partition("; see: ")
+    see, _, mend = commands.partition("; then: ")
+    assert (see, mend) == (parked.see, parked.mend)
+    assert "is parked on evt-1 after 1 failed attempt (NoStock: none for evt-1)" in shell(see)
+    assert "goes on" in shell(mend)
+    assert seq.parked() == []
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1
+
+
+@pytest.mark.parametrize(("group", "id"), [(["1002", "77"], "evt-1"), (["a b", "it's"], "-x y")])
+def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str], id: str
+) -> None:
+    seq = make()
+
+    def handler(message: Message) -> None:
+        raise SetAside("bad data")
+
+    seq.append(1, group=group, id=id)
+    seq.consume(handler, until_empty=True)
+    (dead,) = records("dead letter")
+    assert (dead.levelname, dead.exc_info[0]) == ("ERROR", SetAside)
+    assert "SetAside: bad data" in shell(dead.see)
+    assert "1" in shell(dead.mend)
+    assert seq.dead() == []
+    assert seq._teller.counts.dead == 1
+
+
+def test_a_message_that_is_dropped_is_an_error(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(max_attempts=1, on_failure="drop")
+    seq.append(1, group="g")
+    seq.consume(fail, until_empty=True)
+    assert (seq._teller.counts.dropped, seq._teller.counts.failed) == (1, 1)
+    (dropped,) = records("message dropped")
+    assert (dropped.levelname, dropped.exc_info[0]) == ("ERROR", NoStock)
+
+
+@pytest.mark.parametrize(
+    ("on_late", "name", "level"), [("drop", "message dropped", "WARNING"), ("dead_letter", "dead letter", "ERROR")]
+)
+def test_a_late_message_that_is_given_up_is_told_without_a_traceback(
+    make: Callable[..., Sequencer], records: Any, on_late: Any, name: str, level: str
+) -> None:
+    """It comes while a higher one is in a consumer's hands: so the append takes it."""
+    seq = make(on_late=on_late)
+    seq.append(1, group="g", score=5, id="high")
+
+    def handler(message: Message) -> None:
+        if message.id == "high":
+            seq.append(1, group="g", score=1, id="low")
+
+    summary = seq.consume(handler, until_empty=True)
+    (late,) = records(name)
+    assert (late.levelname, late.id, late.exc_info, late.late) == (level, "low", None, True)
+    counts = seq._teller.counts
+    assert (counts.failed, summary.failed) == (0, 0)
+    assert counts.dead + counts.dropped == 1
+
+
+def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
+    make: Callable[..., Sequencer], records: Any
+) -> None:
+    seq, groups = make(max_attempts=1), 10_000
+    seq.append_many([{"body": 1, "group": n} for n in range(groups)])
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    summary = seq.consume(fail, until_empty=True)
+    seq.close()
+    parked = records("group parked")
+    lines = [one for one in parked if not hasattr(one, "suppressed")]
+    assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
+    assert len(parked) < 60 * (LINES + 1), "as many as in a minute, at most"
+    assert seq._teller.counts.parked == groups == summary.failed == len(seen)
+
+
+def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
+) -> None:
+    seq = make(sequence=True, gap_timeout=0.3)
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    for number in (1, 4):
+        seq.append(number, group="a b", score=number, id=f"n{number}")
+    handled: list[int] = []
+    seq.consume(lambda message: handled.append(message.body), until_empty=True)
+    assert handled == [1]
+    (wait,) = records("gap wait")
+    assert (wait.levelname, wait.group, wait.id) == ("WARNING", ["a b"], "n4")
+    assert (wait.number, wait.first_missing, wait.last_missing) == (4, 2, 3)
+    assert 0 < wait.until - wait.created < 0.5
+    (parked,) = records("group parked")
+    assert (parked.levelname, parked.id, parked.exc_info) == ("ERROR", "n4", None)
+    assert [(one.name, one.error) for one in seen] == [("group parked", None)]
+    assert (seq._teller.counts.parked, seq._teller.counts.failed) == (1, 0)
+    assert "missing before 4" in shell(parked.see)
+    assert "stepped over 2 to 3" in shell(parked.mend)
+
+
+def test_an_append_behind_a_gap_does_not_tell_it_again(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(sequence=True)
+    seq.append(1, group="g", score=2)
+    for number in range(3, 9):
+        with seq.claim() as lease:
+            assert not lease
+        seq.append(1, group="g", score=number)
+    assert len(records("gap wait")) == 1
+
+
+def test_a_broken_group_is_named(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any, shell: Callable[[str], str]
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    for group in ("good", "bad"):
+        seq.append(1, group=group)
+    link.command("DEL", keys.order("bad"))
+    link.command("SET", keys.order("bad"), "another's")
+    handled: list[tuple[str, ...]] = []
+    seq.consume(lambda message: handled.append(message.group), until_empty=True)
+    assert handled == [("good",)]
+    (broken,) = records("group broken")
+    assert (broken.levelname, broken.group) == ("ERROR", ["bad"])
+    assert "WRONGTYPE" in broken.getMessage()
+    assert broken.see.startswith("sequencer doctor jobs")
+    assert [(one.name, one.error) for one in seen] == [("group broken", None)]
+    for key in (keys.order("bad"), keys.body("bad")):
+        link.command("DEL", key)
+    link.command("ZREM", keys.schedule, "bad")
+    link.command("HDEL", keys.failures, "bad")
+
+
+def test_a_lease_that_ran_out_names_whose_it_was(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    lost = seq.claim()
+    link.command("ZADD", keys.schedule, "XX", "1", "g")
+    seq.consume(lambda message: None, until_empty=True)
+    (expired,) = records("lease expired")
+    assert (expired.levelname, expired.expired_owner, expired.group) == ("WARNING", lost.owner, ["g"])
+    assert expired.owner != lost.owner
+
+
+def test_an_outage_is_said_once_and_its_end(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    seq = make(redis=proxy.url)
+    handled: list[int] = []
+    with caplog.at_level(logging.DEBUG, "sequencer"), Background(seq, lambda message: handled.append(message.body)):
+        make().append(1, group="g")
+        wait_until(lambda: handled == [1])
+        proxy.add("request reset", times=None)
+        wait_until(lambda: sum("still away" in one.getMessage() for one in records()) >= 5)
+        proxy.clear()
+        make().append(2, group="g")
+        wait_until(lambda: handled == [1, 2])
+    lost, back = records("server lost", "server back")
+    assert (lost.event, lost.levelname, back.event, back.levelname) == (
+        "server lost",
+        "WARNING",
+        "server back",
+        "WARNING",
+    )
+    assert abs(back.away_s - (back.created - lost.created)) < 0.5
+
+
+def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) -> None:
+    def handler(message: Message) -> None:
+        raise StopConsuming
+
+    seq = make()
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    seq.append(1, group="g")
+    seq.consume(handler, until_empty=True)
+    assert seen == []
+    assert records("message failed") == []
+    assert seq._teller.counts.failed == 0
