@@ -241,8 +241,6 @@ def drain(
                     chosen, failure = one.decision, encode_failure(one.failure, member)
                     with lock:
                         holdings.fail(held, one.failure.attempt, chosen.delay_s, failure, chosen.ending, one.is_late)
-            if control.is_stopping:
-                break
         is_alone = not (claimed.has_more or holdings.is_more_due)
         size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
 

@@ -81,8 +81,11 @@ class Held:
         return Run(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
 
     def give_up(self, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, is_late: bool) -> Nack:
-        """The entry for a failure of the next message; in a sequence, a message given up counts as passed."""
-        leased, is_passed = self.leased, delay_s is None and ending != "park" and self.mark.startswith("#")
+        """The entry for a failure of the next message; in a sequence, a message given up counts as passed.
+
+        Of one that is parked the script leaves the mark.
+        """
+        leased, is_passed = self.leased, delay_s is None and self.mark.startswith("#")
         is_redriven = [leased.messages[self.done].redriven]
         mark = advance(self.mark, [leased.scores[self.done]], is_redriven) if is_passed else ""
         member = leased.members[self.done]

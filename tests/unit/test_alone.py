@@ -2,92 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
-
 import pytest
 
-from sequencer.calls import Item, append, claim
-from sequencer.drain import ALONE_S, BATCH_S, Control, Exchange, Flush, Wait, drain
-from sequencer.holdings import FLUSH_S, Holdings
-from sequencer.keys import lane_keys
-from sequencer.message import Message
-from sequencer.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.drain import ALONE_S, BATCH_S
+from sequencer.holdings import FLUSH_S
+from sequencer.options import ClaimLimits, ConsumerOptions
 
-from .model import ModelLane
-
-KEYS = lane_keys("n", "q", 0)
-
-
-class Drained:
-    """One consumer in virtual time, whose handlers take `handler_s`; the keeper looks beside each and behind it."""
-
-    def __init__(self, handler_s: float, options: ConsumerOptions | None = None) -> None:
-        self.lane, self.now_s, self.handler_s = ModelLane(), 1000.0, handler_s
-        self.options = options or ConsumerOptions()
-        self.holdings, self.control = Holdings([KEYS], 60.0), Control()
-        self.batches: list[list[tuple[str, float]]] = []
-        """Of each claim that took something: the group and the beginning of each handler run."""
-        self.claimed: list[int] = []
-        """How many messages each of them took."""
-
-    def append(self, group: str, first: int, count: int) -> None:
-        numbers = range(first, first + count)
-        items = [Item(group, f"{group}{number}", f"{number}.0", b"[1]") for number in numbers]
-        self.lane.now_us = round(self.now_s * 1e6)
-        self.lane.run(append(KEYS, items))
-
-    def run(self, until: Callable[[], bool]) -> None:
-        self.generator = drain(
-            self.holdings,
-            QueueOptions(queue="q"),
-            self.options,
-            self.control,
-            owner="me",
-            clock=lambda: self.now_s,
-            wall=lambda: self.now_s,
-            random=lambda: 0.5,
-            lock=nullcontext(),
-        )
-        effect: Any = next(self.generator)
-        for _ in range(20_000):
-            if until():
-                return
-            effect = self.generator.send(self.answer(effect))
-        raise AssertionError("it goes on and on")
-
-    def answer(self, effect: Any) -> Any:
-        if type(effect) is Message:
-            self.batches[-1].append((effect.group[0], self.now_s))
-            self.now_s += self.handler_s
-            self.holdings.tick(self.now_s)
-            self.send()
-        elif isinstance(effect, Exchange):
-            self.holdings.settle(everything=True)
-            self.send(claims_next=0)
-            return self.take(effect)
-        elif isinstance(effect, Flush):
-            self.send()
-        elif isinstance(effect, Wait):
-            self.now_s += effect.seconds
-        return None
-
-    def send(self, claims_next: int | None = None) -> None:
-        self.lane.now_us = round(self.now_s * 1e6)
-        if sending := self.holdings.outgoing(claims_next=claims_next):
-            self.holdings.sent(sending, [self.lane.run(call) for call in sending.calls], self.now_s)
-
-    def take(self, effect: Exchange) -> Any:
-        claimed = self.lane.run(claim(KEYS, "q", "me", 60.0, effect.limits, alone=effect.alone))
-        self.holdings.take(0, claimed.groups, self.now_s, self.now_s)
-        if claimed.groups:
-            self.batches.append([])
-            self.claimed.append(sum(len(group.members) for group in claimed.groups))
-        return claimed
-
-    def lengths_s(self) -> list[float]:
-        return [len(batch) * self.handler_s for batch in self.batches]
+from .drained import Drained
 
 
 @pytest.mark.parametrize(
@@ -164,6 +85,5 @@ def test_the_limits_of_the_consumer_hold_all_the_same(limits: ClaimLimits) -> No
 def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
     one = Drained(0.001, ConsumerOptions(max_messages=33))
     one.append("a", 0, 300)
-    with pytest.raises(StopIteration):
-        one.run(lambda: False)
+    assert one.to_the_end().reason == "recycled"
     assert sum(map(len, one.batches)) == 33

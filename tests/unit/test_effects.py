@@ -1,0 +1,291 @@
+"""What the drain asks for, step by step, in virtual time: when it flushes, waits, looks again, and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+import sequencer.drain
+from sequencer.calls import Ack, ack, claim
+from sequencer.claimed import Claimed
+from sequencer.desk import revise
+from sequencer.drain import BATCH_S, ENDING_S, BatchSize, Exchange, Flush, Wait
+from sequencer.errors import ServerUnavailable
+from sequencer.holdings import FLUSH_S, Holdings
+from sequencer.keys import lane_keys
+from sequencer.message import Message
+from sequencer.options import ClaimLimits, ConsumerOptions
+
+from .drained import KEYS, Drained
+
+UNTIL_EMPTY = ConsumerOptions(until_empty=True)
+LEASE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=8))
+
+
+# -- leases ---------------------------------------------------------------------------------------------------------
+
+
+class SlowFlush(Drained):
+    """Its first flush is given up after the lease has ended."""
+
+    def answer(self, effect: Any) -> Any:
+        if isinstance(effect, Flush) and not any(isinstance(one, Flush) for one in self.asked[:-1]):
+            self.now_s += LEASE_S + 1
+            return ServerUnavailable("no answer")
+        return super().answer(effect)
+
+
+def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered() -> None:
+    one = SlowFlush(FLUSH_S + 0.001, UNTIL_EMPTY)
+    one.append("a", 0, 4)
+    assert one.to_the_end().handled == 4
+    assert len(one.batches[0]) == 1
+
+
+class SlowClaim(Drained):
+    """Its first claim is answered after the lease has ended."""
+
+    def claim(self, effect: Exchange) -> Claimed:
+        claimed = super().claim(effect)
+        self.now_s += 0.0 if self.batches else LEASE_S + 1
+        return claimed
+
+
+def test_nothing_is_begun_of_a_claim_that_was_answered_after_its_lease() -> None:
+    """The lease is counted from before it was asked for: the server's has ended too."""
+    one = SlowClaim(0.001, UNTIL_EMPTY)
+    one.append("a", 0, 4)
+    assert one.to_the_end().handled == 4
+    assert not one.batches[0]
+
+
+class Away(Drained):
+    """After its first batch the server is away for longer than the lease; meanwhile another consumer does the work."""
+
+    problem: Exception | None = None
+
+    def handle(self, message: Message) -> BaseException | None:
+        super().handle(message)
+        return self.problem
+
+    def answer(self, effect: Any) -> Any:
+        if isinstance(effect, Exchange) and self.batches and self.now_s < 1000.0 + LEASE_S + 1:
+            self.holdings.settle(everything=True)
+            assert self.holdings.outgoing(), "it was sent"
+            return ServerUnavailable("away")
+        if self.batches and self.lane.orders:
+            self.lane.now_us = round(self.now_s * 1e6)
+            for group in self.lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits())).groups:
+                self.lane.run(ack(KEYS, [Ack(group.key, group.token, group.members, True)]))
+        return super().answer(effect)
+
+
+@pytest.mark.parametrize("problem", [None, ValueError("no")])
+def test_leases_that_end_while_the_server_is_away_count_as_lost(problem: Exception | None) -> None:
+    """What it would have told of them is handled again by others, and nobody would know."""
+    one = Away(0.001, UNTIL_EMPTY)
+    one.problem = problem
+    one.append("a", 0, 1)
+    assert one.to_the_end().lost == 1
+    assert one.groups() == [["a"]]
+
+
+# -- acknowledgements -----------------------------------------------------------------------------------------------
+
+
+class Counting(Drained):
+    """Notes at each handler run how many were handled and are not acknowledged."""
+
+    most = runs = 0
+
+    def handle(self, message: Message) -> BaseException | None:
+        pending = len(self.lane.orders[message.group[0]])
+        self.most = max(self.most, self.runs + pending - 400)
+        self.runs += 1
+        return super().handle(message)
+
+
+def test_acknowledgements_of_quick_handlers_are_sent_at_least_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside those that are too quick for the keeper: a consumer that is killed has few handled again."""
+    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=400))
+    one = Counting(0.0001, UNTIL_EMPTY)
+    one.append("a", 0, 400)
+    one.to_the_end()
+    assert list(map(len, one.batches)) == [400]
+    assert one.most <= FLUSH_S / 0.0001 + 1
+
+
+class DeafAtTheEnd(Drained):
+    """Stops in its first handler; the server is away for the first two tries to say what was done."""
+
+    deaf = 2
+
+    def answer(self, effect: Any) -> Any:
+        if isinstance(effect, Exchange) and effect.lane is None and self.deaf:
+            self.deaf -= 1
+            return ServerUnavailable("away")
+        return super().answer(effect)
+
+    def handle(self, message: Message) -> BaseException | None:
+        self.control.is_stopping = True
+        return super().handle(message)
+
+
+def test_a_consumer_that_stops_tries_three_times_to_say_what_it_did() -> None:
+    one = DeafAtTheEnd(0.001)
+    one.append("a", 0, 1)
+    assert one.to_the_end().reason == "stopped"
+    assert not one.lane.orders
+
+
+# -- how far a batch goes -------------------------------------------------------------------------------------------
+
+
+class Taking(Drained):
+    """Takes all groups that are due; another one comes in its first handler."""
+
+    def handle(self, message: Message) -> BaseException | None:
+        if self.groups() == [[]]:
+            self.append("z", 0, 1)
+        return super().handle(message)
+
+    def claim(self, effect: Exchange) -> Claimed:
+        claimed: Claimed = self.lane.run(claim(KEYS, "q", "me", LEASE_S, effect.limits))
+        return claimed
+
+
+def test_of_each_group_in_hand_the_first_message_is_handled_though_others_wait() -> None:
+    one = Taking(BATCH_S + 0.001, UNTIL_EMPTY)
+    for group in "abc":
+        one.append(group, 0, 2)
+    one.to_the_end()
+    assert one.groups()[0] == ["a", "b", "c"]
+
+
+def test_a_batch_that_left_others_due_is_handled_as_it_was_claimed() -> None:
+    """It was made short enough for that; what is read and not handled is read in vain."""
+    one = Drained(BATCH_S / 2 - 0.0005, UNTIL_EMPTY)
+    for group in "ab":
+        one.append(group, 0, 8)
+    one.run(lambda: len(one.batches) > 1)
+    assert one.groups()[0] == ["a"] * one.claimed[0]
+    assert one.claimed[0] * one.handler_s > BATCH_S + one.handler_s
+
+
+class Late(Drained):
+    """Hears the answer to what it flushes with the next claim only."""
+
+    def send(self, claims_next: int | None = None) -> None:
+        if claims_next is not None:
+            super().send(claims_next)
+
+
+def test_what_was_due_before_a_claim_does_not_cut_its_batch() -> None:
+    one = Late(BATCH_S / 4, UNTIL_EMPTY)
+    one.append("b", 0, 1)
+    one.now_s += 1
+    one.append("a", 0, 8)
+    one.to_the_end()
+    assert one.groups() == [["b"], ["a"] * 8]
+
+
+class Robbed(Drained):
+    """In each batch of its own group another one comes, which is gone before the next claim."""
+
+    def handle(self, message: Message) -> BaseException | None:
+        if len(self.batches[-1]) == 1:
+            self.append("b", len(self.batches), 1)
+        return super().handle(message)
+
+    def take(self, effect: Exchange) -> Claimed:
+        for member in self.lane.members("b"):
+            self.lane.run(revise(KEYS, "b", member[16:], "", ""))
+        return super().take(effect)
+
+
+def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> None:
+    one = Robbed(0.001)
+    one.append("a", 0, 200)
+    one.run(lambda: len(one.batches) > 12)
+    assert set(one.claimed) <= set(range(1, 9))
+
+
+class Undecided(Holdings):
+    """The keeper is always just giving groups back: whether one is open shows under the lock."""
+
+    def begin(self, index: int) -> bool | None:
+        super().begin(index)
+        return None
+
+
+def test_a_group_that_the_keeper_left_is_handled() -> None:
+    one = Drained(0.001, UNTIL_EMPTY)
+    one.holdings = Undecided([KEYS], LEASE_S)
+    one.append("a", 0, 3)
+    one.to_the_end()
+    assert one.groups() == [["a"] * 3]
+
+
+# -- looking and waiting --------------------------------------------------------------------------------------------
+
+
+class Pipelined(Drained):
+    """Has the next claim answered while a batch is handled."""
+
+    landed: Claimed | None = None
+
+    def claim(self, effect: Exchange) -> Claimed:
+        claimed, self.landed = self.landed or super().claim(effect), None
+        if effect.ahead and effect.lane is not None:
+            call = claim(KEYS, "q", "me", LEASE_S, effect.limits, ahead=True, alone=0)
+            self.landed = replace(self.lane.run(call), was_ahead=True)
+        return claimed
+
+
+def test_a_claim_ahead_that_took_nothing_is_followed_by_one_of_now() -> None:
+    """Its consumer's own group was in hand then, and is due again since."""
+    one = Pipelined(0.0001, UNTIL_EMPTY)
+    one.append("a", 0, 300)
+    assert one.to_the_end().handled == 300
+    assert any(isinstance(effect, Exchange) and effect.ahead for effect in one.asked)
+    assert not any(isinstance(effect, Wait) for effect in one.asked)
+
+
+class Beside(Drained):
+    """Another consumer holds a group, and is done with it half a second later."""
+
+    others: list[Ack]
+    ended_s = 1000.5
+
+    def answer(self, effect: Any) -> Any:
+        answer = super().answer(effect)
+        if self.now_s >= self.ended_s and self.others:
+            self.lane.run(ack(KEYS, [self.others.pop()]))
+        return answer
+
+
+def test_until_empty_ends_soon_after_the_others_have_finished() -> None:
+    one = Beside(0.001, UNTIL_EMPTY)
+    one.append("a", 0, 1)
+    (group,) = one.lane.run(claim(KEYS, "q", "other", LEASE_S, ClaimLimits())).groups
+    one.others = [Ack(group.key, group.token, group.members, True)]
+    assert one.to_the_end().reason == "drained"
+    assert one.ended_s <= one.now_s <= one.ended_s + ENDING_S
+
+
+@pytest.mark.parametrize(("lanes", "lane"), [(1, 0), (2, None)])
+def test_a_wait_claims_one_group_and_only_where_a_hint_can_be_of_one_lane(lanes: int, lane: int | None) -> None:
+    """A hint tells nobody its lane. And of a consumer that is frozen by then no more waits for the end of its lease."""
+    one = Drained(0.001)
+    one.holdings = Holdings([lane_keys("n", "q", number) for number in range(lanes)], LEASE_S)
+    one.run(lambda: bool(one.asked) and isinstance(one.asked[-1], Wait))
+    assert (one.asked[-1].lane, one.asked[-1].limits.groups) == (lane, 1)
+    assert one.asked[-1].limits.messages == 8
