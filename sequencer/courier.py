@@ -280,7 +280,6 @@ class Courier:
 
     def _give_up(self, refusal: SequencerError) -> NoReturn:
         """The server refused something: what else it has answered is taken in before the connection is given up."""
-        self._give_back()
         with suppress(SequencerError):
             self.land()
         self._crash()

@@ -68,7 +68,7 @@ class Held:
     def acknowledged(self, entry: Ack) -> None:
         """This entry will reach the server, or has."""
         self.acked += len(entry.members)
-        self.mark = entry.mark or self.mark
+        self.mark = entry.mark
 
     def _run(self, position: int) -> Run:
         """Times count from the token, a tick of the lane's clock, and from the claim's answer: never too late, so that

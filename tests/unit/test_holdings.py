@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,6 +204,24 @@ def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
     assert len(found) > 2
     assert not any(found)
     assert any(moments(unnoticed, Careless))
+
+
+def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_with_its_group() -> None:
+    """Or its group is given back with it, and it is handled again."""
+    for moment in itertools.count():
+        holdings = made()
+        held = holdings.groups[0]
+        found = at_moment(moment, partial(holdings.finish, held, 1.001, 1.002))
+        holdings.settle()
+        Watched.meanwhile = staticmethod(lambda: None)
+        holdings.settle(everything=True)
+        if not found:
+            break
+        sending = holdings.outgoing()
+        told = [entry for entry in sending.acks if entry.group == "a"] if sending else []
+        assert sum(len(entry.members) for entry in told) == 2, moment
+        assert [entry.release for entry in told].index(True) == len(told) - 1
+    assert moment > 2
 
 
 @pytest.mark.parametrize(
