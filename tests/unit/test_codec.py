@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.codec import decode_envelope, encode_envelope, encode_id, encode_score
-from sequencer.errors import InvalidBody, InvalidId, InvalidScore
+from sequencer.codec import MAX_TIME_S, decode_envelope, encode_envelope, encode_id, encode_score, encode_time
+from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime
 from sequencer.message import Failure
-from sequencer.records import decode_record, raw_message
+from sequencer.records import decode_record, decode_records, raw_message
 from sequencer.words import decode_failure, dumps_words, encode_failure, loads_words
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -43,6 +43,28 @@ def test_a_record_comes_back_as_a_message(
     assert (message.body, message.headers, message.attempt) == (body, headers or {}, attempts + 1)
     assert (message.score, message.stamp, message.token) == (score, stamp, 7)
     assert message.appended_at == pytest.approx(stamp / 1e6)
+
+
+@pytest.mark.parametrize("head", ["0000A", "00000", "0000R", "0003A", "0000D1795170870982099", "0000T1795170870982099"])
+@pytest.mark.parametrize("envelope", [b"[1]", b'[1,{"a":"b"}]', b'{"a":1}', b'"x"', b"[]", b"[1,2]", b"1],[2", b"[1"])
+@pytest.mark.parametrize("below", [-math.inf, 5.0, 6.0])
+def test_many_records_are_read_at_once_as_each_is_alone_or_not_at_all(head: str, envelope: bytes, below: float) -> None:
+    """Its own score does not make a message late; redriven ones, headers and foreign bytes are not taken for plain."""
+    members = [f"179517087098208{n}m{n}" for n in range(3)]
+    heads = [f"1795170870982080{some}".encode() for some in ("0000A", head, "00000")]
+    records = [heads[0] + b"[0]", heads[1] + envelope, heads[2] + b"[2]"]
+    scores = ["4.0", "5.0", "6.0"]
+    found = decode_records(members, scores, records, ("g",), 7, "q", below)
+    try:
+        alone = [
+            decode_record(member, score, record, ("g",), 7, "q", below)
+            for member, score, record in zip(members, scores, records, strict=True)
+        ]
+    except ValueError:
+        alone = []
+    assert found in (None, alone)
+    assert [message.late for message in alone] == [score < below for score in (4.0, 5.0, 6.0)][: len(alone)]
+    assert (found is not None) == (head in ("0000A", "00000") and envelope == b"[1]")
 
 
 @given(st.binary(max_size=40))
@@ -135,6 +157,27 @@ def test_ids_may_be_numbers_and_up_to_256_bytes() -> None:
 def test_a_bad_body_is_refused_with_its_reason(body: Any, word: str) -> None:
     with pytest.raises(InvalidBody, match=word):
         encode_envelope(body, None, MIB)
+
+
+def test_a_body_may_be_as_long_as_the_bound_says() -> None:
+    assert len(encode_envelope("x" * 6, None, 10)) == 10
+    with pytest.raises(InvalidBody, match="are 10 bytes as JSON, at most max_body_bytes=9"):
+        encode_envelope("x" * 6, None, 9)
+
+
+@pytest.mark.parametrize(
+    "envelope", [b"{}", b'{"a":1}', b'"x"', b"[]", b"[1,2]", b'[1,["a"]]', b"[1,{},3]", b"[1,null]"]
+)
+def test_what_no_client_of_ours_wrote_is_no_envelope(envelope: bytes) -> None:
+    with pytest.raises(ValueError, match="not an envelope"):
+        decode_envelope(envelope)
+
+
+def test_a_time_is_rounded_and_lies_below_what_scripts_take_for_a_pause() -> None:
+    assert encode_time(1.000001) == 1_000_001, "as a double it lies a little below"
+    assert encode_time(MAX_TIME_S) == 8 * 10**15
+    with pytest.raises(InvalidTime, match="at most 8000000000"):
+        encode_time(MAX_TIME_S + 1)
 
 
 def test_a_body_that_contains_itself_is_refused() -> None:

@@ -101,6 +101,18 @@ def test_what_follows_from_a_failure() -> None:
     assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
 
 
+def test_a_retry_at_once_does_not_back_off() -> None:
+    assert decide(QueueOptions(queue="q", backoff_s=1), 1, Retry(after=0), 0.0).delay_s == 0
+
+
+def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
+    """A class in one list may inherit from one in the other: holding the group back loses nothing of its order."""
+    options = QueueOptions(queue="q", park_on=("ZeroDivisionError",), dead_letter_on=("ArithmeticError", "Park"))
+    assert decide(options, 1, ZeroDivisionError(), 0.0) == Decision(None, "park")
+    assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
+    assert decide(options, 1, OverflowError(), 0.0) == Decision(None, "dead")
+
+
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf")])
 def test_a_bad_retry_is_refused(after: float) -> None:
     with pytest.raises(ConfigurationError, match="after"):
