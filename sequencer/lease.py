@@ -90,7 +90,12 @@ class Lease:
                     self.nack(message, error)
                 except SequencerError as problem:  # the caller's own exception is what matters
                     self._tells.not_recorded(held.leased.group, problem)
-        self.release()
+        try:
+            self.release()
+        except SequencerError as problem:
+            if error is None:
+                raise
+            self._tells.not_released(problem)
 
     def __len__(self) -> int:
         """How many messages were claimed."""

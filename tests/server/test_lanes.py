@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 from sequencer import BatchRefused, ConfigurationError, Sequencer
+from sequencer.calls import claim
+from sequencer.holdings import Holdings
+from sequencer.keys import lane_keys, lane_of
+from sequencer.link import Link
+from sequencer.options import ClaimLimits
 
 
 def test_many_lanes_share_one_queue(make: Callable[..., Sequencer]) -> None:
@@ -52,3 +57,21 @@ def test_a_wrong_number_of_lanes_is_said_every_time(make: Callable[..., Sequence
     for call in (lambda: wrong.append(1, group="g"), wrong.info, wrong.claim, wrong.connect):
         with pytest.raises(ConfigurationError, match="4 lanes"):
             call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("claims_next", "hints"), [(0, 0), (1, 1), (None, 1)])
+def test_whoever_is_idle_is_told_of_a_group_given_back_unless_its_own_lane_is_claimed_next(
+    make: Callable[..., Sequencer], link: Link, namespace: str, claims_next: int | None, hints: int
+) -> None:
+    """With several lanes the next claim looks elsewhere: the group would lie there until somebody's wait is over."""
+    seq, lanes = make("wide", lanes=2), [lane_keys(namespace, "wide", lane) for lane in range(2)]
+    group = next(str(n) for n in range(100) if lane_of(str(n), 2) == 0)
+    seq.append(1, group=group)
+    holdings = Holdings(lanes, 60.0)
+    holdings.take(0, link.run_one(claim(lanes[0], "wide", "me", 60.0, ClaimLimits())).groups, 0.0, 0.0)
+    link.command("DEL", lanes[0].dispatch)
+    holdings.settle(everything=True)
+    sending = holdings.outgoing(claims_next=claims_next)
+    assert sending
+    link.run(sending.calls)
+    assert link.command("LLEN", lanes[0].dispatch) == hints

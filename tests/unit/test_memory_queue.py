@@ -233,3 +233,11 @@ def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
         queue.consume(lambda message: None, lease=0)
     with pytest.raises(ConfigurationError, match="StopConsuming"):
         queue.consume(lambda message: None, on_start=lambda consumer: None)
+
+
+def test_a_queue_of_several_lanes_is_drained_when_all_are() -> None:
+    """A lane that waits for something keeps the others looking, wherever it stands among them."""
+    queue = MemoryQueue("wide", lanes=3)
+    for group in range(9):
+        queue.append({}, group=group, delay=10)
+        assert len(queue.drain(lambda message: None)) == 1

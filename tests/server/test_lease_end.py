@@ -1,0 +1,180 @@
+"""How a lease ends, in a loop of one's own: what is not given any more, and what an exception leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import LeaseLost, Sequencer, ServerUnavailable
+from sequencer.keys import LaneKeys, lane_keys
+from sequencer.link import Link
+from sequencer.testing import wait_until
+from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.wire import Wire, wired
+
+
+@pytest.fixture
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
+
+
+def test_a_message_whose_lease_has_ended_is_not_given(seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    with seq.claim(lease=0.1) as lease:
+        wait_until(lambda: lease.remaining_s <= 0, what="the end of the lease")
+        assert list(lease) == []
+    assert [message.attempt for message in seq.claim()] == [1], "nobody had begun it"
+
+
+def test_a_renewed_lease_lasts_as_long_again(seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    with seq.claim(lease=5) as lease:
+        wait_until(lambda: lease.remaining_s < 4.95, what="a part of the lease")
+        lease.renew()
+        assert lease.remaining_s > 4.95
+
+
+def test_nothing_is_given_after_the_release(seq: Sequencer) -> None:
+    seq.append_many({"group": "g", "body": n} for n in range(3))
+    lease = seq.claim()
+    lease.release()
+    assert list(lease) == []
+    assert len(seq.claim()) == 3
+
+
+def test_a_lane_that_has_something_due_is_found_wherever_the_look_begins(make: Callable[..., Sequencer]) -> None:
+    """It begins at a random one: the chance that it never begins behind it is one in 16 million."""
+    seq = make("wide", lanes=2)
+    seq.append(1, group="g")
+    for _ in range(24):
+        with seq.claim() as lease:
+            assert len(lease) == 1
+
+
+@pytest.mark.parametrize("way", ["ack", "nack"])
+def test_what_was_given_back_can_not_be_acknowledged_over_a_network_that_repeats(
+    make: Callable[..., Sequencer], proxy: FaultProxy, way: str
+) -> None:
+    """The second refusal of one call may be the answer to a success; not where the lease was over before the first."""
+    far = make(redis=proxy.url)
+    far.append(1, group="g")
+    lease = far.claim()
+    (message,) = lease
+    lease.release()
+    proxy.add("reply lost", times=1)
+    with pytest.raises(LeaseLost):
+        getattr(lease, way)(message)
+    proxy.clear()
+    assert far.info().backlog == 1
+
+
+# -- what is given up instead ---------------------------------------------------------------------------------------
+
+
+def test_a_redriven_message_is_given_though_it_is_late(make: Callable[..., Sequencer]) -> None:
+    """A person put it back: it is not to become a dead letter again."""
+    seq = make(on_late="dead_letter")
+    seq.append("high", group="g", score=5)
+    seq.consume(lambda message: None, until_empty=True)
+    seq.append("low", group="g", score=3)
+    seq.redrive(everything=True)
+    with seq.claim() as lease:
+        assert [(message.body, message.late, message.redriven) for message in lease] == [("low", True, True)]
+    assert seq.dead() == []
+
+
+def test_a_message_at_which_too_many_leases_ended_is_not_given_again(
+    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group="g")
+    assert len(list(seq.claim())) == 1
+    link.command("ZADD", keys.schedule, "XX", "1", "g")
+    assert list(seq.claim()) == []
+    (info,) = seq.parked()
+    assert info.failure is not None
+    assert (info.failure.type, info.failure.attempt) == ("LeaseExpired", 1)
+
+
+def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    for n in range(3):
+        seq.append(n, group="g", id=str(n))
+    link.command("HSET", keys.body("g"), "1", b"junk")
+    with seq.claim() as lease:
+        for message in lease:
+            assert message.id == "0"
+            lease.ack(message)
+    (info,) = seq.parked()
+    assert info.failure is not None
+    assert (info.failure.type, info.head_id) == ("Undecodable", "1")
+    assert seq.skip("g").id == "1"
+
+
+# -- leaving the block by an exception ------------------------------------------------------------------------------
+
+
+def test_a_lost_lease_is_no_failure_of_the_message_in_hand(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+    """It was another group's, and nobody has failed at this one."""
+    for group in "ab":
+        seq.append(1, group=group)
+    given = []
+    with pytest.raises(LeaseLost), seq.claim(groups=2) as lease:
+        for message in lease:
+            given.append(message.group[0])
+            link.command("HDEL", keys.leases, "b" if message.group[0] == "a" else "a")
+            lease.renew()
+    (info,) = (info for info in seq.groups() if info.group == (given[0],))
+    assert (info.state, info.attempts, info.failure) == ("due", 0, None)
+
+
+def test_a_message_that_was_given_back_is_not_failed_once_more(
+    seq: Sequencer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And nobody is warned that this could not be done."""
+    seq.append(1, group="g")
+    with pytest.raises(ValueError, match="mine"), seq.claim() as lease:
+        for message in lease:
+            lease.nack(message, "later", after=30)
+            said = len(caplog.records)
+            raise ValueError("mine")
+    assert len(caplog.records) == said
+    (info,) = seq.groups()
+    assert info.failure is not None
+    assert (info.state, info.attempts, info.failure.message) == ("waiting", 1, "later")
+
+
+class Cut(Wire):
+    """Loses every connection on which something is sent, once `is_cut`."""
+
+    is_cut = False
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        if Cut.is_cut:
+            raise redis.ConnectionError("cut")
+        return commands
+
+
+def test_an_exception_is_not_hidden_by_a_server_that_is_away(
+    make: Callable[..., Sequencer], seq: Sequencer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it leaves behind waits for the end of the lease."""
+    far = make(redis=wired(seq.endpoint, Cut))
+    far.append(1, group="g")
+    with pytest.raises(ValueError, match="mine"), far.claim() as lease:
+        for _ in lease:
+            monkeypatch.setattr(Cut, "is_cut", True)
+            raise ValueError("mine")
+    (info,) = seq.groups()
+    assert info.state == "leased"
+
+
+def test_that_the_rest_could_not_be_released_is_said_where_no_exception_is(
+    make: Callable[..., Sequencer], seq: Sequencer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = make(redis=wired(seq.endpoint, Cut))
+    far.append(1, group="g")
+    with pytest.raises(ServerUnavailable), far.claim():
+        monkeypatch.setattr(Cut, "is_cut", True)
