@@ -205,8 +205,6 @@ class Consumer:
         lane, seconds, call = effect.lane, effect.seconds, None
         asked_at = time.monotonic()
         with self._lock:
-            if self._courier.land():
-                return None
             if lane is not None and asked_at - self._exchanged_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
                 call = self._courier.claim(lane, effect.limits, ahead=True)

@@ -10,7 +10,7 @@ from typing import Any
 from .connection import Connection
 from .desk import resume
 from .errors import ConfigurationError, ServerUnavailable
-from .keys import PAUSED, LaneKeys
+from .keys import LaneKeys
 from .link import Link
 from .policy import Policy, merge_policy, read_policy
 
@@ -111,7 +111,7 @@ def _look_again(link: Link, keys: LaneKeys) -> None:
     while True:
         cursor, words = link.command("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)
         for word, at in zip(words[::2], words[1::2], strict=True):
-            if float(at) > now_us and float(at) != PAUSED:
+            if float(at) > now_us:  # paused ones too: the script leaves them as they are
                 names[word.decode("utf-8", "surrogateescape")] = None
         if int(cursor) == 0:
             break

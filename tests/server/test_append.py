@@ -110,13 +110,17 @@ def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: Embedde
             with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
                 pipeline.execute()
         with client.pipeline(transaction=True) as pipeline:
+            seq.append(2, group="g", id="x", replace=True, pipeline=pipeline)
+            pipeline.execute()
+        assert [message.body for message in seq.peek("g")] == [2]
+        with client.pipeline(transaction=True) as pipeline:
             pipeline.watch(f"{namespace}:own")
             client.set(f"{namespace}:own", "2")
             pipeline.multi()
             seq.append(3, group="g", id="y", pipeline=pipeline)
             with pytest.raises(redis.WatchError):
                 pipeline.execute()
-    assert [message.body for message in seq.peek("g")] == [1]
+    assert [message.body for message in seq.peek("g")] == [2]
 
 
 def test_flushed_scripts_are_sent_again(seq: Sequencer, link: Link) -> None:

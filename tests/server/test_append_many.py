@@ -113,3 +113,37 @@ def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set
     if rest := 10 - len(delayed):
         assert seq.consume(lambda _: None, max_messages=rest).handled == rest
     assert sorted(m.body for g in range(groups) for m in seq.peek(g, limit=10)) == sorted(delayed)
+
+
+def test_what_was_refused_is_told_in_the_order_of_the_items(seq: Sequencer) -> None:
+    """One conflicts with what is stored, the one behind it is no message at all: they are found one after another."""
+    seq.append("old", group="g", id="x")
+    items: list[Any] = [{"body": "new", "group": "g", "id": "x"}, "nonsense", {"body": 1, "group": "g", "id": "y"}]
+    receipt = seq.append_many(items, on_refused="skip")
+    assert [refused.index for refused in receipt.refused] == [0, 1]
+    assert receipt.appended == 1
+
+
+def test_an_error_in_a_later_chunk_does_not_hide_what_became_of_the_one_before(seq: Sequencer) -> None:
+    """The next chunk is made while the server works on this one."""
+
+    class Broken(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            raise LookupError("mine")
+
+    seq.append("old", group="g", id="x")
+    conflict, broken = {"body": "new", "group": "g", "id": "x"}, Broken(body=1, group="g")
+    with pytest.raises(BatchRefused, match="'x'"):
+        seq.append_many([conflict, broken], chunk=1)
+    with pytest.raises(LookupError, match="mine"):
+        seq.append_many([{"body": 1, "group": "h"}, broken], chunk=1)
+    assert [message.body for message in seq.peek("h")] == [1], "the chunk before it is stored"
+
+
+def test_an_id_with_two_scores_in_one_chunk_is_a_conflict_in_all_lanes(make: Callable[..., Sequencer]) -> None:
+    seq = make(lanes=4)
+    items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
+    with pytest.raises(BatchRefused) as refused:
+        seq.append_many([*items, {"group": 3, "body": 3, "score": 2, "id": "x"}])
+    assert ([one.index for one in refused.value.refused], refused.value.stored) == ([8], 0)
+    assert seq.info().backlog == 0

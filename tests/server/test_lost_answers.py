@@ -12,6 +12,7 @@ from redis._parsers import _RESP2Parser
 from sequencer import (
     Gap,
     Message,
+    MessageNotFound,
     OutcomeUnknown,
     Sequencer,
     ServerUnavailable,
@@ -64,6 +65,33 @@ def test_a_skip_whose_answer_is_lost_removes_one_message(
             other.skip("g")
         wait_until(lambda: [info.head_id for info in seq.parked()] == ["m2"])
     assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
+
+
+def test_a_resume_whose_answer_is_lost_is_said_to_be_done(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repeated call finds the group due."""
+    seq, other = make(max_attempts=1), make(redis=proxy.url)
+    seq.append(1, group="g")
+    seq.consume(fail, until_empty=True)
+    assert seq.parked()
+    losing(monkeypatch, proxy, "resume")
+    assert other.resume("g") is True
+    assert other.resume("g") is False, "it was due already"
+    assert drain(seq) == [1]
+
+
+def test_a_cancel_whose_answer_is_lost_is_done(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repeated call finds no message."""
+    seq, other = make(), make(redis=proxy.url)
+    seq.append(1, group="g", id="x")
+    losing(monkeypatch, proxy, "revise")
+    other.cancel("g", "x")
+    assert seq.peek("g") == []
+    with pytest.raises(MessageNotFound):
+        other.cancel("g", "x")
 
 
 def test_a_step_whose_answer_is_lost_steps_over_one_gap(

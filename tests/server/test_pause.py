@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.testing import wait_until
 
@@ -168,3 +169,17 @@ def test_explain_says_what_a_paused_group_waits_for_besides(make: Callable[..., 
     seq.unpause("g")
     seq.pause()
     assert "the whole queue is paused: unpause it, after which it is parked" in seq.explain("g").text
+
+
+def test_a_pause_that_reached_some_lanes_only_is_completed_and_said_to_change_something(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    """Its client died between the lanes."""
+    seq = make(lanes=3)
+    seq.connect()
+    link.command("HSET", lane_keys(namespace, "jobs", 0).policy, "paused", "1")
+    assert seq.pause() is True
+    assert seq.pause() is False
+    link.command("HDEL", lane_keys(namespace, "jobs", 0).policy, "paused")
+    assert seq.unpause() is True
+    assert seq.unpause() is False

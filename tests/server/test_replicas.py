@@ -23,6 +23,7 @@ from sequencer import (
 )
 from sequencer.connection import Endpoint
 from sequencer.link import Link
+from sequencer.testing.wire import Wire, name_of, wired
 
 from .conftest import command
 
@@ -136,3 +137,41 @@ def test_threads_of_one_client_are_told_apart(url: str) -> None:
     link = Link(Endpoint.from_url(url))
     assert link.command("HLEN", "{sequencer:q:0}:body:g") == 8
     link.close()
+
+
+class OneReplica(Wire):
+    """As if one replica had confirmed each write; notes each command."""
+
+    def __init__(self, inner: Any, seen: list[str]) -> None:
+        super().__init__(inner)
+        self._seen = seen
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        self._seen += [name_of(words) for words in commands]
+        return [("BITCOUNT", "one") if words[0] == "WAIT" else words for words in commands]
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_fewer_replicas_than_asked_for_are_too_few(url: str, wanted: int) -> None:
+    command(url.removeprefix("unix://"), "SET", "one", "\x01")
+    endpoint = wired(Endpoint.from_url(url), lambda inner: OneReplica(inner, []))
+    with Sequencer("q", endpoint, wait_replicas=wanted, wait_timeout=0.01) as seq:
+        if wanted == 1:
+            seq.append(1, "g", id="a")
+        else:
+            with pytest.raises(NotReplicated, match="1 of 2 replicas confirmed it"):
+                seq.append(1, "g", id="a")
+        assert seq.info().backlog == 1
+
+
+def test_what_is_only_looked_for_waits_for_no_replica(url: str) -> None:
+    """Of several lanes each is asked first whether it would refuse something."""
+    command(url.removeprefix("unix://"), "SET", "one", "\x01")
+    seen: list[str] = []
+    endpoint = wired(Endpoint.from_url(url), lambda inner: OneReplica(inner, seen))
+    with Sequencer("q", endpoint, lanes=4, wait_replicas=1, wait_timeout=0.01) as seq:
+        seq.append(0, "g", id="first")
+        seen.clear()
+        assert seq.append_many({"body": n, "group": n, "id": n} for n in range(20)).appended == 20
+    assert seen.count("append") > 4, "it was looked for first"
+    assert seen.count("WAIT") == 1

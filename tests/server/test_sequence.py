@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from sequencer import (
+    BatchRefused,
     EmbeddedServer,
     Gap,
     IdConflict,
@@ -234,3 +235,11 @@ def test_a_redriven_number_does_not_wait_for_what_was_forgotten(
     assert seq.redrive("g").redriven == 1
     assert seq.explain("g").reason == "due"
     assert claim_all(seq) == [2]
+
+
+def test_a_number_under_two_ids_in_a_chunk_that_replaces_stores_nothing(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True)
+    with pytest.raises(BatchRefused) as refused:
+        seq.append_many([{"group": "g", "body": n, "score": 1, "id": f"m{n}"} for n in range(2)], replace=True)
+    assert ([one.index for one in refused.value.refused], refused.value.stored) == ([1], 0)
+    assert seq.peek("g") == []

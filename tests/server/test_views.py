@@ -12,6 +12,7 @@ from sequencer.auditor import audit
 from sequencer.keys import lane_keys
 from sequencer.link import Link
 from sequencer.place import list_queues
+from sequencer.testing.wire import Wire, name_of, wired
 
 NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
 """How a name in braces begins, as against JSON."""
@@ -58,6 +59,41 @@ def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]
         assert waiting.failure.type == "Retry"
 
 
+def test_a_lease_that_has_ended_is_due_and_not_leased(seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append(1, group="g")
+    with seq.claim(lease=30):
+        link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+        info = seq.info()
+    assert (info.groups, info.due, info.leased, info.waiting) == (1, 1, 0, 0)
+
+
+def test_many_leases_are_all_counted(seq: Sequencer) -> None:
+    seq.append_many({"body": n, "group": n} for n in range(700))
+    with seq.claim(groups=700, messages=700) as lease:
+        assert len(lease) == 700
+        info = seq.info()
+        assert (info.groups, info.due, info.leased, info.waiting) == (700, 0, 700, 0)
+        assert len([group for group in seq.groups("leased", limit=1000) if group.owner == lease.owner]) == 700
+
+
+def test_no_count_is_negative_when_a_group_is_claimed_between_two_of_its_looks(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    leases: list[Any] = []
+
+    class Claiming(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            if name_of(commands[0]) == "HSCAN" and not leases:
+                leases.append(seq.claim(lease=30))
+            return commands
+
+    seq.append(1, group="g")
+    info = make(redis=wired(seq.endpoint, Claiming)).info()
+    assert leases[0]
+    assert (info.groups, info.due, info.leased, info.waiting) == (1, 1, 1, 0)
+    leases[0].release()
+
+
 def test_rates_come_from_two_looks(seq: Sequencer) -> None:
     assert seq.info().append_rate is None
     for n in range(10):
@@ -70,8 +106,10 @@ def test_rates_come_from_two_looks(seq: Sequencer) -> None:
 
 
 def test_a_large_queue_is_estimated_from_a_sample(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have waited longest have one message each, the others three: the sample has some of both."""
     monkeypatch.setattr(monitor, "EXACT_GROUPS", 1000)
-    seq.append_many({"body": n, "group": n % 6000, "score": n} for n in range(12_000))
+    groups = [*range(6000), *range(3000, 6000), *range(3000, 6000)]
+    seq.append_many({"body": n, "group": group, "score": n} for n, group in enumerate(groups))
     info = seq.info()
     assert info.is_estimate
     assert info.groups == 6000

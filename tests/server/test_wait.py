@@ -186,6 +186,22 @@ def test_a_wait_whose_answer_never_comes_is_given_up(
         waiter.wait(1.0, lambda: False)
 
 
+def test_a_wait_with_a_claim_behind_it_is_over_while_most_of_its_lease_is_left(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    """Its lease counts from before the wait. The server would end it after a second, longer than the lease."""
+    ended: list[Any] = []
+
+    class Ending(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            ended.extend(words for words in commands if words[:2] == ("CLIENT", "UNBLOCK"))
+            return commands
+
+    client = make(redis=wired(seq.endpoint, Ending))
+    with Background(client, lambda message: None, lease=0.6):
+        wait_until(lambda: len(ended) >= 2, what="waits are ended by the consumer")
+
+
 def test_a_frozen_consumer_that_waits_takes_one_group_and_is_not_blamed(
     make: Callable[..., Sequencer], seq: Sequencer, keys: LaneKeys, link: Link
 ) -> None:
