@@ -223,9 +223,10 @@ def test_a_frozen_consumer_that_waits_takes_one_group_and_is_not_blamed(
             return super().can_read(timeout)
 
     handled: list[tuple[Any, int]] = []
+    thawed: list[Any] = []
     client = make(redis=wired(seq.endpoint, Freezing), max_attempts=1)
     other = make(max_attempts=1)
-    with Background(client, lambda message: None, lease=0.5) as consumer:
+    with Background(client, lambda message: thawed.append(message.body), lease=0.5) as consumer:
         background.append(consumer)
         assert frozen.wait(10)
         seq.append_many({"body": n, "group": ["g", n]} for n in range(20))
@@ -234,6 +235,9 @@ def test_a_frozen_consumer_that_waits_takes_one_group_and_is_not_blamed(
             wait_until(lambda: len(handled) == 20, what="all are handled, the frozen one's after its lease")
         assert not other.parked()
         go_on.set()
+        seq.append("after", group="after")
+        wait_until(lambda: thawed, what="it goes on")
+    assert thawed == ["after"], "its lease is counted from before the wait: it begins nothing of what others had since"
     assert sorted(handled) == [(n, 1) for n in range(20)]
 
 
