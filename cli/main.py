@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 
 import typer
 
@@ -44,8 +43,10 @@ def _run() -> int:
         return ending.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stdout = None
+    except SystemExit as ending:
+        # What click and rich make of an output that nobody reads any more, as of `| head`; both have silenced it.
+        if not isinstance(ending.__context__, BrokenPipeError):
+            raise
         return FINE
     except Exception as error:
         show = getattr(error, "show", None)  # click's own usage errors know how to show themselves

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
+from sequencer.cli.produce import OnError, Tally
+from sequencer.keys import lane_of
+from sequencer.testing.wire import Wire, name_of, wired
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -144,3 +147,31 @@ def test_lanes_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 40
+
+
+def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    """Between the look at all lanes and the append, another producer takes an id in one of them. Lines without an id of
+    the other lane stand by then, and would be doubled.
+    """
+    first, second = (next(g for g in "abcdefgh" if lane_of(g, 2) == lane) for lane in (0, 1))
+    other = make(lanes=2)
+    taken: list[str] = []
+
+    class Racing(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            if any(name_of(words) == "append" and "none" in words for words in commands):
+                taken.append(other.append("other", second, id="x").id)
+            return commands
+
+    other.append("warm", "z")
+    client = make(redis=wired(seq.endpoint, Racing))
+    client.connect()
+    lines = [(1, {"group": first, "body": 1}), (2, {"group": second, "id": "x", "body": "mine"})]
+    tally = Tally()
+    tally.add(client, lines, OnError.stop, False)
+    assert taken == ["x"]
+    assert tally.problem.startswith("line 2: ")
+    assert tally.appended == 1
+    assert [message.body for message in seq.peek(first)] == [1]

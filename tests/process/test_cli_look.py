@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -180,3 +182,31 @@ def test_looking_at_a_queue_that_is_not_there_changes_nothing(cli: Cli, link: Li
         assert done.returncode == 0
         assert said in done.stdout
     assert link.command("KEYS", "*") == []
+
+
+@pytest.mark.parametrize("words", [("groups", "jobs"), ("groups", "jobs", "--json"), ("explain", "jobs", "due", "7:%")])
+def test_a_reader_that_has_left_is_no_error(cli: Cli, queue: Sequencer, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        done = subprocess.run(
+            [cli.program, *words],
+            cwd=cli.directory,
+            env=cli.environment,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_resume_says_of_a_paused_group_that_it_waits(cli: Cli, queue: Sequencer) -> None:
+    queue.pause(["parked", "7:%"])
+    queue.pause(["waiting", "7:%"])
+    assert cli.run("resume", "jobs", "parked", "7:%").stdout.startswith("its head has fresh attempts, but group parked")
+    assert json_of(cli, "resume", "jobs", "waiting", "7:%") == {
+        "group": ["waiting", "7:%"],
+        "resumed": True,
+        "paused": True,
+    }
