@@ -80,19 +80,36 @@ def test_purge_asks_or_is_told(cli: Cli, graves: Sequencer) -> None:
     assert cli.run("dead", "purge", "jobs", "b", "--dry-run").stdout == "2 would be purged\n"
     assert len(graves.dead()) == 3
     assert cli.run("dead", "purge", "jobs", "--error", "KeyError", "--yes").stdout == "purged 1\n"
-    for answer, left in (("n", 2), ("y", 1)):
-        mine, theirs = pty.openpty()
-        with os.fdopen(mine, "wb", buffering=0) as terminal, os.fdopen(theirs, "rb") as stdin:
-            terminal.write(f"{answer}\n".encode())
-            words = [cli.program, "dead", "purge", "jobs", "b"]
-            done = subprocess.run(
-                words, stdin=stdin, capture_output=True, text=True, env=cli.environment, timeout=PATIENCE_S, check=False
-            )
+    for answer, left in ((b"n\n", 2), (b"y\n", 1)):
+        done = answered(cli, answer, "dead", "purge", "jobs", "b")
         assert done.returncode == 0, done.stderr
         assert "Delete 1 dead letters of queue jobs for good? [y/N]" in done.stderr
         assert len(graves.dead()) == left
     assert json_of(cli, "dead", "purge", "jobs", "--all", "--yes") == {"purged": 1, "dry_run": False}
     assert graves.dead() == []
+
+
+def answered(cli: Cli, answer: bytes, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose question is answered so on a terminal."""
+    mine, theirs = pty.openpty()
+    with os.fdopen(mine, "wb", buffering=0) as terminal, os.fdopen(theirs, "rb") as stdin:
+        terminal.write(answer)
+        return subprocess.run(
+            [cli.program, *words],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            env=cli.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+
+def test_a_question_that_gets_no_answer_changes_nothing(cli: Cli, graves: Sequencer) -> None:
+    done = answered(cli, b"\x04", "dead", "purge", "jobs", "--all")  # Ctrl-D
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert len(graves.dead()) == 3
 
 
 @pytest.mark.parametrize(
