@@ -48,6 +48,14 @@ def test_eight_consumers_print_whole_lines_through_a_pipe(cli: Cli, seq: Sequenc
     assert "with 8 consumers: no failures" in done.stderr
 
 
+def test_where_messages_are_printed_there_is_nothing_else(cli: Cli, work: Work) -> None:
+    work.add("a", {}, {})
+    done = cli.run("consume", "jobs", "--until-empty", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["a-0", "a-1"]
+    assert "consumed 2 messages in " in done.stderr, "the summary for people"
+
+
 def test_headers_are_printed_where_there_are_any(cli: Cli, seq: Sequencer) -> None:
     seq.append("body", "a", headers={"trace": "t1"})
     line = json.loads(cli.run("consume", "jobs", "--until-empty").stdout)
