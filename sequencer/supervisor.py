@@ -186,8 +186,7 @@ class Supervisor:
 
     def _end(self, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""
-        if self._status is None:
-            self._status = status
+        self._status = status
         if not self._stage:
             self._stage, self._stage_at = 1, time.monotonic()
         self._tell_stage()

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from sequencer.process import ConsumerProcess
+from sequencer.supervisor import Supervisor
 from sequencer.testing import wait_until
+from sequencer.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
     from .conftest import Cli, Running, Work
 
 PATIENCE_S = 30.0
 APP = ("consume", "jobs", "--app", "shop:handle")
+FIRST = """
+import os, sys
+from shop import handle, wait_until
+
+is_first = True
+if sys.argv[0].endswith("worker.py"):
+    open("imports", "a").write("x")
+    try:
+        open("first", "x")
+    except FileExistsError:
+        is_first = False
+        wait_until(lambda: os.path.exists("later"), 60)
+"""
+"""An application that a first consumer imports at once, others only when the gate `later` is open."""
 
 
 def delays(running: Running) -> list[float]:
@@ -28,24 +50,17 @@ def test_recycling_is_no_death_however_often(cli: Cli, work: Work) -> None:
 
 
 def test_when_one_consumer_can_not_work_the_others_are_stopped_and_not_replaced(cli: Cli, work: Work) -> None:
-    """The third process that imports the application finds it broken: the second consumer, while the first works."""
-    (cli.directory / "worn.py").write_text(
-        "import pathlib\n"
-        "from shop import handle, wait_until\n"
-        "pathlib.Path('imports').open('a').write('x')\n"
-        "if pathlib.Path('imports').read_text() == 'xxx':\n"
-        "    wait_until(lambda: pathlib.Path('break').exists(), 60)\n"
-        "    raise ImportError('worn out')\n"
-    )
+    """Each but the first finds the application broken."""
+    (cli.directory / "worn.py").write_text(FIRST + "if not is_first:\n    raise ImportError('worn out')\n")
     work.add("a", {"gate": "gate"}, {})
     consume = cli.start("consume", "jobs", "--app", "worn:handle", "-n", 2)
     work.wait_begun("a-0")
-    cli.open("break")
+    cli.open("later")
     consume.wait_for("worn out")
     cli.open("gate")
     assert consume.ended() == 2
     assert work.events("handled", "a-0"), "what runs is finished"
-    assert (cli.directory / "imports").read_text() == "xxx"
+    assert (cli.directory / "imports").read_text() == "xx"
     assert "leased" not in work.states().values(), "released, not left to the lease"
 
 
@@ -68,3 +83,46 @@ def test_a_folder_named_as_the_package_does_not_stand_in_for_it(cli: Cli, work: 
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 0, done.stderr
     assert '"id":"a-0"' in done.stdout
+
+
+@pytest.fixture
+def config(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> WorkerConfig:
+    """For a supervisor in this process, whose consumers find what those of the command would find."""
+    monkeypatch.chdir(cli.directory)
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
+    return WorkerConfig(queue="jobs", namespace=cli.environment["SEQUENCER_NAMESPACE"], app="shop:handle")
+
+
+def test_it_is_ready_when_all_its_consumers_are_connected(cli: Cli, work: Work, config: WorkerConfig) -> None:
+    (cli.directory / "slow.py").write_text(FIRST)
+    supervisor = Supervisor(replace(config, app="slow:handle"), 2)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        work.add("a", {})
+        work.wait_handled("a-0")
+        assert not supervisor.wait_ready(0.5), "one is, the other still imports its application"
+        cli.open("later")
+        assert supervisor.wait_ready(PATIENCE_S)
+    finally:
+        cli.open("later")
+        supervisor.stop()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_what_a_consumer_said_before_its_end_is_known_when_it_is_found_ended(
+    config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may say so, and end, after the last look at the reports."""
+    look = vars(ConsumerProcess)["returncode"].fget
+
+    def once_it_has_ended(process: ConsumerProcess) -> Any:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return look(process)
+
+    monkeypatch.setattr(ConsumerProcess, "returncode", property(once_it_has_ended))
+    supervisor = Supervisor(replace(config, until_empty=True), 1)
+    assert supervisor.run() == 0
+    assert (supervisor.totals.started, supervisor.totals.died) == (1, 0)
