@@ -28,6 +28,7 @@ from typing import Any
 
 from ..client import Sequencer
 from ..supervisor import Supervisor
+from ..teller import Teller
 from ..testing import Handled
 from ..worker_config import WorkerConfig
 from .charts import Chart
@@ -121,7 +122,7 @@ def run_case(url: str, parameters: Parameters, work_s: float, groups: int) -> Ru
 def supervised(url: str, namespace: str, parameters: Parameters) -> Iterator[None]:
     """The supervisor and its consumers, connected; at the end they are told to stop. Raises MemberFailed."""
     config = WorkerConfig(queue=QUEUE, url=url, namespace=namespace, app=APP)
-    supervisor = Supervisor(config, parameters.consumers, tell=lambda _event: None)
+    supervisor = Supervisor(config, parameters.consumers, teller=Teller(QUEUE, route=lambda _event: True))
     status: list[int] = []
 
     def supervise() -> None:

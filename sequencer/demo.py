@@ -23,10 +23,11 @@ from typing import Any
 
 from .client import Sequencer
 from .errors import SequencerError
-from .events import INFO
+from .events import INFO, Event
 from .message import Message
 from .server import EmbeddedServer
 from .supervisor import Supervisor
+from .teller import Teller
 from .testing import Handled, Verdict, check_history
 from .worker_config import WorkerConfig
 
@@ -146,7 +147,13 @@ def simulate(
         config = WorkerConfig(
             queue=QUEUE, url=server.url, app="sequencer.demo:handle", lease=LEASE_S, log_level="ERROR"
         )
-        supervisor = Supervisor(config, processes, tell=lambda event: say(event.text) if event.level > INFO else None)
+
+        def route(event: Event) -> bool:
+            if event.level > INFO:
+                say(event.text)
+            return True
+
+        supervisor = Supervisor(config, processes, teller=Teller(QUEUE, route=route))
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(supervisor.run()), name="sequencer-demo-supervisor")
         thread.start()

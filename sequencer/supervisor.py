@@ -22,7 +22,6 @@ import random
 import selectors
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -63,11 +62,11 @@ class Supervisor:
         processes: int,
         *,
         policy: RestartPolicy | None = None,
-        tell: Callable[[Event], None] | None = None,
+        teller: Teller | None = None,
     ) -> None:
         self.totals = Totals()
         self._queue, self._config, self._policy = config.queue, config, policy or RestartPolicy()
-        self._say = tell or Teller(config.queue, logger=log).tell
+        self._teller = teller or Teller(config.queue, log=log)
         self._slots = [Slot() for _ in range(processes)]
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
@@ -102,6 +101,7 @@ class Supervisor:
             for _, process in self._running():  # only after troubles: they stop by themselves
                 process.leave()
             self._incidents.tick(0.0, is_last=True)
+            self._teller.close()
             end_torn_line(1, lock)
             self._reports.close()
             self._wakeup.close()
@@ -147,7 +147,7 @@ class Supervisor:
 
     def _tell(self, event: Event) -> None:
         with suppress(Exception):  # whatever is wrong with the log, the consumers go on
-            self._say(event)
+            self._teller.tell(event)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -201,6 +201,7 @@ class Supervisor:
                 why = f"it ended its work {self._linger_s:g} s ago and does not exit"
                 self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
         self._incidents.tick(now)
+        self._teller.tick()
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
         self._tell(service_events.consumer_killed(self._queue, pid=process.pid, why=why))

@@ -130,7 +130,7 @@ def test_the_sentences() -> None:
         "unless that comes; see: sequencer explain q a; then: sequencer skip q a"
     )
     started = service_events.service_started("q", server="s", app="a:b", processes=1, lease_s=15, version="9")
-    assert started.text == "q: service started: 1 consumer of a:b on s, leases of 15 s, sequencer 9"
+    assert started.text == "q: service started: 1 consumer, a:b, on s, lease 15 s, sequencer 9"
     assert service_events.expired_leases("q", owner="X", groups=47).text == (
         "q: expired leases: 47 groups of consumer X waited for their leases"
     )
