@@ -44,7 +44,10 @@ def test_as_json_each_line_is_an_object(cli: Cli, work: Work) -> None:
     )
     assert done.returncode == 4
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    chatty, parked = lines
+    (chatty,) = [line for line in lines if line["logger"] == "chatty"]
+    (parked,) = [line for line in lines if line.get("event") == "group parked"]
+    assert lines[0]["event"] == "service started"
+    assert lines[0]["pid"] != parked["pid"], "the supervisor's own"
     assert (chatty["logger"], chatty["message"], chatty["level"]) == ("chatty", "saw a-0", "WARNING")
     assert (parked["event"], parked["queue"], parked["group"], parked["id"]) == ("group parked", "jobs", ["a"], "a-0")
     assert (parked["error_type"], parked["level"], parked["pid"]) == ("ValueError", "ERROR", chatty["pid"])
@@ -56,9 +59,8 @@ def test_the_format_may_stand_in_the_environment_and_a_wrong_one_is_refused(cli:
     cli.environment["SEQUENCER_LOG_FORMAT"] = "json"
     work.add("a", {"fail": "x"})
     done = cli.run("consume", "jobs", "--app", "shop:handle", "--max-attempts", 1, "--until-empty")
-    assert (
-        json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))["event"] == "group parked"
-    )
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")]
+    assert events == ["service started", "group parked"]
     cli.environment["SEQUENCER_LOG_FORMAT"] = "yaml"
     done = cli.run("info")
     assert done.returncode == 2
