@@ -34,6 +34,7 @@ from .errors import (
     SetAside,
     StopConsuming,
 )
+from .events import Event
 from .lease import Lease
 from .message import (
     BatchReceipt,
@@ -64,6 +65,7 @@ __all__ = [
     "DataError",
     "DeadLetter",
     "EmbeddedServer",
+    "Event",
     "Explanation",
     "Failure",
     "Finding",

@@ -94,6 +94,7 @@ class Pause:
 
 Effect = Exchange | Ahead | Message | Failed | Flush | Wait | Pause
 Drain = Generator[Effect, Any, ConsumeSummary]
+Handler = Callable[[Message], Any]
 
 
 @dataclass(slots=True)
@@ -295,6 +296,3 @@ def _handle_group(
             return problem
         holdings.finish(held, began, now)
     return None
-
-
-Handler = Callable[[Message], Any]

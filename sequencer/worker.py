@@ -126,6 +126,7 @@ class Worker:
             )
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.teller.route = self.route
+            self._watcher.hooks.append(consumer.teller.tick)
             self.report({"event": "started", "owner": consumer.owner})
             self._watcher.consumer = consumer
             if self._stop.stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from sequencer.decisions import Failed
 from sequencer.events import Event
 from sequencer.link import Link
 from sequencer.teller import ConsumerTeller
-from sequencer.testing import MemoryQueue
+from sequencer.testing import MemoryQueue, wait_until
 
 
 class NoStock(Exception):
@@ -189,6 +190,21 @@ def test_a_coroutine_function_is_refused(seq: Sequencer) -> None:
 
     with pytest.raises(ConfigurationError, match="is not a plain function"):
         seq.observe(observer)
+
+
+def test_leases_are_kept_while_an_observer_takes_its_time(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+
+    @seq.observe
+    def observer(event: Event) -> None:
+        until = time.monotonic() + 0.9
+        wait_until(lambda: time.monotonic() > until)
+
+    for group in "ab":
+        seq.append(1, group=group)
+    summary = seq.consume(fail, lease=0.3, until_empty=True)
+    assert (summary.failed, summary.lost, seq.info().totals["expired"]) == (2, 0, 0)
+    assert [info.attempts for info in seq.parked()] == [1, 1]
 
 
 # -- Sentry -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
+from sequencer import (
+    DataError,
+    EmbeddedServer,
+    Message,
+    OutcomeUnknown,
+    Sequencer,
+    ServerUnavailable,
+    SetAside,
+    StopConsuming,
+)
+from sequencer.consumer import Consumer
 from sequencer.events import Event
 from sequencer.keys import lane_keys
 from sequencer.link import Link
@@ -42,7 +52,8 @@ def shell(server: EmbeddedServer) -> Callable[[str], str]:
     """Runs a command line that a text gave, as it stands, in a shell; returns what it printed."""
 
     def run(line: str) -> str:
-        program = f'sequencer() {{ {shlex.quote(sys.executable)} -c "from sequencer.cli import main; main()" "$@"; }}'
+        code = "import sys; from sequencer.cli import main; sys.exit(main())"
+        program = f'sequencer() {{ {shlex.quote(sys.executable)} -c "{code}" "$@"; }}'
         done = subprocess.run(
             ["bash", "-c", f"{program}\n{line}"],
             capture_output=True,
@@ -268,3 +279,53 @@ def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) ->
     assert seen == []
     assert records("message failed") == []
     assert seq._teller.counts.failed == 0
+
+
+def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
+    make: Callable[..., Sequencer], records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, failures = Consumer._keep_once, [RuntimeError("unforeseen"), DataError("foreign data")]
+
+    def broken(self: Consumer, now: float) -> None:
+        if failures:
+            raise failures.pop(0)
+        keep(self, now)
+
+    monkeypatch.setattr(Consumer, "_keep_once", broken)
+    seq = make()
+    seq.append(1, group="g")
+    seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)
+    said = records("leases not kept")
+    assert [one.error for one in said] == ["unforeseen", "foreign data"]
+    assert all(one.levelname == "ERROR" and one.exc_info for one in said)
+
+
+def test_groups_that_can_not_be_given_back_are_told(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
+) -> None:
+    seq = make(redis=proxy.url)
+    make().append(1, group="g")
+
+    def handler(message: Message) -> None:
+        proxy.add("request reset", times=None)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        seq.consume(handler)
+    (said,) = records("groups not released")
+    assert said.levelname == "WARNING"
+    assert "they wait until their leases end" in said.getMessage()
+    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+
+
+def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
+) -> None:
+    make().append(1, group="g")
+    with pytest.raises((NoStock, ServerUnavailable, OutcomeUnknown)), make(redis=proxy.url).claim() as lease:
+        for _ in lease:
+            proxy.add("request reset", times=None)
+            raise NoStock
+    (said,) = records("failure not recorded")
+    assert (said.levelname, said.group) == ("WARNING", ["g"])
+    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")

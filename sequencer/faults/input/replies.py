@@ -95,15 +95,18 @@ def reply_values() -> Any:
 
     from . import strategies as inputs
 
-    words = st.sampled_from([b"[]", *SOUND, b'[["g"]]', b"[[]]", b"[1]"])
+    words = st.sampled_from(
+        [b"[]", *SOUND, b'[["g"]]', b"[[]]", b"[1]", b'[["g", "x"]]', b'[["g", "1", "#x", "inf", "i"]]']
+    )
     marks = st.sampled_from([b"+0000000000000001", b"=0000000000000000", b"+1", b"?0000000000000001", b"+" * 17])
     leaf = st.one_of(inputs.json_bytes, words, marks, inputs.records, st.integers(-2, 2**62), st.none())
     tree = st.recursive(leaf, lambda inner: st.lists(inner, max_size=5), max_leaves=20)
     claimed = st.tuples(st.integers(0, 2**53), leaf, words, leaf).map(list)
+    halted = st.tuples(st.just(0), st.just(b"1"), st.just(b"[]"), st.just([]), leaf, st.one_of(words, leaf)).map(list)
     idle = st.tuples(st.integers(0, 2**53), leaf, st.integers(0, 3), leaf).map(list)
     facts = st.lists(leaf, min_size=16, max_size=16)
     checked = st.tuples(leaf, leaf, leaf, st.lists(st.lists(leaf, min_size=3, max_size=5), max_size=2)).map(list)
-    shaped = st.one_of(claimed, idle, facts, checked, tree)
+    shaped = st.one_of(claimed, halted, idle, facts, checked, tree)
     return st.tuples(st.sampled_from(sorted(CALLS)), shaped)
 
 
