@@ -43,8 +43,8 @@ def consumer_cant_start(queue: str, error: BaseException) -> Event:
 
 
 STAGES = {
-    1: "{n} to finish the message in hand{then}; again to release it and stop now",
-    2: "{n} to release what is in hand and stop now; again to kill",
+    1: "{n} finish the message in hand{then}; again to release it and stop now",
+    2: "{n} release what they hold and stop now; again to kill them",
     3: "{n} killed; what they held waits until the leases end",
 }
 

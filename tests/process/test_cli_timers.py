@@ -119,7 +119,7 @@ def test_pause_and_unpause_a_group(cli: Cli, seq: Sequencer) -> None:
     assert cli.run("pause", "jobs", "a", "7").stdout == "group a 7 is paused already\n"
     done = cli.run("consume", "jobs", "--until-empty")
     assert json.loads(done.stdout)["group"] == ["b"]
-    assert "1 groups paused" in done.stderr
+    assert "1 paused group" in done.stderr
     [group] = json_of(cli, "groups", "jobs", "--state", "paused")
     assert (group["group"], group["state"], group["due_in_s"]) == (["a", "7"], "paused", None)
     assert json_of(cli, "unpause", "jobs", "a", "7") == {"queue": "jobs", "group": ["a", "7"], "changed": True}
