@@ -196,7 +196,7 @@ def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
-    Teller(config.queue, log=log).tell(started)
+    Teller(config.queue, logger=log).tell(started)
 
 
 def _look_at(client: Sequencer) -> QueueInfo | None:
