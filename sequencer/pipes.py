@@ -27,7 +27,7 @@ WRITE_BYTES = 4096
 """What a pipe takes without waiting, if it says that it takes something."""
 STALLED_S = 1.0
 """Our standard error is waited for while it takes nothing, then what there is for it is dropped."""
-SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.05
+SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.02
 """How often to look whether a command has ended, where nothing tells."""
 
 
@@ -145,8 +145,7 @@ class Talk:
     def _take(self, said: bytes) -> None:
         self.said = (self.said + said)[-KEPT_BYTES:]
         self._output.add(said)
-        if not said:
-            self._is_saying, self._look_s = False, SHORTEST_LOOK_S  # it has most likely ended
+        self._is_saying = bool(said)
 
     def finish(self) -> None:
         """Behind its end: what it said before that is in the pipe; who else holds the pipe is not waited for."""

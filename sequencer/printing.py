@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import stat
 import struct
 import sys
 import tempfile
@@ -51,7 +50,7 @@ class Printer:
         self._lock_fd, self._output_fd = lock_fd, output_fd
         self._lease_s, self._report = lease_s, report
         self._is_busy, self._pieces = False, 0
-        """Whether there is a line to print, and how often one was begun or the output took something of it."""
+        """Whether there is a line to print, and how often the output took something of one."""
         self._looked_at = 0.0
         self._seen: tuple[int, bool, int] | None = None
         """What the last look saw: pieces, whether the output takes something, who holds the lock."""
@@ -62,7 +61,6 @@ class Printer:
     def __call__(self, message: Message) -> None:
         line = message_line(message)
         try:
-            self._pieces += 1
             self._is_busy = True
             fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
             if os.pread(self._lock_fd, 1, 0) == OPEN:
@@ -137,12 +135,10 @@ def mend_torn_line(output_fd: int, lock_fd: int) -> None:
     That is the doing of a run before this one that was killed, or of others; a file that can't be read is let be.
     """
     with suppress(OSError):
-        found = os.fstat(output_fd)
-        if not stat.S_ISREG(found.st_mode):
-            return
         is_appended = fcntl.fcntl(output_fd, fcntl.F_GETFL) & os.O_APPEND
-        end = found.st_size if is_appended else os.lseek(output_fd, 0, os.SEEK_CUR)
-        if end and _last_byte(output_fd, end) not in (b"\n", b""):
+        # A pipe and a terminal have no place, and a pipe no size.
+        end = os.fstat(output_fd).st_size if is_appended else os.lseek(output_fd, 0, os.SEEK_CUR)
+        if end and _last_byte(output_fd, end) != b"\n":
             os.pwrite(lock_fd, OPEN, 0)
 
 
