@@ -61,8 +61,6 @@ class Output:
             if is_ready:
                 self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
                 self._moved_at, self._patience_s = time.monotonic(), STALLED_S
-        except BlockingIOError:
-            pass  # somebody made it non-blocking, and filled it
         except OSError:
             self.waiting = self.waiting[:0]
         if self.waiting and not self.patience_s():

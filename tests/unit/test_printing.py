@@ -173,7 +173,6 @@ def fill(fd: int) -> None:
 
 
 def drain(fd: int) -> bytes:
-    """What there is, without waiting."""
     poll, data = select.poll(), b""
     poll.register(fd, select.POLLIN)
     while poll.poll(0):
