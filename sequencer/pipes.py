@@ -27,7 +27,7 @@ WRITE_BYTES = 4096
 """What a pipe takes without waiting, if it says that it takes something."""
 STALLED_S = 1.0
 """Our standard error is waited for while it takes nothing, then what there is for it is dropped."""
-SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.001, 0.02
+LOOK_S = 0.005
 """How often to look whether a command has ended, where nothing tells."""
 
 
@@ -43,7 +43,7 @@ class Output:
 
     def __init__(self) -> None:
         self.fd = -1  # without standard error, another file may have its number 2
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(ValueError, AttributeError):
             self.fd = sys.stderr.fileno()
         self.waiting = memoryview(b"")
         self._moved_at, self._patience_s = 0.0, STALLED_S
@@ -80,7 +80,6 @@ class Talk:
         self._is_saying = True
         self._ended = -1
         """A descriptor by which its end can be waited for, if there is one."""
-        self._look_s = SHORTEST_LOOK_S
         for file in (self._stdin, self._stderr):
             os.set_blocking(file.fileno(), False)
 
@@ -128,8 +127,7 @@ class Talk:
         elif self._is_saying:
             poll.register(self._stderr, select.POLLIN)
         if self._ended < 0:
-            waits_s.append(self._look_s)
-            self._look_s = min(2 * self._look_s, LONGEST_LOOK_S)
+            waits_s.append(LOOK_S)
         return {fd for fd, _ in poll.poll(1000 * min(waits_s) if waits_s else None)}
 
     def _write(self) -> None:

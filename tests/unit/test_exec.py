@@ -118,11 +118,16 @@ def test_what_it_leaves_in_the_background_is_not_waited_for(tmp_path: Path, says
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
-def test_one_that_closes_its_standard_error_has_not_ended() -> None:
-    began = time.process_time()
-    with pytest.raises(CommandFailed, match=r"exit status 3$"):
-        exec_handler("exec 2>&-; sleep 0.5; exit 3")(LARGE)
-    assert time.process_time() - began < 0.3, "it was waited for, not looked at all the time"
+@pytest.mark.parametrize("command", ["exec 2>&-", "kill -USR1 $PPID"])
+def test_after_the_end_of_what_it_says_or_a_signal_it_is_waited_for(command: str) -> None:
+    old = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        began = time.process_time()
+        with pytest.raises(CommandFailed, match=r"exit status 3$"):
+            exec_handler(f"{command}; sleep 0.5; exit 3")(LARGE)
+        assert time.process_time() - began < 0.3, "it was waited for, not looked at all the time"
+    finally:
+        signal.signal(signal.SIGUSR1, old)
 
 
 @contextmanager
@@ -179,6 +184,7 @@ def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
     with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as file, redirect_stderr(file):
         handle = exec_handler(f"cat {handle_says} >&2")
         handle_says.write_bytes(b"y" * 300_000)
+        os.write(write, b"others" * 1000)
         began = time.monotonic()
         handle(LARGE)
         assert time.monotonic() - began >= 0.2, "it was waited for"
@@ -189,6 +195,11 @@ def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
         handle_says.write_text("again")
         handle(LARGE)
         assert reader.read(2**20) == b"again"
+        monkeypatch.setattr(pipes, "STALLED_S", 0.2)
+        handle_says.write_bytes(b"z" * 300_000)
+        began = time.monotonic()
+        handle(LARGE)
+        assert time.monotonic() - began >= 0.2, "and it is waited for again"
 
 
 @pytest.mark.parametrize("command", ["true", "exit 3"])
