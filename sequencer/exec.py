@@ -2,7 +2,8 @@
 
 What it says on standard error comes by a pipe, is passed on as it comes, and its end is kept for the text of a failure.
 A command has ended when its /bin/sh has: what that left running in the background, with our pipe open, is not waited
-for. Every command is a process group of its own, which is told to the supervisor while it runs.
+for, and finds nobody at the other end from then on. Every command is a process group of its own, which is told to the
+supervisor while it runs.
 """
 
 from __future__ import annotations

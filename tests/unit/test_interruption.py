@@ -147,15 +147,15 @@ def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same
 def tell_at_a_command() -> None:
     """Send this process a signal, which this thread takes, as soon as a command runs and is waited for."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    wait_until(lambda: any(is_running(process) for process in Known.begun), LONG_S)
-    wait_until(lambda: state_of_main() == "S", LONG_S)
+    wait_until(is_main_waiting, LONG_S)
     os.kill(os.getpid(), signal.SIGALRM)
 
 
-def state_of_main() -> str:
-    """ "S" when it waits, as the kernel tells it."""
-    text = Path(f"/proc/self/task/{os.getpid()}/stat").read_text()
-    return text.rpartition(")")[2].split()[0]
+def is_main_waiting() -> bool:
+    """Whether the main thread waits for a command, and the kernel says that it sleeps."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    state = Path(f"/proc/self/task/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[0]
+    return os.path.basename(frame.f_code.co_filename) == "pipes.py" and state == "S"
 
 
 def test_an_interruption_comes_where_it_is_allowed_and_once() -> None:
