@@ -8,6 +8,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ def open_descriptors() -> list[str]:
 def test_it_is_given_the_whole_line_by_a_pipe(tmp_path: Path) -> None:
     exec_handler(f"test -p /dev/stdin && cat > {tmp_path}/got")(LARGE)
     assert (tmp_path / "got").read_bytes() == message_line(LARGE)
+
+
+def test_it_can_be_run_in_another_thread() -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
+        pool.submit(exec_handler("echo sorry >&2; exit 3"), LARGE).result()
 
 
 @pytest.mark.parametrize("command", ["true", "exec <&-; true", "head -c 10 > /dev/null"])
