@@ -110,8 +110,7 @@ class _Command:
         self._is_first = True
 
     def __call__(self, message: Message) -> None:
-        status, said = self._run(message_line(message))
-        ended_at = time.monotonic()
+        status, said, ended_at = self._run(message_line(message))
         is_first, self._is_first = self._is_first, False
         if not status:
             return
@@ -124,8 +123,8 @@ class _Command:
             raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
         raise CommandFailed(text)
 
-    def _run(self, line: bytes) -> tuple[int, bytes]:
-        """The command's status, as Popen has it, and the end of what it said on standard error."""
+    def _run(self, line: bytes) -> tuple[int, bytes, float]:
+        """The command's status, as Popen has it, the end of what it said on standard error, and when it ended."""
         with held(), listening() as heard:
             try:
                 pipe = subprocess.PIPE
@@ -138,10 +137,11 @@ class _Command:
                         with suppress(ProcessLookupError):  # it has just ended
                             os.killpg(process.pid, signal.SIGKILL)
                         raise
+                    ended_at = time.monotonic()
                     talk.finish()
             finally:
                 self._report({"event": "command", "pgid": None})
-            return process.returncode, talk.said
+            return process.returncode, talk.said, ended_at
 
     def _is_of_a_stop(self, status: int, ended_at: float) -> bool:
         """Whether the command ended by a signal that the consumer was sent as well; that may be known a little later.
