@@ -241,13 +241,13 @@ def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None
     wait_until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", PATIENCE_S)
 
 
-@pytest.mark.parametrize("program", ["exit 1", None])
+@pytest.mark.parametrize("program", ["#!/bin/sh\nexit 1\n", "#!/nosuch\n", None])
 def test_it_runs_without_what_the_kernel_is_told_by(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str | None
 ) -> None:
-    """As BusyBox's setpriv, which knows no --pdeathsig; or there is none."""
+    """As BusyBox's setpriv, which knows no --pdeathsig; one that can't be run; or there is none."""
     if program:
-        (tmp_path / "setpriv").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "setpriv").write_text(program)
         (tmp_path / "setpriv").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CommandFailed, match=r"exit status 3$"):
