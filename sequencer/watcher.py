@@ -38,6 +38,8 @@ class Watcher:
         self._counted: dict[str, int] = {}
         self._alone_at: float | None = None
         self._interrupted_at: float | None = None
+        self.is_interrupted = False
+        """Set by the main thread's signal handler once it runs."""
         self._ended: tuple[float, int] | None = None
 
     def start(self) -> None:
@@ -82,6 +84,8 @@ class Watcher:
                 log.exception("a look that is repeated each second failed")
             if self._alone_at is not None:
                 self._end_alone(now)
+            elif self._interrupted_at is not None and not self.is_interrupted:
+                self._signal()  # the first one came just before the main thread began to wait, and ended no wait
 
     def _hear(self, stages: bytes) -> None:
         if not stages:
@@ -95,6 +99,9 @@ class Watcher:
     def _interrupt(self) -> None:
         self._stop.note(2)
         self._interrupted_at = time.monotonic()
+        self._signal()
+
+    def _signal(self) -> None:
         signal.pthread_kill(self._main, signal.SIGUSR2)
 
     def _end_alone(self, now: float) -> None:

@@ -89,8 +89,9 @@ class Worker:
 
     def _interrupt(self, *_: Any) -> None:
         consumer = self._watcher.consumer
-        if self._stop.stage < 2 or self._watcher.is_over:
+        if self._stop.stage < 2 or self._watcher.is_over or self._watcher.is_interrupted:
             return  # anybody may send this signal
+        self._watcher.is_interrupted = True
         if consumer is None:
             raise StopConsuming("interrupted")
         consumer.interrupt()
