@@ -106,7 +106,7 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     wait_until(lambda: work.events("swallowed", "a-0"), PATIENCE_S, "the handler swallows the interruption")
     consume.signal()
     assert consume.ended() == 0
-    assert "their groups wait until the leases end" in consume.stderr
+    assert "what they held waits until the leases end" in consume.stderr
     assert cli.left() == []
     assert work.states() == {"a": "leased"}
 
