@@ -63,12 +63,12 @@ class Teller:
         queue: str,
         *,
         observers: Sequence[Observer] = (),
-        logger: logging.Logger = log,
+        log: logging.Logger = log,
         clock: Callable[[], float] = time.monotonic,
         route: Callable[[Event], bool] | None = None,
     ) -> None:
         self.queue, self.route, self.counts = queue, route, Counts()
-        self._observers, self._log, self.clock = observers, logger, clock
+        self._observers, self._log, self.clock = observers, log, clock
         self._lock = threading.Lock()
         self._windows: dict[str, _Window] = {}
         self._known: OrderedDict[tuple[Any, ...], None] = OrderedDict()

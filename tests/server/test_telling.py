@@ -166,7 +166,6 @@ def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
     seen: list[Event] = []
     seq.observe(seen.append)
     summary = seq.consume(fail, until_empty=True)
-    seq.close()
     parked = records("group parked")
     lines = [one for one in parked if not hasattr(one, "suppressed")]
     assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
@@ -329,3 +328,86 @@ def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
     (said,) = records("failure not recorded")
     assert (said.levelname, said.group) == ("WARNING", ["g"])
     link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+
+
+def test_a_number_that_is_delayed_itself_is_no_gap(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    """Of `behind`, the second message waits for a number; that says nothing of the group looked at next."""
+    seq, keys = make(sequence=True, gap_timeout=5), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="delayed past the gap", score=3, delay=60)
+    for number in (1, 3):
+        seq.append(1, group="behind", score=number)
+    seq.append(1, group="only delayed", score=1, delay=60)
+    for at, group in enumerate(keys_of(link, keys.schedule, "delayed past", "behind", "only"), 1):
+        link.command("ZADD", keys.schedule, "XX", at, group)
+    with seq.claim(groups=10) as lease:
+        assert [message.group for message in lease] == [("behind",)]
+    assert records("gap wait") == []
+
+
+def keys_of(link: Link, schedule: str, *names: str) -> list[bytes]:
+    """The groups in the schedule whose names begin so."""
+    groups = link.command("ZRANGE", schedule, 0, -1)
+    return [next(group for group in groups if group.startswith(name.encode()[:6])) for name in names]
+
+
+def test_an_outage_beside_a_handler_is_told_while_that_runs(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
+) -> None:
+    make().append(1, group="g")
+
+    def handler(message: Message) -> None:
+        proxy.add("request reset", times=None)
+        wait_until(lambda: records("server lost") and proxy.effects["request reset"] >= 5)
+        proxy.clear()
+        wait_until(lambda: records("server back"))
+
+    make(redis=proxy.url).consume(handler, lease=0.3, max_messages=1)
+    assert len(records("server lost")) == len(records("server back")) == 1
+
+
+def test_a_consumer_that_stops_without_its_server_does_not_say_that_it_is_back(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
+) -> None:
+    with Background(make(redis=proxy.url), fail):
+        proxy.add("request reset", times=None)
+        wait_until(lambda: records("server lost"))
+    assert records("server back") == []
+
+
+def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+
+    def handler(message: Message) -> None:
+        link.command("HSET", keys.leases, "g", "0" * 16 + "0another")
+        wait_until(lambda: records("lease lost"))
+
+    assert seq.consume(handler, lease=0.3, max_messages=1).lost == 1
+    link.command("HDEL", keys.leases, "g")
+
+
+def test_the_line_that_counts_comes_also_when_the_storm_is_over(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(max_attempts=1)
+
+    def is_counted() -> bool:
+        return any(hasattr(one, "suppressed") for one in records("group parked"))
+
+    with Background(seq, fail):
+        seq.append_many([{"body": 1, "group": n} for n in range(50)])
+        wait_until(is_counted)
+    loop = make("loop", max_attempts=1)
+    loop.append_many([{"body": 1, "group": n} for n in range(50)])
+    with loop.claim(groups=50) as lease:
+        for message in lease:
+            lease.dead_letter(message)
+    assert not any(hasattr(one, "suppressed") for one in records("dead letter"))
+
+    def is_counted_in_the_loop() -> bool:
+        loop.claim().release()
+        return any(hasattr(one, "suppressed") for one in records("dead letter"))
+
+    wait_until(is_counted_in_the_loop)

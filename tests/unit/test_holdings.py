@@ -243,3 +243,21 @@ def test_what_the_keeper_sends_beside_a_handler(
     acks = sending.acks if (sending := holdings.outgoing()) else []
     assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
     assert holdings.groups[1].is_open is not is_given_back
+
+
+@pytest.mark.parametrize("is_repeat", [False, True])
+def test_a_refusal_is_told_as_a_lost_lease_unless_its_call_was_repeated(is_repeat: bool) -> None:
+    lane, holdings = ModelLane(), Holdings([KEYS], 60.0)
+    lane.run(append(KEYS, [Item("g", "i", "1.0", b"[1]")]))
+    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits()))
+    holdings.take(0, claimed.groups, 0.0, 0.0)
+    (held,) = holdings.groups
+    holdings.finish(held, 0.0, 0.0)
+    holdings.settle(everything=True)
+    lane.leases["g"] = "9" * 16 + "0another"
+    sending = holdings.outgoing()
+    assert sending is not None
+    holdings.sent(sending, [lane.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
+    assert holdings.take_untold() == [("g", held.leased.token, is_repeat)]
+    assert holdings.take_untold() == []
+    assert holdings.lost == (not is_repeat)

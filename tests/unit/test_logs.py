@@ -267,7 +267,7 @@ def test_an_event_as_a_process_writes_it(output: Output, tmp_path: Path) -> None
     logger.addHandler(output)
     logger.propagate = False
     output.setFormatter(JsonFormatter())
-    Teller("orders", logger=logger).tell(event("server back", "orders", "after 1.0 s", {"owner": "me", "away_s": 1.0}))
+    Teller("orders", log=logger).tell(event("server back", "orders", "after 1.0 s", {"owner": "me", "away_s": 1.0}))
     logger.removeHandler(output)
     line = json.loads((tmp_path / "err").read_text())
     assert (line["event"], line["queue"], line["owner"], line["away_s"]) == ("server back", "orders", "me", 1.0)

@@ -241,3 +241,19 @@ def test_a_queue_of_several_lanes_is_drained_when_all_are() -> None:
     for group in range(9):
         queue.append({}, group=group, delay=10)
         assert len(queue.drain(lambda message: None)) == 1
+
+
+def test_a_lease_that_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    queue = MemoryQueue()
+    queue.append(1, "g")
+
+    def slow(message: Message) -> None:
+        if message.attempt == 1:
+            queue.advance(20)
+            queue.pause("g")
+            queue.unpause("g")
+            with queue.claim() as other:
+                assert other
+
+    queue.drain(slow)
+    assert [getattr(record, "event", "") for record in caplog.records] == ["lease expired", "lease lost"]

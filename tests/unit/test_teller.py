@@ -50,7 +50,7 @@ class Told:
     def __init__(self, **options: Any) -> None:
         self.now_s = 100.0
         logger = logging.getLogger("test of the teller")
-        self.teller = Teller("orders", logger=logger, clock=lambda: self.now_s, **options)
+        self.teller = Teller("orders", log=logger, clock=lambda: self.now_s, **options)
 
     def fail(self, kind: str = "ValueError", name: str = "message failed") -> None:
         error = type(kind, (Exception,), {})("no")

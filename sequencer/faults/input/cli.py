@@ -104,7 +104,7 @@ def run_process(line: Line, url: str, directory: str) -> tuple[int, str, str]:
     """The same as a real process; it is killed after half a minute, which is a problem of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
     done = subprocess.run(
-        [sys.executable, "-c", "from sequencer.cli import main; main()", *line.words],
+        [sys.executable, "-c", "import sys; from sequencer.cli import main; sys.exit(main())", *line.words],
         input=line.stdin,
         capture_output=True,
         cwd=directory,
