@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sequencer import EmbeddedServer
+from sequencer import supervisor as supervisor_module
+from sequencer.backoff import Backoff, RestartPolicy
 from sequencer.process import ConsumerProcess
 from sequencer.supervisor import Supervisor
 from sequencer.testing import wait_until
+from sequencer.worker import SERVER
 from sequencer.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -126,3 +130,49 @@ def test_what_a_consumer_said_before_its_end_is_known_when_it_is_found_ended(
     supervisor = Supervisor(replace(config, until_empty=True), 1)
     assert supervisor.run() == 0
     assert (supervisor.totals.started, supervisor.totals.died) == (1, 0)
+
+
+def test_a_place_in_which_no_consumer_gets_to_work_does_not_end_what_others_do(
+    cli: Cli, work: Work, config: WorkerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    (cli.directory / "broken.py").write_text(FIRST + "if not is_first:\n    os._exit(7)\n")
+    cli.open("later")
+    policy = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.01))
+    supervisor = Supervisor(replace(config, app="broken:handle"), 2, policy=policy)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        wait_until(lambda: "place stands" in caplog.text, PATIENCE_S, "the second place stands")
+        work.add("a", {})
+        work.wait_handled("a-0")
+    finally:
+        supervisor.stop()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_a_server_that_consumers_can_not_use_is_told_from_consumers_that_die(
+    config: WorkerConfig, server: EmbeddedServer
+) -> None:
+    wrong = replace(config, app=None, url=f"unix://nobody:wrong@{server.socket}")
+    assert Supervisor(wrong, 1).run() == SERVER
+
+
+def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselves(
+    cli: Cli, work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "TROUBLES", 3)
+    supervisor = Supervisor(config, 1)
+
+    def look(_: ConsumerProcess) -> int | None:
+        work.wait_begun("a-0")
+        raise LookupError("odd")
+
+    monkeypatch.setattr(ConsumerProcess, "returncode", property(look))
+    work.add("a", {"gate": "gate"}, {})
+    assert supervisor.run() == 1
+    assert supervisor.pids == cli.left(), "it is not killed in the middle of its message"
+    cli.open("gate")
+    wait_until(lambda: cli.left() == [], PATIENCE_S, "it stops")
+    assert work.events("handled", "a-0")
+    assert "leased" not in work.states().values(), "released, not left to the lease"
