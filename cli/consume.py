@@ -15,7 +15,7 @@ from ..connection import redact
 from ..errors import SequencerError
 from ..exec import check_command
 from ..handlers import app_from_project
-from ..logs import LogOptions
+from ..logs import LogOptions, aside
 from ..message import QueueInfo
 from ..options import AUDIT_LENGTH, ConsumerOptions
 from ..process import Totals
@@ -181,8 +181,9 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         client.connect()
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
-        _say_started(config, processes, redact(client.endpoint.url))
-        status = supervisor.run()
+        with aside():
+            _say_started(config, processes, redact(client.endpoint.url))
+            status = supervisor.run()
         left = _look_at(client)
     if as_json and (config.app or config.command):
         print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
@@ -196,7 +197,7 @@ def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
-    Teller(config.queue, logger=log).tell(started)
+    Teller(config.queue, log=log).tell(started)
 
 
 def _look_at(client: Sequencer) -> QueueInfo | None:

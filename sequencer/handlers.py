@@ -75,7 +75,7 @@ def load_app(spec: str) -> App:
             f"no module {error.name!r} for app {spec!r}; looked in {os.getcwd()} (modules there: "
             f"{', '.join(here) or 'none'}) and in the installed packages"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
     value: Any = module
     for name in attribute.split("."):
@@ -95,7 +95,7 @@ def load_app(spec: str) -> App:
     return App(value, None)
 
 
-def _import_failed(spec: str, error: Exception) -> HandlerNotFound:
+def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     log.debug("importing %s failed", spec, exc_info=error)
     *_, frame = traceback.extract_tb(error.__traceback__)
     return HandlerNotFound(

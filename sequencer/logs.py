@@ -9,8 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
 import re
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -20,6 +25,10 @@ import orjson
 from .errors import shown
 from .events import Event, error_text, event, plain
 
+LINES_WAITING = 1000
+"""Lines that wait for whoever reads standard error; more are lost, and counted."""
+END_S = 2.0
+"""How long the end of a process waits for them."""
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
 _OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -53,6 +62,12 @@ def configure(level: str, format: Format) -> None:
     root.setLevel(level)
     number = logging.getLevelNamesMapping()[level]
     logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
+
+
+def aside() -> AbstractContextManager[None]:
+    """Within, the log is written by a thread of its own, where `configure` set it up (see Output)."""
+    ours = [handler for handler in logging.getLogger().handlers if isinstance(handler, Output)]
+    return ours[0].aside() if ours else nullcontext()
 
 
 class TextFormatter(logging.Formatter):
@@ -123,7 +138,11 @@ def _lines(text: str) -> str:
 
 
 class Output(logging.Handler):
-    """Writes to standard error, whatever that is just now."""
+    """Writes to standard error, whatever that is just now.
+
+    Within `aside` a thread does the writing: where nobody reads standard error (`2>&1 | less`, a terminal that was
+    halted), a write ends when somebody does, and the process that writes it can't wait for that.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,10 +150,41 @@ class Output(logging.Handler):
         self._why = ""
         self._is_torn = False
         """Whether the last line was cut in the middle."""
+        self._waiting: queue.Queue[str] | None = None
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Lines are written by another thread; at the end, what is written within END_S."""
+        waiting: queue.Queue[str] = queue.Queue(LINES_WAITING)
+        self._waiting = waiting
+        threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
+        try:
+            yield
+        finally:
+            until = time.monotonic() + END_S
+            while waiting.unfinished_tasks and time.monotonic() < until:
+                time.sleep(0.005)
+            self._waiting = None
+
+    def _write_all(self, waiting: queue.Queue[str]) -> None:
+        while True:
+            self._put(waiting.get())
+            waiting.task_done()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            lines = self.format(record) + "\n"
+            text = self.format(record) + "\n"
+            if self._waiting is None:
+                self._put(text)
+            else:
+                self._waiting.put_nowait(text)
+        except queue.Full:
+            self._lost, self._why = self._lost + 1, "nobody reads standard error"
+        except Exception as error:
+            self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+
+    def _put(self, lines: str) -> None:
+        try:
             if self._lost:
                 lines = self._loss() + lines
             self._write(("\n" if self._is_torn else "") + lines)

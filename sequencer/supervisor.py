@@ -66,7 +66,7 @@ class Supervisor:
     ) -> None:
         self.totals = Totals()
         self._queue, self._config, self._policy = config.queue, config, policy or RestartPolicy()
-        self._teller = teller or Teller(config.queue, logger=log)
+        self._teller = teller or Teller(config.queue, log=log)
         self._slots = [Slot() for _ in range(processes)]
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 import sequencer.logs
 from sequencer.events import event
-from sequencer.logs import JsonFormatter, Output, TextFormatter, configure
+from sequencer.logs import LINES_WAITING, JsonFormatter, Output, TextFormatter, configure
 from sequencer.teller import Teller
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -278,3 +279,37 @@ def test_this_process_keeps_the_log_that_pytest_set_up() -> None:
     before = logging.getLogger().handlers[:]
     configure("INFO", "json")
     assert logging.getLogger().handlers == before
+
+
+def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (65536, 1):
+        with suppress(BlockingIOError):
+            while os.write(writer, b"-" * size):
+                pass
+    os.set_blocking(writer, True)
+    with os.fdopen(writer, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setattr(sequencer.logs, "END_S", 0.05)
+        output = Output()
+        with output.aside():
+            for number in range(LINES_WAITING + 20):
+                output.emit(record("line %d", number))
+        text = b""
+        while b"could not be written: nobody reads standard error" not in text:
+            text += os.read(reader, 65536)
+        assert b"-line 0\nline 1\n" in text
+    os.close(reader)
+
+
+def test_what_is_written_aside_is_there_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "err").open("w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        output = Output()
+        with output.aside():
+            for number in range(LINES_WAITING):
+                output.emit(record("line %d", number))
+        output.emit(record("last"))
+    lines = (tmp_path / "err").read_text().splitlines()
+    assert lines == [*(f"line {number}" for number in range(LINES_WAITING)), "last"]
