@@ -184,11 +184,12 @@ class Output(logging.Handler):
             self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
 
     def _put(self, lines: str) -> None:
+        said = self._lost  # more may be lost while this is written
         try:
-            if self._lost:
+            if said:
                 lines = self._loss() + lines
             self._write(("\n" if self._is_torn else "") + lines)
-            self._lost, self._is_torn = 0, False
+            self._lost, self._is_torn = self._lost - said, False
         except Exception as error:
             self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
 
