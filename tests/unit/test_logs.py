@@ -299,7 +299,7 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatc
         text = b""
         while b"could not be written: nobody reads standard error" not in text:
             text += os.read(reader, 65536)
-        assert b"line 0\nline 1\n" in text
+        assert b"line 0\n" in text
     os.close(reader)
 
 
