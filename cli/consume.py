@@ -25,7 +25,7 @@ from ..teller import Teller
 from ..version import VERSION
 from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
-from .render import counted, print_json
+from .render import counted, print_json, say
 
 
 class OnFailure(StrEnum):
@@ -205,7 +205,7 @@ def _look_at(client: Sequencer) -> QueueInfo | None:
     try:
         return client.info()
     except SequencerError as error:
-        typer.echo(f"the queue can't be looked at now: {error}", err=True)
+        say(f"the queue can't be looked at now: {error}")
         return None
 
 
@@ -225,15 +225,12 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
         "dead consumer": totals.died,
     }
     said = ", ".join(counted(count, name) for name, count in counts.items() if count) or "no failures"
-    typer.echo(
+    say(
         f"consumed {counted(totals.handled, 'message')} in {totals.seconds:.2f} s with "
-        f"{counted(processes, 'consumer')}: {said}",
-        err=True,
+        f"{counted(processes, 'consumer')}: {said}"
     )
     if left is None:
         return
     states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
     state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-    typer.echo(
-        f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}", err=True
-    )
+    say(f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}")

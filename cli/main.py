@@ -21,6 +21,7 @@ from . import (  # noqa: F401 - each registers its commands
     timers,
 )
 from .app import FINE, INTERRUPTED, SERVER, WRONG_USE, app
+from .render import say
 
 
 def run() -> int:
@@ -37,7 +38,7 @@ def _run() -> int:
         status = app(standalone_mode=False)
         return status if isinstance(status, int) else FINE
     except SequencerError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         return SERVER if isinstance(error, ServerError | QueueFull | OutcomeUnknown) else WRONG_USE
     except typer.Exit as ending:
         return ending.exit_code

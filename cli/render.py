@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +30,18 @@ def console() -> Console:
 
 def _is_wide() -> bool:
     return not sys.stdout.isatty() or shutil.get_terminal_size().columns >= 100
+
+
+def say(text: str) -> None:
+    """A line on standard error. One that can't be written is dropped: what a command did stands, and its status."""
+    line, stream = f"{text}\n", sys.stderr
+    with suppress(OSError, ValueError):
+        try:
+            fd = stream.fileno()
+        except (OSError, ValueError):  # a test's
+            stream.write(line)
+        else:  # not by the stream: what it could not write would stay in its buffer, and be an error at the end
+            os.write(fd, line.encode("utf-8", "backslashreplace"))
 
 
 def table(*columns: str) -> Table:

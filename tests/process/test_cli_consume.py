@@ -232,3 +232,14 @@ def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:
     done = cli.run("--log-level", "INFO", "consume", "jobs", "--app", "chatty:handle", "--until-empty")
     assert done.returncode == 0
     assert "handled a-0" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "status"), [(("--until-empty",), 0), (("--exec", "no-such-command"), 2)])
+def test_what_can_not_be_said_changes_no_exit_status(cli: Cli, work: Work, words: tuple[str, ...], status: int) -> None:
+    work.add("a", {})
+    command = [cli.program, "consume", "jobs", *words]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, cwd=cli.directory, env=cli.environment, stdout=subprocess.DEVNULL, stderr=full, check=False
+        )
+    assert done.returncode == status
