@@ -19,6 +19,8 @@ class Incidents:
         self._queue, self._tell = queue, tell
         self._without_server: set[int] = set()
         self._lost_at = 0.0
+        self._blocked: set[int] = set()
+        """Consumers that can't print, since nobody reads."""
         self._expired: dict[str, int] = {}
         self._expired_at = 0.0
 
@@ -39,11 +41,16 @@ class Incidents:
                     self._expired_at = now
                 self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
             case "output blocked":
-                self._tell(service_events.output_blocked(self._queue))
+                if not self._blocked:
+                    self._tell(service_events.output_blocked(self._queue))
+                self._blocked.add(pid)
+            case "output read":
+                self._blocked.discard(pid)
 
     def gone(self, pid: int) -> None:
         """This consumer ended: it waits for nothing any more."""
         self._without_server.discard(pid)
+        self._blocked.discard(pid)
 
     def _is_back(self, now: float) -> None:
         if not self._without_server and self._lost_at:

@@ -83,7 +83,8 @@ class Printer:
         """Report what keeps us. The same is reported again after a lease, or when it has changed."""
         passed_s, self._looked_at = min(now - self._looked_at, LONGEST_LOOK_S), now
         is_taking = takes_something(self._output_fd)
-        if is_taking:
+        if is_taking and self._blocked_at is not None:
+            self._report({"event": "output read"})
             self._blocked_at = None
         if not self._is_busy:
             return

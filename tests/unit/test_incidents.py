@@ -82,3 +82,17 @@ def test_at_the_end_nothing_is_kept_back() -> None:
     told.incidents.take({"event": "lease expired", "pid": 1, "owner": "h:1:a"}, 5.0)
     told.incidents.tick(0.0, is_last=True)
     assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a"})]
+
+
+def test_an_output_that_nobody_reads_is_told_once_while_that_lasts() -> None:
+    told = Told()
+    for pid in (1, 2, 1):
+        told.incidents.take({"event": "output blocked", "pid": pid}, 1.0)
+    assert told.names == ["output blocked"]
+    told.incidents.take({"event": "output read", "pid": 1}, 2.0)
+    told.incidents.take({"event": "output blocked", "pid": 1}, 2.5)
+    assert told.names == ["output blocked"], "the other still waits"
+    told.incidents.take({"event": "output read", "pid": 1}, 3.0)
+    told.incidents.gone(2)
+    told.incidents.take({"event": "output blocked", "pid": 3}, 4.0)
+    assert told.names == ["output blocked"] * 2

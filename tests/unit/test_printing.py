@@ -196,7 +196,7 @@ def test_nobody_is_blamed_while_the_output_takes_nothing(
     if who == "who writes":
         printing.finish()
         return
-    printing.look_for(1)
+    assert printing.look_for(2) == [{"event": "output read"}], "once"
     fill(pipe[1])
     assert printing.look_for(LEASE_S + 2) == [{"event": "output blocked"}], "it had moved"
     holder.kill()
