@@ -24,8 +24,8 @@ from . import table
 from .apart import Lanes
 from .report import Result, Scale
 
-PROOFS = ("model", "simulate", "crash", "chaos", "server", "input", "security")
-SIDE_BY_SIDE = (("model", "simulate", "input", "security"), ("crash", "chaos", "server"))
+PROOFS = ("model", "simulate", "crash", "chaos", "server", "input", "security", "shell")
+SIDE_BY_SIDE = (("model", "simulate", "input", "security"), ("shell",), ("crash", "chaos", "server"))
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
@@ -134,6 +134,12 @@ def input_command(
 def security(only: Only = None, scale: How = "ci", as_json: AsJson = False, output: Output = None) -> None:
     """Least rights, TLS, and secrets that must not show."""
     run_alone("security", scale, as_json, output, only=only)
+
+
+@app.command()
+def shell(only: Only = None, scale: How = "ci", as_json: AsJson = False, output: Output = None) -> None:
+    """The processes around the core: stopped, crashed and starved the way operators and machines do it."""
+    run_alone("shell", scale, as_json, output, only=only)
 
 
 def run_alone(name: str, scale: str, as_json: bool, output: Path | None, **options: Any) -> None:

@@ -105,7 +105,13 @@ def test_a_proof_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize(
     "words",
-    [("chaos", "--only", "x"), ("server", "--only", "x"), ("crash", "--point", "x"), ("model", "--scale", "x")],
+    [
+        ("chaos", "--only", "x"),
+        ("server", "--only", "x"),
+        ("shell", "--only", "x"),
+        ("crash", "--point", "x"),
+        ("model", "--scale", "x"),
+    ],
 )
 def test_wrong_use_is_said(words: tuple[str, ...]) -> None:
     ended = CliRunner().invoke(command.app, list(words))

@@ -1,0 +1,30 @@
+"""What a case is: a small function that brings something about and asserts what must hold, and its broken twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .scene import Scene
+
+Play = Callable[[Scene], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case by name. `twins`: the name of each in twins.py, and what the problem says by which it must be found."""
+
+    name: str
+    play: Play
+    twins: Mapping[str, str]
+
+
+def case(cases: list[Case], **twins: str) -> Callable[[Play], Play]:
+    """Adds the function to the cases of its file. Its name, and the twins', with hyphens instead of underscores."""
+
+    def add(play: Play) -> Play:
+        found = {twin.replace("_", "-"): shown for twin, shown in twins.items()}
+        cases.append(Case(play.__name__.replace("_", "-"), play, found))
+        return play
+
+    return add

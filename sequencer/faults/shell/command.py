@@ -1,0 +1,13 @@
+"""The command line with what SQ_SHELL_TWINS names changed in it and in its consumers."""
+
+from __future__ import annotations
+
+import importlib
+
+from ...supervisor import Supervisor
+from .twins import apply
+
+if __name__ == "__main__":
+    apply()
+    Supervisor.WORKER = "sequencer.faults.shell.worker"
+    importlib.import_module("sequencer_start").main()

@@ -1,0 +1,10 @@
+"""What a scene and its processes know each other by: entries of the environment, and a file. Imports nothing."""
+
+MARK = "SQ_SHELL"
+"""Every process of a scene has it, with the scene's directory."""
+TWINS = "SQ_SHELL_TWINS"
+"""Names of twins.py, with commas between."""
+IMPORT = "SQ_SHELL_IMPORT"
+"""What the import of the application does."""
+HISTORY = "history.ndjson"
+"""What the application wrote down, in the scene's directory."""

@@ -1,0 +1,134 @@
+"""Changes of the consumer process: how it hears signals and its supervisor, prints, and runs commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ... import consumer, printing, watcher
+from ... import exec as exec_
+from ...pipes import WRITE_BYTES, Output, Talk
+from ...printing import Printer
+from ...wakeup import STOP_SIGNALS
+from ...watcher import Watcher
+from ...worker import Worker
+
+
+def hurried() -> None:
+    """No twin: a consumer without a supervisor is patient for a second only, and reports more often."""
+    watcher.LAST_S, watcher.BEAT_S = 1.0, 0.1
+
+
+def second_signal_interrupts() -> None:
+    """A consumer counts its signals: the second one interrupts what runs."""
+
+    def take(self: Worker) -> None:
+        count = 0
+
+        def hear(*_: Any) -> None:
+            nonlocal count
+            count += 1
+            self._watcher.begin_stop()
+            if count > 1 and self._watcher.consumer is not None:
+                self._watcher.consumer.interrupt()
+
+        for number in STOP_SIGNALS:
+            signal.signal(number, hear)
+
+    Worker._take_signals = take  # type: ignore[method-assign]
+
+
+def deaf_while_importing() -> None:
+    """Signals have their default action until the application is imported."""
+
+    def listen(self: Worker) -> None:
+        signal.signal(signal.SIGUSR2, self._interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        self._watcher.start()
+
+    Worker.listen = listen  # type: ignore[method-assign]
+
+
+def no_look_at_the_stage() -> None:
+    """SIGUSR2 interrupts, whoever sent it."""
+
+    def interrupt(self: Worker, *_: Any) -> None:
+        if self._watcher.consumer is not None:
+            self._watcher.consumer.interrupt()
+
+    Worker._interrupt = interrupt  # type: ignore[method-assign]
+
+
+def end_of_pipe_unheard() -> None:
+    """A consumer does not notice that its supervisor is gone."""
+    hear = Watcher._hear
+
+    def hear_stages(self: Watcher, stages: bytes) -> None:
+        if stages:
+            hear(self, stages)
+        else:
+            time.sleep(0.1)
+
+    Watcher._hear = hear_stages  # type: ignore[method-assign]
+
+
+def never_ends_alone() -> None:
+    """Without a supervisor nobody interrupts what runs, or ends what can't be interrupted."""
+    Watcher._end_alone = lambda self, now: None  # type: ignore[method-assign]
+
+
+def copies_stay() -> None:
+    """The child of a handler that forked goes on as if it were the consumer."""
+    consumer.leave_copy = lambda error: None  # type: ignore
+
+
+def nobody_looks() -> None:
+    """Nobody asks who holds the output."""
+    Printer.look = lambda self, now: None  # type: ignore[method-assign]
+
+
+def kills_while_output_stands() -> None:
+    """Who holds the output for long is killed, whether or not anybody reads it."""
+    printing.takes_something = lambda output_fd: True
+
+
+def everybodys_signal_counts() -> None:
+    """A command that a stop for everybody ended has failed."""
+    exec_._Command._is_of_a_stop = lambda self, status, ended_at: False  # type: ignore[method-assign]
+
+
+def saying_fails() -> None:
+    """What can't be passed on is an error of the command's handler."""
+
+    def pass_on(self: Output, is_ready: bool) -> None:
+        self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
+
+    Output.pass_on = pass_on  # type: ignore[method-assign]
+
+
+def waits_for_the_pipe() -> None:
+    """A command has ended when nobody holds the pipe of its standard error any more."""
+    go_on = Talk._go_on
+
+    def wait_for_all(self: Talk) -> bool:
+        return go_on(self) and not self._is_saying
+
+    Talk._go_on = wait_for_all  # type: ignore[method-assign]
+
+
+def any_status_counts() -> None:
+    """A command that can't be run has failed, like any other."""
+    exec_.NOT_RUN = ()  # type: ignore[assignment]
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    change.__name__.replace("_", "-"): change
+    for change in (
+        *(hurried, second_signal_interrupts, deaf_while_importing, no_look_at_the_stage, end_of_pipe_unheard),
+        *(never_ends_alone, copies_stay, nobody_looks, kills_while_output_stands, everybodys_signal_counts),
+        *(saying_fails, waits_for_the_pipe, any_status_counts),
+    )
+}

@@ -1,0 +1,208 @@
+"""Changes of the supervisor, of the command's start, and of what the supervisor starts consumers with."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from ... import exec as exec_
+from ... import process, supervisor, wakeup, worker
+from ...backoff import Backoff, RestartPolicy
+from ...cli import consume, produce
+from ...events import Event, event
+from ...incidents import Incidents
+from ...process import ConsumerProcess
+from ...stopping import ignore
+from ...supervisor import Supervisor
+from ...wakeup import STOP_SIGNALS
+
+HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
+
+
+def hurried() -> None:
+    """No twin: consumers are replaced sooner, for cases with many deaths."""
+    _set(supervisor, "RestartPolicy", lambda: HURRIED)
+
+
+def no_temporary_folder() -> None:
+    """No twin: as where no folder can be written."""
+    _set(tempfile, "_candidate_tempdir_list", list)
+    tempfile.tempdir = None
+
+
+def started_unblocked() -> None:
+    """A consumer's signals are not blocked until it can hear them."""
+    _set(process, "STOP_SIGNALS", ())
+
+
+def no_grace() -> None:
+    """Stage 2 comes by a second signal only."""
+
+    def look(self: Supervisor) -> None:
+        self._incidents.tick(time.monotonic())
+
+    _set(Supervisor, "_look", look)
+
+
+def hears_what_was_ignored() -> None:
+    """A signal that was ignored at the start is taken all the same."""
+    for module in (wakeup, worker):
+        _set(module, "heard_signals", lambda: STOP_SIGNALS)
+
+
+def strangers_stay() -> None:
+    """As process 1, what others left behind is not reaped."""
+    _set(supervisor, "reap_strangers", lambda own: None)
+
+
+def deaf_at_first() -> None:
+    """As process 1, nothing is done about signals before the supervisor hears them."""
+    _set(_start(), "os", SimpleNamespace(getpid=lambda: 2, _exit=os._exit))
+
+
+def supervisor_lingers() -> None:
+    """The command waits for all threads of the application."""
+    _set(_start(), "threading", SimpleNamespace(enumerate=list))
+
+
+def append_says_nothing() -> None:
+    """An interrupted `append` only ends."""
+    _set(produce, "_say_interrupted", lambda *_: None)
+
+
+def append_lies() -> None:
+    """An interrupted `append` says that there are ids, whether there are or not."""
+    say = produce._say_interrupted
+
+    def lie(tally: produce.Tally, *rest: Any) -> None:
+        tally.has_ids = True
+        say(tally, *rest)
+
+    _set(produce, "_say_interrupted", lie)
+
+
+def start_ends_the_service() -> None:
+    """A consumer that can't be started ends the supervisor."""
+
+    def start(self: Supervisor) -> None:
+        for slot in self._slots:
+            if slot.process is None and not slot.is_done and slot.start_at <= time.monotonic():
+                slot.process = ConsumerProcess(self._config, self.WORKER)
+
+    _set(Supervisor, "_start_due", start)
+    _set(Supervisor, "_turn_safely", Supervisor._turn)
+
+
+def no_death_counts() -> None:
+    """No number of deaths is too high."""
+    _set(RestartPolicy, "stands", lambda self, deaths: False)
+
+
+def every_death_counts() -> None:
+    """A death in a handler counts like one before any."""
+    take = ConsumerProcess.take
+
+    def take_most(self: ConsumerProcess, event: dict[str, Any]) -> None:
+        if event["event"] != "began":
+            take(self, event)
+
+    _set(ConsumerProcess, "take", take_most)
+
+
+def lingers_for_ever() -> None:
+    """A consumer that has ended its work and does not exit is waited for."""
+    _set(supervisor, "LINGER_S", 1e9)
+    _set(Supervisor, "_linger_s", 1e9)
+
+
+def telling_raises() -> None:
+    """The loop has no net, and what can't be written raises in it."""
+
+    def tell(self: Supervisor, event: Event) -> None:
+        os.write(2, f"{event.text}\n".encode())
+
+    _set(Supervisor, "_tell", tell)
+    _set(Supervisor, "_turn_safely", Supervisor._turn)
+
+
+def dead_do_not_count() -> None:
+    """Only a consumer that ends well is counted."""
+    bury = ConsumerProcess.bury
+
+    def forget(self: ConsumerProcess) -> None:
+        bury(self)
+        if self.status is None:
+            self.counts = {}
+
+    _set(ConsumerProcess, "bury", forget)
+
+
+def command_outlives() -> None:
+    """A dead consumer's command is left alone, by the supervisor and by the kernel."""
+    _set(ConsumerProcess, "bury", ConsumerProcess.leave)
+    _set(exec_, "_guard", list)
+
+
+def any_word_is_a_command() -> None:
+    """What can't be found is noticed by consumers only."""
+    _set(consume, "check_command", ignore)
+
+
+def lock_in_a_folder() -> None:
+    """The lock of the output is a file in a folder for temporary files."""
+    _set(supervisor, "lock_file", lambda: tempfile.mkstemp()[0])
+
+
+def torn_line_stays() -> None:
+    """A line that a run before this one left open is not ended."""
+    _set(supervisor, "mend_torn_line", lambda *_: None)
+
+
+def each_is_told() -> None:
+    """The loss of the server, and its return, are told for each consumer."""
+    take = Incidents.take
+
+    def take_each(self: Incidents, report: dict[str, Any], now: float) -> None:
+        if report["event"] in ("server lost", "server back"):
+            self._tell(event(report["event"], self._queue, "once more", {}))
+        else:
+            take(self, report, now)
+
+    _set(Incidents, "take", take_each)
+
+
+def each_lease_is_told() -> None:
+    """A lease that was waited for is told by itself."""
+    take = Incidents.take
+
+    def take_each(self: Incidents, event: dict[str, Any], now: float) -> None:
+        take(self, event, now)
+        self.tick(now, is_last=True)
+
+    _set(Incidents, "take", take_each)
+
+
+def _start() -> Any:
+    return importlib.import_module("sequencer_start")
+
+
+def _set(where: Any, name: str, value: Any) -> None:
+    """Put it there. Raises AttributeError for what is not there: a twin that changes nothing is none."""
+    getattr(where, name)
+    setattr(where, name, value)
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    change.__name__.replace("_", "-"): change
+    for change in (
+        *(hurried, no_temporary_folder, started_unblocked, no_grace, hears_what_was_ignored, strangers_stay),
+        *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
+        *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
+        *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
+    )
+}

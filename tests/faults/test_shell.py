@@ -1,0 +1,108 @@
+"""The proof of the shell: a few quick cases pass and their twins are found; a twin that passes is a problem."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sequencer import EmbeddedServer
+from sequencer.faults import shell
+from sequencer.faults.shell.case import Case
+from sequencer.faults.shell.proof import CASES, SMOKE, run_cases
+from sequencer.faults.shell.scene import LeftOut, NotReady, Scene
+from sequencer.faults.shell.twins import NAMES
+from sequencer.faults.strays import strays
+
+CONDITIONS = {"hurried", "no-temporary-folder"}
+"""Of twins.py: what a case needs, and no twin."""
+ENTRIES = {"old-entry"}
+"""Twins that are programs of their own."""
+
+
+def test_a_few_cases_pass_and_their_twins_are_found() -> None:
+    result = shell.run("smoke")
+    assert list(result.problems) == []
+    assert result.runs == len(SMOKE)
+    assert result.figures["broken twins found"] >= len(SMOKE)
+    assert result.faults["SIGTERM to all"] == 1
+
+
+def test_every_case_has_a_twin_and_every_twin_a_case() -> None:
+    assert all(case.twins for case in CASES)
+    assert len({case.name for case in CASES}) == len(CASES)
+    used = [twin for case in CASES for twin in case.twins]
+    assert sorted(used) == sorted({*used}), "each belongs to one case"
+    assert {*used} - ENTRIES == NAMES - CONDITIONS
+    assert {*SMOKE} <= {case.name for case in CASES}
+
+
+def test_another_case_is_wrong_use() -> None:
+    with pytest.raises(ValueError, match="control-group, starting"):
+        shell.run("smoke", only="controlgroup")
+
+
+def problems(case: Case) -> list[str]:
+    ((name, seen),) = run_cases([case])
+    assert name == case.name
+    return seen.problems
+
+
+def fail_with(text: str) -> None:
+    raise AssertionError(text)
+
+
+def test_a_twin_that_passes_is_a_problem() -> None:
+    case = Case("idle", lambda scene: None, {"no-grace": "anything"})
+    assert problems(case) == ["idle: the twin 'no-grace' passes; python -m sequencer.faults shell --only idle"]
+
+
+def test_a_twin_that_is_found_by_something_else_is_a_problem() -> None:
+    def play(scene: Scene) -> None:
+        if scene.twin:
+            scene.wait(lambda: False, "never", 0.01)
+
+    (problem,) = problems(Case("unready", play, {"no-grace": "interrupted"}))
+    assert "the twin 'no-grace' is not found by 'interrupted' but by: NotReady: not within 0.01 s: never" in problem
+
+
+def test_a_case_that_fails_is_a_problem_and_its_twins_are_not_asked() -> None:
+    case = Case("broken", lambda scene: fail_with("it was cut"), {"no-grace": "it was cut"})
+    assert problems(case) == ["broken: it was cut; python -m sequencer.faults shell --only broken"]
+
+
+def test_a_case_that_can_not_be_had_here_is_left_out() -> None:
+    def play(scene: Scene) -> None:
+        raise LeftOut("there is no /proc here")
+
+    ((_, seen),) = run_cases([Case("absent", play, {"no-grace": "x"})])
+    assert (seen.problems, seen.runs, seen.left_out) == ([], 0, "there is no /proc here")
+
+
+@pytest.fixture
+def scene(server: EmbeddedServer, tmp_path: Path, namespace: str) -> Iterator[Scene]:
+    scene = Scene(server.url, tmp_path / "scene", namespace=namespace)
+    yield scene
+    scene.close()
+
+
+def test_the_end_of_a_scene_is_the_end_of_its_processes(scene: Scene) -> None:
+    scene.append("a", {"gate": "never", "stranger": True})
+    running = scene.consume()
+    scene.wait_begun("a-0")
+    mark = f"SQ_SHELL={scene.directory}"
+    assert len(running.consumers()) == 1
+    scene.close()
+    assert running.status == -signal.SIGKILL
+    assert strays(mark) == []
+    assert not scene.directory.exists()
+    scene.directory.mkdir()
+
+
+def test_what_a_case_waits_for_in_vain_comes_with_what_was_said(scene: Scene) -> None:
+    running = scene.start("consume", "jobs", "--exec", "no-such-command")
+    scene.wait(lambda: running.status is not None, "its end")
+    with pytest.raises(NotReady, match=r"not within 0 s: rain; last: False; it said: error: .*no-such-command"):
+        scene.wait(lambda: False, "rain", 0)
