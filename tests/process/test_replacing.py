@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sequencer import EmbeddedServer
+from sequencer import EmbeddedServer, Sequencer
 from sequencer import supervisor as supervisor_module
 from sequencer.backoff import Backoff, RestartPolicy
 from sequencer.process import ConsumerProcess
@@ -66,6 +66,18 @@ def test_when_one_consumer_can_not_work_the_others_are_stopped_and_not_replaced(
     assert work.events("handled", "a-0"), "what runs is finished"
     assert (cli.directory / "imports").read_text() == "xx"
     assert "leased" not in work.states().values(), "released, not left to the lease"
+
+
+def test_parked_groups_do_not_hide_that_consumers_can_not_work(cli: Cli, work: Work, seq: Sequencer) -> None:
+    work.add("a", {})
+    with seq.claim() as lease:
+        lease.park(next(iter(lease)), "enough")
+    (cli.directory / "worn.py").write_text(
+        "import sys\nfrom shop import handle\nif sys.argv[0].endswith('worker.py'):\n    raise ImportError('worn')\n"
+    )
+    done = cli.run("consume", "jobs", "--app", "worn:handle", "--until-empty")
+    assert done.returncode == 2, "and not 4"
+    assert work.states() == {"a": "parked"}
 
 
 def test_a_stop_does_not_wait_for_a_consumer_that_is_to_start_again(cli: Cli, work: Work) -> None:
@@ -161,18 +173,21 @@ def test_a_server_that_consumers_can_not_use_is_told_from_consumers_that_die(
 def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselves(
     cli: Cli, work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_module, "TROUBLES", 3)
     supervisor = Supervisor(config, 1)
+    processes: list[ConsumerProcess] = []
 
-    def look(_: ConsumerProcess) -> int | None:
+    def look(process: ConsumerProcess) -> int | None:
+        processes.append(process)
         work.wait_begun("a-0")
         raise LookupError("odd")
 
-    monkeypatch.setattr(ConsumerProcess, "returncode", property(look))
     work.add("a", {"gate": "gate"}, {})
-    assert supervisor.run() == 1
-    assert supervisor.pids == cli.left(), "it is not killed in the middle of its message"
+    with monkeypatch.context() as odd:
+        odd.setattr(supervisor_module, "TROUBLES", 3)
+        odd.setattr(ConsumerProcess, "returncode", property(look))
+        assert supervisor.run() == 1
+    assert [processes[0].pid] == cli.left(), "it is not killed in the middle of its message"
     cli.open("gate")
-    wait_until(lambda: cli.left() == [], PATIENCE_S, "it stops")
+    wait_until(lambda: processes[0].returncode is not None, PATIENCE_S, "it stops")
     assert work.events("handled", "a-0")
     assert "leased" not in work.states().values(), "released, not left to the lease"
