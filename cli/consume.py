@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from ..client import Sequencer
-from ..connection import redact
 from ..errors import SequencerError
 from ..exec import check_command
 from ..handlers import app_from_project
@@ -182,7 +181,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
         with aside():
-            _say_started(config, processes, redact(client.endpoint.url))
+            _say_started(config, processes, client.endpoint.name)
             status = supervisor.run()
         left = _look_at(client)
     if as_json and (config.app or config.command):
