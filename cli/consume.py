@@ -18,7 +18,7 @@ from ..logs import LogOptions, aside
 from ..message import QueueInfo
 from ..options import AUDIT_LENGTH, ConsumerOptions
 from ..process import Totals
-from ..service_events import service_started
+from ..service_events import service_ended, service_started
 from ..supervisor import Supervisor, log
 from ..teller import Teller
 from ..version import VERSION
@@ -187,7 +187,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if as_json and (config.app or config.command):
         print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
     else:
-        _summarize(supervisor.totals, processes, left)
+        _summarize(supervisor.totals, processes, left, config)
     return PARKED if config.until_empty and status == FINE and left and left.parked else status
 
 
@@ -213,7 +213,7 @@ def _queue_json(info: QueueInfo) -> dict[str, Any]:
     return {name: getattr(info, name) for name in names}
 
 
-def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
+def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: WorkerConfig) -> None:
     """What this run did, and apart from it how the queue is: others may work on it as well."""
     counts = {
         "failed try": totals.failed,
@@ -224,12 +224,13 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None) -> None:
         "dead consumer": totals.died,
     }
     said = ", ".join(counted(count, name) for name, count in counts.items() if count) or "no failures"
-    say(
-        f"consumed {counted(totals.handled, 'message')} in {totals.seconds:.2f} s with "
-        f"{counted(processes, 'consumer')}: {said}"
-    )
-    if left is None:
+    text = f"consumed {counted(totals.handled, 'message')} in {totals.seconds:.2f} s with "
+    text += f"{counted(processes, 'consumer')}: {said}"
+    if config.log_format == "json":
+        Teller(config.queue, log=log).tell(service_ended(config.queue, text, **asdict(totals)))
         return
-    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
-    state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-    say(f"queue {left.queue} now: {counted(left.backlog, 'message')}{''.join(f', {one}' for one in state)}")
+    say(text)
+    if left is not None:
+        states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
+        state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
+        say(f"queue {left.queue} now: {', '.join([counted(left.backlog, 'message'), *state])}")

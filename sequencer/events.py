@@ -68,6 +68,15 @@ FIELDS: Mapping[str, str] = {
     "why": "the reason",
     "lines": "how many lines of the log",
     "observer": "name of the callback",
+    "seconds": "how long the service ran",
+    "handled": "messages handled",
+    "failed": "tries that failed",
+    "lost": "leases lost",
+    "parked": "groups parked",
+    "dead": "messages set aside as dead letters",
+    "dropped": "messages dropped",
+    "started": "consumers that were started",
+    "died": "consumers that died",
     "what": "what was being done",
     "suppressed": "how many events of this name the line stands for",
 }
@@ -113,6 +122,11 @@ EVENTS: Mapping[str, Kind] = {
     "expired leases": Kind(WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups")),
     "output blocked": Kind(WARNING, "nobody reads what consumers print"),
     "lines lost": Kind(WARNING, "lines of the log could not be written", ("lines", "error")),
+    "service ended": Kind(
+        INFO,
+        "the service ended: what the consumers of this run did, by their reports",
+        ("seconds", "handled", "failed", "lost", "parked", "dead", "dropped", "started", "died"),
+    ),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
     "observer failed": Kind(ERROR, "an observer raised; told once for each", ("observer", "error_type", "error")),
 }

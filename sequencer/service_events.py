@@ -82,6 +82,11 @@ def server_back(queue: str, *, away_s: float) -> Event:
     return event("server back", queue, f"after {away_s:.1f} s", {"away_s": round(away_s, 3)})
 
 
+def service_ended(queue: str, said: str, *, seconds: float, **counts: int) -> Event:
+    """`said` is the summary for people; `counts` as the event's fields."""
+    return event("service ended", queue, said, {"seconds": round(seconds, 2), **counts})
+
+
 def supervisor_trouble(queue: str, error: BaseException, *, what: str) -> Event:
     """Something unforeseen happened while the supervisor did `what`; it goes on."""
     fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}

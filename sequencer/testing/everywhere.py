@@ -206,7 +206,7 @@ class _Whole:
         own = {"SEQUENCER_REDIS": url, DIRECTORY: str(directory), APP: self.app, ARMED: armed}
         own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         own["SEQUENCER_NAMESPACE"] = seq.options.namespace
-        source = "from sequencer.cli import main; main()"
+        source = "import sys; from sequencer.cli import main; sys.exit(main())"
         command = [sys.executable, "-c", source, *shlex.split(words), "--app", f"{MODULE}:app"]
         with subprocess.Popen(
             command,
@@ -234,7 +234,7 @@ def _judge(
     fault = next((event for event in events if event.what == "fault"), None)
     verdict = judge(events, dead=dead, pending=left)
     problems = list(verdict.cases)
-    if fault and "died (signal SIGKILL)" not in said:
+    if fault and "(signal SIGKILL)" not in said:
         problems.append(
             f"a process says that it died at the point, and the supervisor saw no such death; {said[-500:]}"
         )

@@ -243,3 +243,16 @@ def test_what_can_not_be_said_changes_no_exit_status(cli: Cli, work: Work, words
             command, cwd=cli.directory, env=cli.environment, stdout=subprocess.DEVNULL, stderr=full, check=False
         )
     assert done.returncode == status
+
+
+def test_with_a_log_of_json_every_line_is_an_object_also_the_last(cli: Cli, work: Work) -> None:
+    work.add("a", {"fail": "no such item"}, {})
+    done = cli.run(
+        *("--log-format", "json", "consume", "jobs", "--app", "shop:handle"),
+        *("--max-attempts", 2, "--backoff", 0.01, "--until-empty"),
+    )
+    assert done.returncode == 4
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["service started", "message failed", "group parked", "service ended"]
+    assert lines[2]["traceback"].endswith("ValueError: no such item")
+    assert (lines[3]["failed"], lines[3]["parked"], lines[3]["handled"]) == (2, 1, 0)

@@ -23,6 +23,7 @@ from sequencer.message import Message
 from sequencer.options import OnFailure, QueueOptions
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died")
 SECRET = "the body's own text"
 
 
@@ -76,6 +77,7 @@ def all_events() -> list[Event]:
         service.consumer_killed("orders", pid=1, why="it did not end"),
         service.expired_leases("orders", owner="host:1:ff", groups=47),
         service.output_blocked("orders"),
+        service.service_ended("orders", "consumed", seconds=1.0, **dict.fromkeys(ENDED, 1)),
         service.server_lost("orders", "refused"),
         service.server_back("orders", away_s=2.0),
         service.supervisor_trouble("orders", error, what="reading a report"),
