@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,17 +242,14 @@ def sentry() -> Iterator[Collector]:
 
 
 def to_sentry(event: Event) -> None:
-    """As the README shows it."""
-    if event.name == "message failed":
-        return
-    with sentry_sdk.new_scope() as scope:
-        scope.set_tags({"event": event.name, "queue": event.queue, "group": " ".join(event.fields["group"])})
-        scope.set_tag("message_id", event.fields.get("id", ""))
-        scope.set_context("sequencer", dict(event.fields))
-        if event.error is not None:
-            sentry_sdk.capture_exception(event.error)
-        else:
-            sentry_sdk.capture_message(event.text, "error")
+    """As the recipe has it."""
+    recipe = (Path(__file__).parents[2] / "cli" / "recipes" / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(import sentry_sdk\n.*?)@seq.observe\n(.*?)```", recipe, re.DOTALL)
+    assert found
+    assert 'ignore_logger("sequencer")' in found[1]
+    names: dict[str, Any] = {"sentry_sdk": sentry_sdk}
+    exec(found[2], names)
+    names["to_sentry"](event)
 
 
 def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(
