@@ -71,7 +71,7 @@ def test_variables_do_what_options_do(cli: Cli) -> None:
     failing = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
     consumed = cli.run("consume", "jobs", **several, **failing)
     assert consumed.returncode == 4
-    assert "with 2 consumers (2 failures, " in consumed.stderr
+    assert "with 2 consumers: 2 failed tries" in consumed.stderr
 
 
 def test_version_help_and_no_arguments(cli: Cli) -> None:

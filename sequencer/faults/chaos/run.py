@@ -6,6 +6,7 @@ The nemesis acts for so many seconds; then everything is healed, drained and jud
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 import tempfile
@@ -38,6 +39,9 @@ ACK_S = 0.25
 PACE_S = (0.05, 0.4)
 LOOK_S = 0.02
 CATCH_UP_S = 15.0
+
+UNFORESEEN = re.compile(r"^(?!.*(?:group parked|dead letter|message dropped): ).*\nTraceback", re.MULTILINE)
+"""A traceback in a log, but those of handlers that fail as they should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,9 @@ def _judged(setting: Setting, problems: list[str], expected: Collection[str]) ->
     problems += sorted({event.kind for event in events if event.what == "seen" and event.kind.startswith("broken")})
     for log in sorted(home.glob("*.log")):
         text = log.read_text(encoding="utf-8", errors="replace")
-        at = text.find("Traceback")
-        if at >= 0 and log.name != "server.log":
-            problems.append(f"{log.name}: {text[at : at + 3000]}")
+        found = UNFORESEEN.search(f"\n{text}")
+        if found and log.name != "server.log":
+            problems.append(f"{log.name}: {text[found.start() : found.start() + 3000]}")
     judgement = judge(events, ack_s=ACK_S, recover_s=setting.lease_s + 0.5 + SLACK_S, expected=expected)
     return Outcome(judgement, [*judgement.cases, *problems])
 
