@@ -30,6 +30,7 @@ def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=8))
 
 
+@pytest.mark.slow
 def test_the_protocol_keeps_order_exclusion_and_every_message() -> None:
     run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)  # type: ignore[no-untyped-call]
 
@@ -138,6 +139,7 @@ BROKEN_LANES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", BROKEN_LANES)
 def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
     machine = type("Twin", (ConsumersMachine,), {"lane_class": lane})
@@ -168,6 +170,7 @@ def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         monkeypatch.setattr(Holdings, "settle", eager)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

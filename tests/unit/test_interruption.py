@@ -110,6 +110,7 @@ def begin_and_interrupt_at(line: int) -> bool:
     return bool(is_reached)
 
 
+@pytest.mark.slow
 def test_a_command_is_never_left_behind_wherever_its_consumer_is_interrupted(signalled: None) -> None:
     began, line = time.monotonic(), 1
     while begin_and_interrupt_at(line):

@@ -32,6 +32,7 @@ def _run(lists: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_script_tells_a_killed_mutant_from_one_that_lives(tmp_path: Path) -> None:
     before = (ROOT / "sequencer/keys.py").read_bytes()
     both = _run(_write(tmp_path, KILLED, LIVES))
@@ -54,6 +55,7 @@ def test_a_mutant_that_does_not_fit_fails_the_script(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_tests_that_are_red_without_a_mutant_kill_nothing(tmp_path: Path) -> None:
     done = _run(_write(tmp_path, KILLED | {"tests": ["tests/unit/test_keys.py::test_that_is_not_there"]}))
     assert done.returncode == 1

@@ -28,6 +28,7 @@ def passed(armed: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_by_hand() -> None:
     killed = passed("charged:2")
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "0\n1\n")
@@ -39,6 +40,7 @@ def test_by_hand() -> None:
     assert "SEQUENCER_KILL_HERE='charged' must be POINT:PASSAGE" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_stopped_by_hand() -> None:
     environment = {**os.environ, "SEQUENCER_KILL_HERE": "charged:1:stop"}
     with subprocess.Popen(
