@@ -51,6 +51,8 @@ def is_at_work(room: Path) -> bool:
         ("chaos", signal.SIGTERM),
         ("server", signal.SIGINT),
         ("server", signal.SIGTERM),
+        ("shell", signal.SIGINT),
+        ("shell", signal.SIGTERM),
     ],
 )
 def test_an_interrupted_proof_leaves_nothing_behind(proof: str, number: signal.Signals, room: Path) -> None:

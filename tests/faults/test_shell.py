@@ -10,13 +10,13 @@ import pytest
 
 from sequencer import EmbeddedServer
 from sequencer.faults import shell
+from sequencer.faults.shell import twins_consumer, twins_supervisor
 from sequencer.faults.shell.case import Case
 from sequencer.faults.shell.proof import CASES, SMOKE, run_cases
 from sequencer.faults.shell.scene import LeftOut, NotReady, Scene
-from sequencer.faults.shell.twins import NAMES
 from sequencer.faults.strays import strays
 
-CONDITIONS = {"hurried", "no-temporary-folder"}
+CONDITIONS = {"hurried", "claims-many", "stands-shortly", "no-temporary-folder"}
 """Of twins.py: what a case needs, and no twin."""
 ENTRIES = {"old-entry"}
 """Twins that are programs of their own."""
@@ -35,12 +35,12 @@ def test_every_case_has_a_twin_and_every_twin_a_case() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
     used = [twin for case in CASES for twin in case.twins]
     assert sorted(used) == sorted({*used}), "each belongs to one case"
-    assert {*used} - ENTRIES == NAMES - CONDITIONS
+    assert {*used} - ENTRIES == {*twins_supervisor.CHANGES, *twins_consumer.CHANGES} - CONDITIONS
     assert {*SMOKE} <= {case.name for case in CASES}
 
 
 def test_another_case_is_wrong_use() -> None:
-    with pytest.raises(ValueError, match="control-group, starting"):
+    with pytest.raises(ValueError, match="control-group, starting, importing"):
         shell.run("smoke", only="controlgroup")
 
 
@@ -50,8 +50,8 @@ def problems(case: Case) -> list[str]:
     return seen.problems
 
 
-def fail_with(text: str) -> None:
-    raise AssertionError(text)
+def fail_with(*text: str) -> None:
+    raise AssertionError(*text)
 
 
 def test_a_twin_that_passes_is_a_problem() -> None:
@@ -71,6 +71,8 @@ def test_a_twin_that_is_found_by_something_else_is_a_problem() -> None:
 def test_a_case_that_fails_is_a_problem_and_its_twins_are_not_asked() -> None:
     case = Case("broken", lambda scene: fail_with("it was cut"), {"no-grace": "it was cut"})
     assert problems(case) == ["broken: it was cut; python -m sequencer.faults shell --only broken"]
+    (problem,) = problems(Case("wordless", lambda scene: fail_with(), {}))
+    assert problem.startswith("wordless: AssertionError")
 
 
 def test_a_case_that_can_not_be_had_here_is_left_out() -> None:

@@ -57,6 +57,9 @@ def handle(message: Message) -> None:
         wait_for(body["gate"])
     if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):
         os.kill(os.getpid(), signal.SIGKILL)
+    if "crash" in body and not os.path.exists(body["crash"]):
+        Path(body["crash"]).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     if "fork" in body and os.fork() == 0:
         if body["fork"] == "exit":
             sys.exit(3)

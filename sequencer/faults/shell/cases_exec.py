@@ -91,5 +91,5 @@ def not_a_command(scene: Scene) -> None:
     running = _exec(scene, "no-such-command --flag")
     scene.expect(lambda: running.status is not None or running.consumers(), "the start", twin_s=30.0)
     assert running.status == 2, "it is not refused at the start"
-    assert "no-such-command" in running.said
+    assert "no-such-command" in running.said, "it does not say what is missing"
     scene.faults["a command that does not exist"] += 1

@@ -132,8 +132,8 @@ def _judge(scene: Scene, running: Running, what: str) -> None:
 @case(CASES, append_says_nothing="does not say", append_lies="is not true")
 def interrupted_append(scene: Scene) -> None:
     """Ctrl-C in `append`: it says how many are stored, and whether a rerun doubles them, and that is true."""
-    _append(scene, "ids", '{{"group": ["g"], "body": 1, "id": "{}"}}\n')
     _append(scene, "none", '{{"group": ["g"], "body": {}}}\n')
+    _append(scene, "ids", '{{"group": ["g"], "body": 1, "id": "{}"}}\n')
 
 
 def _append(scene: Scene, name: str, line: str) -> None:

@@ -6,8 +6,9 @@ import importlib
 
 from ...supervisor import Supervisor
 from .twins import apply
+from .twins_supervisor import CHANGES
 
 if __name__ == "__main__":
-    apply()
+    apply(CHANGES)
     Supervisor.WORKER = "sequencer.faults.shell.worker"
     importlib.import_module("sequencer_start").main()

@@ -34,7 +34,7 @@ CHANGED = ("-P", "-m", "sequencer.faults.shell.command")
 """The same with what TWINS names changed."""
 WORKERS = ("sequencer.worker", "sequencer.faults.shell.worker")
 APP = "sequencer.faults.shell.app:handle"
-PATIENCE_S, TWIN_S = 30.0, 4.0
+PATIENCE_S, TWIN_S = 30.0, 3.0
 """How long to wait for what must come; from a twin it is not to come at all."""
 QUEUE = "jobs"
 NOTHING: Mapping[str, str] = {}

@@ -6,19 +6,27 @@ A few names are no twins but conditions that a case needs in these processes (`h
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from . import twins_consumer, twins_supervisor
 from .settings import TWINS
 
-PARTS = (twins_supervisor.CHANGES, twins_consumer.CHANGES)
-NAMES = {name for part in PARTS for name in part}
+Changes = Mapping[str, Callable[[], None]]
 
 
-def apply() -> None:
-    """Change this process as the environment says. Raises KeyError for a name that is not known."""
-    for name in filter(None, os.environ.get(TWINS, "").split(",")):
-        if name not in NAMES:
-            raise KeyError(name)
-        for part in PARTS:
-            if name in part:
-                part[name]()
+def by_name(*changes: Callable[[], None]) -> Changes:
+    """Each under the name of its function, with hyphens."""
+    return {change.__name__.replace("_", "-"): change for change in changes}
+
+
+def put(where: Any, name: str, value: Any) -> None:
+    """Put it there. Raises AttributeError for what is not there: a twin that changes nothing is none."""
+    getattr(where, name)
+    setattr(where, name, value)
+
+
+def apply(changes: Changes) -> None:
+    """Change this process as the environment says; a name of the other kind of process changes nothing here."""
+    for name in os.environ.get(TWINS, "").split(","):
+        if name in changes:
+            changes[name]()

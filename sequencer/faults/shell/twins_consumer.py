@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
-from ... import consumer, printing, watcher
+from ... import consumer, drain, printing, watcher, worker
 from ... import exec as exec_
+from ...drain import BatchSize
 from ...pipes import WRITE_BYTES, Output, Talk
 from ...printing import Printer
 from ...wakeup import STOP_SIGNALS
 from ...watcher import Watcher
 from ...worker import Worker
+from .twins import by_name, put
 
 
 def hurried() -> None:
     """No twin: a consumer without a supervisor is patient for a second only, and reports more often."""
     watcher.LAST_S, watcher.BEAT_S = 1.0, 0.1
+
+
+def claims_many() -> None:
+    """No twin: a consumer's first claim takes as many messages as there are."""
+    put(drain, "BatchSize", lambda limits: BatchSize(limits, messages=limits.messages))
+
+
+def no_temporary_folder() -> None:
+    """No twin: as where no folder can be written."""
+    put(tempfile, "_candidate_tempdir_list", list)
+    put(tempfile, "tempdir", None)
+
+
+def hears_what_was_ignored() -> None:
+    """A signal that was ignored at the start is taken all the same."""
+    put(worker, "heard_signals", lambda: list(STOP_SIGNALS))
+
+
+def command_outlives() -> None:
+    """The kernel does not kill the command of a consumer that has ended."""
+    put(exec_, "_guard", list)
 
 
 def second_signal_interrupts() -> None:
@@ -38,7 +61,7 @@ def second_signal_interrupts() -> None:
         for number in STOP_SIGNALS:
             signal.signal(number, hear)
 
-    Worker._take_signals = take  # type: ignore[method-assign]
+    put(Worker, "_take_signals", take)
 
 
 def deaf_while_importing() -> None:
@@ -49,7 +72,7 @@ def deaf_while_importing() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._watcher.start()
 
-    Worker.listen = listen  # type: ignore[method-assign]
+    put(Worker, "listen", listen)
 
 
 def no_look_at_the_stage() -> None:
@@ -59,7 +82,7 @@ def no_look_at_the_stage() -> None:
         if self._watcher.consumer is not None:
             self._watcher.consumer.interrupt()
 
-    Worker._interrupt = interrupt  # type: ignore[method-assign]
+    put(Worker, "_interrupt", interrupt)
 
 
 def end_of_pipe_unheard() -> None:
@@ -72,27 +95,27 @@ def end_of_pipe_unheard() -> None:
         else:
             time.sleep(0.1)
 
-    Watcher._hear = hear_stages  # type: ignore[method-assign]
+    put(Watcher, "_hear", hear_stages)
 
 
 def never_ends_alone() -> None:
     """Without a supervisor nobody interrupts what runs, or ends what can't be interrupted."""
-    Watcher._end_alone = lambda self, now: None  # type: ignore[method-assign]
+    put(Watcher, "_end_alone", lambda self, now: None)
 
 
 def copies_stay() -> None:
     """The child of a handler that forked goes on as if it were the consumer."""
-    consumer.leave_copy = lambda error: None  # type: ignore
+    put(consumer, "leave_copy", lambda error: None)
 
 
 def nobody_looks() -> None:
     """Nobody asks who holds the output."""
-    Printer.look = lambda self, now: None  # type: ignore[method-assign]
+    put(Printer, "look", lambda self, now: None)
 
 
 def kills_while_output_stands() -> None:
     """Who holds the output for long is killed, whether or not anybody reads it."""
-    printing.takes_something = lambda output_fd: True
+    put(printing, "takes_something", lambda output_fd: True)
 
 
 def everybodys_signal_counts() -> None:
@@ -106,7 +129,7 @@ def saying_fails() -> None:
     def pass_on(self: Output, is_ready: bool) -> None:
         self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
 
-    Output.pass_on = pass_on  # type: ignore[method-assign]
+    put(Output, "pass_on", pass_on)
 
 
 def waits_for_the_pipe() -> None:
@@ -116,19 +139,24 @@ def waits_for_the_pipe() -> None:
     def wait_for_all(self: Talk) -> bool:
         return go_on(self) and not self._is_saying
 
-    Talk._go_on = wait_for_all  # type: ignore[method-assign]
+    put(Talk, "_go_on", wait_for_all)
 
 
 def any_status_counts() -> None:
     """A command that can't be run has failed, like any other."""
-    exec_.NOT_RUN = ()  # type: ignore[assignment]
+    put(exec_, "NOT_RUN", ())
 
 
-CHANGES: dict[str, Callable[[], None]] = {
-    change.__name__.replace("_", "-"): change
-    for change in (
-        *(hurried, second_signal_interrupts, deaf_while_importing, no_look_at_the_stage, end_of_pipe_unheard),
-        *(never_ends_alone, copies_stay, nobody_looks, kills_while_output_stands, everybodys_signal_counts),
-        *(saying_fails, waits_for_the_pipe, any_status_counts),
-    )
-}
+CHANGES = by_name(
+    *(
+        hurried,
+        claims_many,
+        no_temporary_folder,
+        second_signal_interrupts,
+        deaf_while_importing,
+        hears_what_was_ignored,
+    ),
+    *(no_look_at_the_stage, end_of_pipe_unheard, never_ends_alone, copies_stay, nobody_looks),
+    *(kills_while_output_stands, everybodys_signal_counts, command_outlives, saying_fails, waits_for_the_pipe),
+    *(any_status_counts,),
+)

@@ -6,12 +6,10 @@ import importlib
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from ... import exec as exec_
-from ... import process, supervisor, wakeup, worker
+from ... import process, supervisor, wakeup
 from ...backoff import Backoff, RestartPolicy
 from ...cli import consume, produce
 from ...events import Event, event
@@ -20,24 +18,30 @@ from ...process import ConsumerProcess
 from ...stopping import ignore
 from ...supervisor import Supervisor
 from ...wakeup import STOP_SIGNALS
+from .twins import by_name, put
 
 HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 
 
 def hurried() -> None:
     """No twin: consumers are replaced sooner, for cases with many deaths."""
-    _set(supervisor, "RestartPolicy", lambda: HURRIED)
+    put(supervisor, "RestartPolicy", lambda: HURRIED)
+
+
+def stands_shortly() -> None:
+    """No twin: a place in which nothing starts is tried again soon."""
+    put(supervisor, "STANDING_S", 1.0)
 
 
 def no_temporary_folder() -> None:
     """No twin: as where no folder can be written."""
-    _set(tempfile, "_candidate_tempdir_list", list)
+    put(tempfile, "_candidate_tempdir_list", list)
     tempfile.tempdir = None
 
 
 def started_unblocked() -> None:
     """A consumer's signals are not blocked until it can hear them."""
-    _set(process, "STOP_SIGNALS", ())
+    put(process, "STOP_SIGNALS", ())
 
 
 def no_grace() -> None:
@@ -46,33 +50,32 @@ def no_grace() -> None:
     def look(self: Supervisor) -> None:
         self._incidents.tick(time.monotonic())
 
-    _set(Supervisor, "_look", look)
+    put(Supervisor, "_look", look)
 
 
 def hears_what_was_ignored() -> None:
     """A signal that was ignored at the start is taken all the same."""
-    for module in (wakeup, worker):
-        _set(module, "heard_signals", lambda: STOP_SIGNALS)
+    put(wakeup, "heard_signals", lambda: STOP_SIGNALS)
 
 
 def strangers_stay() -> None:
     """As process 1, what others left behind is not reaped."""
-    _set(supervisor, "reap_strangers", lambda own: None)
+    put(supervisor, "reap_strangers", lambda own: None)
 
 
 def deaf_at_first() -> None:
     """As process 1, nothing is done about signals before the supervisor hears them."""
-    _set(_start(), "os", SimpleNamespace(getpid=lambda: 2, _exit=os._exit))
+    put(_start(), "os", SimpleNamespace(getpid=lambda: 2, _exit=os._exit))
 
 
 def supervisor_lingers() -> None:
     """The command waits for all threads of the application."""
-    _set(_start(), "threading", SimpleNamespace(enumerate=list))
+    put(_start(), "threading", SimpleNamespace(enumerate=list))
 
 
 def append_says_nothing() -> None:
     """An interrupted `append` only ends."""
-    _set(produce, "_say_interrupted", lambda *_: None)
+    put(produce, "_say_interrupted", lambda *_: None)
 
 
 def append_lies() -> None:
@@ -83,7 +86,7 @@ def append_lies() -> None:
         tally.has_ids = True
         say(tally, *rest)
 
-    _set(produce, "_say_interrupted", lie)
+    put(produce, "_say_interrupted", lie)
 
 
 def start_ends_the_service() -> None:
@@ -94,13 +97,13 @@ def start_ends_the_service() -> None:
             if slot.process is None and not slot.is_done and slot.start_at <= time.monotonic():
                 slot.process = ConsumerProcess(self._config, self.WORKER)
 
-    _set(Supervisor, "_start_due", start)
-    _set(Supervisor, "_turn_safely", Supervisor._turn)
+    put(Supervisor, "_start_due", start)
+    put(Supervisor, "_turn_safely", Supervisor._turn)
 
 
 def no_death_counts() -> None:
     """No number of deaths is too high."""
-    _set(RestartPolicy, "stands", lambda self, deaths: False)
+    put(RestartPolicy, "stands", lambda self, deaths: False)
 
 
 def every_death_counts() -> None:
@@ -111,13 +114,13 @@ def every_death_counts() -> None:
         if event["event"] != "began":
             take(self, event)
 
-    _set(ConsumerProcess, "take", take_most)
+    put(ConsumerProcess, "take", take_most)
 
 
 def lingers_for_ever() -> None:
     """A consumer that has ended its work and does not exit is waited for."""
-    _set(supervisor, "LINGER_S", 1e9)
-    _set(Supervisor, "_linger_s", 1e9)
+    put(supervisor, "LINGER_S", 1e9)
+    put(Supervisor, "_linger_s", 1e9)
 
 
 def telling_raises() -> None:
@@ -126,8 +129,8 @@ def telling_raises() -> None:
     def tell(self: Supervisor, event: Event) -> None:
         os.write(2, f"{event.text}\n".encode())
 
-    _set(Supervisor, "_tell", tell)
-    _set(Supervisor, "_turn_safely", Supervisor._turn)
+    put(Supervisor, "_tell", tell)
+    put(Supervisor, "_turn_safely", Supervisor._turn)
 
 
 def dead_do_not_count() -> None:
@@ -139,28 +142,27 @@ def dead_do_not_count() -> None:
         if self.status is None:
             self.counts = {}
 
-    _set(ConsumerProcess, "bury", forget)
+    put(ConsumerProcess, "bury", forget)
 
 
 def command_outlives() -> None:
-    """A dead consumer's command is left alone, by the supervisor and by the kernel."""
-    _set(ConsumerProcess, "bury", ConsumerProcess.leave)
-    _set(exec_, "_guard", list)
+    """A dead consumer's command is left alone: by the supervisor, and by the kernel."""
+    put(ConsumerProcess, "bury", ConsumerProcess.leave)
 
 
 def any_word_is_a_command() -> None:
     """What can't be found is noticed by consumers only."""
-    _set(consume, "check_command", ignore)
+    put(consume, "check_command", ignore)
 
 
 def lock_in_a_folder() -> None:
     """The lock of the output is a file in a folder for temporary files."""
-    _set(supervisor, "lock_file", lambda: tempfile.mkstemp()[0])
+    put(supervisor, "lock_file", lambda: tempfile.mkstemp()[0])
 
 
 def torn_line_stays() -> None:
     """A line that a run before this one left open is not ended."""
-    _set(supervisor, "mend_torn_line", lambda *_: None)
+    put(supervisor, "mend_torn_line", lambda *_: None)
 
 
 def each_is_told() -> None:
@@ -173,7 +175,7 @@ def each_is_told() -> None:
         else:
             take(self, report, now)
 
-    _set(Incidents, "take", take_each)
+    put(Incidents, "take", take_each)
 
 
 def each_lease_is_told() -> None:
@@ -184,25 +186,24 @@ def each_lease_is_told() -> None:
         take(self, event, now)
         self.tick(now, is_last=True)
 
-    _set(Incidents, "take", take_each)
+    put(Incidents, "take", take_each)
 
 
 def _start() -> Any:
     return importlib.import_module("sequencer_start")
 
 
-def _set(where: Any, name: str, value: Any) -> None:
-    """Put it there. Raises AttributeError for what is not there: a twin that changes nothing is none."""
-    getattr(where, name)
-    setattr(where, name, value)
-
-
-CHANGES: dict[str, Callable[[], None]] = {
-    change.__name__.replace("_", "-"): change
-    for change in (
-        *(hurried, no_temporary_folder, started_unblocked, no_grace, hears_what_was_ignored, strangers_stay),
-        *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
-        *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
-        *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
-    )
-}
+CHANGES = by_name(
+    *(
+        hurried,
+        stands_shortly,
+        no_temporary_folder,
+        started_unblocked,
+        no_grace,
+        hears_what_was_ignored,
+        strangers_stay,
+    ),
+    *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
+    *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
+    *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
+)

@@ -6,7 +6,8 @@ import sys
 
 from ...worker import main
 from .twins import apply
+from .twins_consumer import CHANGES
 
 if __name__ == "__main__":
-    apply()
+    apply(CHANGES)
     sys.exit(main())
