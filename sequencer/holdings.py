@@ -202,11 +202,6 @@ class Holdings:
                 self._settle(held, done, release=False)  # refused, and so recorded
         self.gives_up = False
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the server was told everything."""
-        return not (self._acks or self._nacks)
-
     def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
         """What to send now: the outbox, and with `now` the renewals that are due. None when nothing is.
 
