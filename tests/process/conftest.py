@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
+from sequencer.faults.shell.processes import living
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 
 MARK = "SQT_PROCESS_OF"
@@ -66,21 +67,6 @@ def handle(message):
 '''
 
 
-def _processes() -> Iterator[tuple[int, int]]:
-    """Each living process and its parent; from /proc, or from ps where there is none."""
-    if Path("/proc/self/stat").exists():
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                state, parent = path.read_text().rpartition(")")[2].split()[:2]
-                if state not in "ZX":
-                    yield int(path.parent.name), int(parent)
-        return
-    said = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
-    for pid, parent, state in map(str.split, said.splitlines()):
-        if not state.startswith("Z"):
-            yield int(pid), int(parent)
-
-
 class Running:
     """A process in the background; what it prints goes to files, so that it never waits for a reader."""
 
@@ -101,7 +87,7 @@ class Running:
 
     def consumers(self) -> list[int]:
         """Its consumer processes, once each has become an interpreter of its own."""
-        children = sorted(pid for pid, parent in _processes() if parent == self.pid)
+        children = sorted(pid for pid, parent in living() if parent == self.pid)
         return [pid for pid in children if "sequencer.worker" in Cli.command_line(pid)]
 
     def wait_for(self, text: str) -> None:
@@ -191,7 +177,7 @@ class Cli:
         """The living processes that this test started, directly or not."""
         mark = f"{MARK}={self.environment[MARK]}".encode()
         found = set()
-        for pid, _ in _processes():
+        for pid, _ in living():
             with suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     found.add(pid)

@@ -78,7 +78,7 @@ def test_of_a_group_that_was_lost_meanwhile_a_failure_is_not_told() -> None:
     holdings.sent(renewal, run(lane, renewal), 20.0)
     assert holdings.lost == 1
     holdings.fail(holdings.groups[0], 1, 1.0, b"{}", "park", False)
-    assert holdings.is_settled
+    assert holdings.outgoing() is None
 
 
 def test_a_lease_is_renewed_at_each_third_of_its_time_counted_from_before_it_was_asked_for() -> None:

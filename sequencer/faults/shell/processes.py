@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def _all() -> Iterator[tuple[int, int]]:
+def living() -> Iterator[tuple[int, int]]:
     """Each living process and its parent; from /proc, or from ps where there is none."""
     if Path("/proc/self/stat").exists():
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -27,12 +27,12 @@ def _all() -> Iterator[tuple[int, int]]:
 
 def children(pid: int) -> list[int]:
     """The living processes that it started, oldest first."""
-    return sorted(child for child, parent in _all() if parent == pid)
+    return sorted(child for child, parent in living() if parent == pid)
 
 
 def descendants(pid: int) -> list[int]:
     """The living processes below it."""
-    parents = dict(_all())
+    parents = dict(living())
     found = {pid}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
@@ -41,7 +41,7 @@ def descendants(pid: int) -> list[int]:
 
 def is_alive(pid: int) -> bool:
     """Whether it runs; one that has ended and was not taken note of does not."""
-    return any(pid == one for one, _ in _all())
+    return any(pid == one for one, _ in living())
 
 
 def command_line(pid: int) -> str:
