@@ -61,6 +61,7 @@ def handle(message: Message) -> None:
         Path(body["crash"]).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     if "fork" in body and os.fork() == 0:
+        note("copy", id=message.id)
         if body["fork"] == "exit":
             sys.exit(3)
         if body["fork"] == "raise":

@@ -8,7 +8,8 @@ import signal
 from typing import Any
 
 from .case import Case, case
-from .scene import PATIENCE_S, Running, Scene
+from .processes import is_alive
+from .scene import Running, Scene
 
 CASES: list[Case] = []
 GROUPS = 7
@@ -16,7 +17,7 @@ LEASE = ("--lease", "1")
 
 
 def _ends(scene: Scene, running: Running, status: int, kind: str) -> None:
-    scene.expect(lambda: running.status is not None, f"the command ends ({kind})", twin_s=PATIENCE_S)
+    scene.wait(lambda: running.status is not None, f"the command ends ({kind})")
     assert running.status == status, f"exit status {running.status}, not {status} ({kind})"
 
 
@@ -73,18 +74,21 @@ def counts_of_the_dead(scene: Scene) -> None:
 
 @case(CASES, copies_stay="a copy")
 def forks(scene: Scene) -> None:
-    """A handler forks, and its child comes back: by sys.exit, by an exception, by return. It is no second consumer."""
-    scene.append("a", *({"fork": how} for how in ("exit", "raise", "return")), {}, {})
-    running = scene.consume("--until-empty")
+    """A handler forks, and its child comes back: by return, by sys.exit, by an exception. It is no second consumer."""
+    scene.append("a", *({"fork": how} for how in ("return", "exit", "raise")), {}, {})
+    running = scene.consume("--until-empty", changed=["claims-many"])
     scene.wait(lambda: scene.events("begun"), "the first handler")
     (consumer,) = {event["pid"] for event in scene.events("begun", "a-0")}
 
-    def copies() -> bool:
+    def has_copies() -> bool:
         return any(event["pid"] != consumer for event in scene.events("begun") + scene.events("handled"))
 
-    scene.wait(lambda: running.status is not None or copies(), "the work is done")
-    assert not copies(), "a copy of the consumer handles messages"
+    def is_over() -> bool:
+        return running.status is not None and not any(is_alive(event["pid"]) for event in scene.events("copy"))
+
+    scene.wait(lambda: has_copies() or is_over(), "the work is done")
+    assert not has_copies(), "a copy of the consumer handles messages"
     assert running.status == 0, f"exit status {running.status}, not 0"
-    scene.faults["fork in a handler"] += 3
+    scene.faults["fork in a handler"] += len(scene.events("copy"))
     handled = [event["id"] for event in scene.events("handled")]
     assert handled == [f"a-{number}" for number in range(5)], f"not each message once: {handled}"

@@ -56,7 +56,7 @@ def exec_unheard(scene: Scene) -> None:
     scene.append("a", {})
     with open("/dev/full", "wb") as full:
         running = _exec(scene, "echo hello >&2; echo $$ >> done", "--until-empty", "--max-attempts", "1", stderr=full)
-        scene.expect_end(running, 0, twin_s=30.0)
+        scene.expect_end(running, 0)
     assert len(_lines(scene, "done")) == 1, "it ran more than once"
     scene.faults["standard error is full"] += 1
 
@@ -79,7 +79,7 @@ def exec_not_found(scene: Scene) -> None:
         group = str(status)
         scene.append(group, {})
         running = _exec(scene, command, "--until-empty", "--max-attempts", "1")
-        scene.expect_end(running, 2, twin_s=30.0)
+        scene.expect_end(running, 2)
         assert scene.attempts(group) == 0, "it counts as an attempt"
         scene.queue.cancel([group], f"{group}-0")
         scene.faults[f"a command that ends with {status}"] += 1
@@ -89,7 +89,7 @@ def exec_not_found(scene: Scene) -> None:
 def not_a_command(scene: Scene) -> None:
     """The first word is no command: refused at the start, before any consumer."""
     running = _exec(scene, "no-such-command --flag")
-    scene.expect(lambda: running.status is not None or running.consumers(), "the start", twin_s=30.0)
+    scene.wait(lambda: running.status is not None or running.consumers(), "the start")
     assert running.status == 2, "it is not refused at the start"
     assert "no-such-command" in running.said, "it does not say what is missing"
     scene.faults["a command that does not exist"] += 1

@@ -89,7 +89,7 @@ def pager(scene: Scene) -> None:
         printed.extend(_read(reader))
         return running.status is not None
 
-    scene.expect(drain, "all is printed once somebody reads")
+    scene.wait(drain, "all is printed once somebody reads")
     while piece := _read(reader):
         printed.extend(piece)
     assert running.status == 0, f"exit status {running.status}, not 0"
@@ -118,7 +118,7 @@ def torn_line(scene: Scene) -> None:
     assert not path.read_bytes().endswith(b"\n"), "the line was not torn"
     with path.open("ab") as file:
         again = scene.consume(*LEASE, "--until-empty", app=False, stdout=file)
-        scene.expect_end(again, 0, twin_s=30.0)
+        scene.expect_end(again, 0)
     lines = path.read_bytes().splitlines()
     assert len(lines) == 2, "the first line of the next run is not whole"
     assert json.loads(lines[1])["id"] == "a-0", "another message was printed"
@@ -132,7 +132,7 @@ def no_temporary_folder(scene: Scene) -> None:
     for number, words in enumerate(((), ("--exec", "cat >> printed"))):
         scene.append(f"{number}", {})
         running = scene.consume(*words, "--until-empty", app=False, changed=["no-temporary-folder"])
-        scene.expect_end(running, 0, twin_s=30.0)
+        scene.expect_end(running, 0)
         printed = running.printed if not words else (scene.directory / "printed").read_text()
         assert json.loads(printed)["id"] == f"{number}-0", "another message was printed"
         scene.faults["no temporary folder"] += 1

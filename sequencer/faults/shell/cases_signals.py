@@ -12,7 +12,7 @@ from ...client import Sequencer
 from .case import Case, case
 from .cases_stops import stopping
 from .processes import children, command_line, has_signal, kill
-from .scene import QUEUE, LeftOut, Running, Scene
+from .scene import QUEUE, TWIN_S, LeftOut, Running, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
@@ -88,7 +88,7 @@ def process_one_starts(scene: Scene) -> None:
     running = scene.consume(before=CONTAINER, environment={IMPORT: "wait everywhere"})
     scene.wait(lambda: scene.events("import"), "the import begins")
     scene.signal(signal.SIGTERM, children(running.pid), "to process 1 at its start")
-    scene.expect_end(running, 128 + signal.SIGTERM)
+    scene.expect_end(running, 128 + signal.SIGTERM, twin_s=TWIN_S)
 
 
 @case(CASES, old_entry="a traceback")
@@ -125,7 +125,7 @@ def _interrupt(scene: Scene, running: Running, mark: str, moment_s: float) -> No
 
 
 def _judge(scene: Scene, running: Running, what: str) -> None:
-    scene.expect(lambda: running.status is not None, f"{what} ends")
+    scene.wait(lambda: running.status is not None, f"{what} ends")
     assert "Traceback" not in running.said, f"a traceback of {what}"
 
 

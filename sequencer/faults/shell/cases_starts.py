@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from .case import Case, case
-from .scene import Scene
+from .scene import PATIENCE_S, TWIN_S, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
@@ -46,7 +46,7 @@ def no_forks(scene: Scene) -> None:
     scene.append("c", {})
     scene.expect(lambda: scene.is_handled("c-0"), "the other consumer goes on")
     away.rename(python)
-    scene.expect(lambda: len(running.consumers()) == 2, "it is replaced when that is possible")
+    scene.wait(lambda: len(running.consumers()) == 2, "it is replaced when that is possible")
     scene.signal(signal.SIGTERM, [running.pid], "to the supervisor")
     scene.expect_end(running, 0)
 
@@ -71,7 +71,8 @@ def lingering_thread(scene: Scene) -> None:
     running = scene.consume("--grace", "0.5", "--json", changed=["hurried"], environment={IMPORT: "linger"})
     scene.wait(lambda: scene.is_handled("a-0"), "the work is done")
     scene.signal(signal.SIGTERM, [running.pid], "to the supervisor, threads linger")
-    scene.expect(lambda: running.told("consumer killed"), "the consumer is killed")
+    patience_s = TWIN_S if scene.twin == "lingers-for-ever" else PATIENCE_S
+    scene.expect(lambda: running.told("consumer killed"), "the consumer is killed", twin_s=patience_s)
     assert "lingers" in running.said, "the thread is not named"
-    scene.expect_end(running, 0)
+    scene.expect_end(running, 0, twin_s=TWIN_S)
     assert json.loads(running.printed)["handled"] == 1, "what was handled is not counted"

@@ -6,7 +6,7 @@ import signal
 
 from .case import Case, case
 from .processes import is_alive
-from .scene import Running, Scene
+from .scene import TWIN_S, Running, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
@@ -76,7 +76,7 @@ def grace(scene: Scene) -> None:
     running = scene.consume("--grace", str(GRACE_S))
     scene.wait_begun("a-0")
     scene.signal(signal.SIGTERM, [running.pid], "to the supervisor, with a grace")
-    scene.expect_end(running, 0)
+    scene.expect_end(running, 0, twin_s=TWIN_S)
     assert scene.attempts("a") == 0, "the interruption counts as an attempt"
 
 

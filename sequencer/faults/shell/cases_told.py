@@ -27,10 +27,10 @@ def server_away(scene: Scene) -> None:
         scene.pass_time(1.0)
         host.kill()
         scene.faults["SIGKILL of the server"] += 1
-        scene.expect(lambda: running.told("server lost"), "it is said that the server is lost")
+        scene.wait(lambda: running.told("server lost"), "it is said that the server is lost")
         scene.pass_time(2.0)
         host.start()
-        scene.expect(lambda: running.told("server back"), "it is said that the server is back", twin_s=10.0)
+        scene.wait(lambda: running.told("server back"), "it is said that the server is back")
         queue.append({}, ["b"], id="b-0")
         scene.wait(lambda: scene.is_handled("b-0"), "the consumers go on")
         scene.signal(signal.SIGTERM, [running.pid], "to the supervisor")
@@ -52,6 +52,6 @@ def expired_leases(scene: Scene) -> None:
     held = sum(info.state == "leased" for info in scene.queue.groups())
     assert held > 1, "it held no groups beside that of its message"
     scene.faults["SIGKILL of a consumer that holds groups"] += 1
-    scene.expect_end(running, 0, twin_s=30.0)
+    scene.expect_end(running, 0)
     told = re.findall(rf"{QUEUE}: expired leases: ([\d,]+) groups? of consumer", running.said)
     assert told == [f"{held:,}"], f"the leases of {held} groups are told as {told}, not once"

@@ -189,8 +189,8 @@ class Scene:
         until = time.monotonic() + seconds
         self.wait(lambda: time.monotonic() >= until, "time passes", seconds + PATIENCE_S)
 
-    def expect_end(self, running: Running, status: int, *, twin_s: float = TWIN_S) -> None:
-        """It must end, and with this exit status."""
+    def expect_end(self, running: Running, status: int, *, twin_s: float = PATIENCE_S) -> None:
+        """It must end, and with this exit status; `twin_s` where a twin does not end at all."""
         self.expect(lambda: running.status is not None, "the command ends", twin_s=twin_s)
         said = " / ".join(running.said.splitlines()[-3:])
         assert running.status == status, f"exit status {running.status}, not {status}; it said: {said}"
