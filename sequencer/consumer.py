@@ -94,9 +94,8 @@ class Consumer:
     @property
     def counts(self) -> dict[str, int]:
         """What it has done since it began; any thread may look."""
-        control = self._control
-        told = self.teller.counts
-        own = {"handled": control.handled, "failed": control.failed, "lost": self._holdings.lost}
+        told, holdings = self.teller.counts, self._holdings
+        own = {"handled": holdings.handled, "failed": self._control.failed, "lost": holdings.lost}
         return {**own, "parked": told.parked, "dead": told.dead, "dropped": told.dropped}
 
     def run(self) -> ConsumeSummary:

@@ -102,7 +102,6 @@ class Control:
     """The shell's note to the generator: stop before the next message; and the generator's to it: what it has done."""
 
     is_stopping: bool = False
-    handled: int = 0
     failed: int = 0
 
 
@@ -230,7 +229,7 @@ def drain(
                     is_open = held.is_open
             if is_open:
                 problem = yield from _handle_group(holdings, held, until, queue, control, clock, lock)
-                control.handled = handled = handled + held.done
+                handled = holdings.handled
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:

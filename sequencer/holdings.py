@@ -130,6 +130,8 @@ class Holdings:
     is_more_due: bool = False
     """Whether groups were due at the last acknowledgement, but for those that it gave back."""
     lost: int = 0
+    handled: int = 0
+    """Messages whose handlers succeeded, of all claims."""
     number: int = 0
     """Of the claim in hand."""
     audits: bool = False
@@ -169,6 +171,7 @@ class Holdings:
         if self.audits:
             held.times.append((began, ended))
         held.done += 1
+        self.handled += 1
         if self.finished_at is None:
             self.finished_at = began
 

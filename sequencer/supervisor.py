@@ -159,7 +159,7 @@ class Supervisor:
                     slot.process = ConsumerProcess(self._config, self.WORKER)
                 except OSError as error:  # no more processes; a virtual environment that is being exchanged
                     self._tell(service_events.consumer_cant_start(self._queue, error))
-                    self._after_death(slot, 0.0, has_begun=False)
+                    self._start_later(slot, lived_s=0.0)  # says nothing of the application: tried for ever
                     continue
                 self.totals.started += 1
 
@@ -250,20 +250,27 @@ class Supervisor:
 
     def _after_death(self, slot: Slot, lived_s: float, *, has_begun: bool) -> None:
         policy = self._policy
-        slot.fast_deaths = policy.after_death(slot.fast_deaths, lived_s)
         slot.barren_deaths = slot.barren_deaths + 1 if policy.is_barren(lived_s, has_begun=has_begun) else 0
-        delay_s = policy.delay_s(slot.fast_deaths, random.random())
-        if policy.stands(slot.barren_deaths):
-            if all(policy.stands(other.barren_deaths) for other in self._slots if not other.is_done):
-                self._tell(service_events.service_gives_up(self._queue, deaths=slot.barren_deaths))
-                slot.is_done = True
-                self._end(GAVE_UP)
-                return
-            delay_s = STANDING_S
+        if not policy.stands(slot.barren_deaths):
+            self._start_later(slot, lived_s=lived_s)
+        elif any(
+            other.process is not None or not policy.stands(other.barren_deaths)
+            for other in self._slots
+            if not other.is_done
+        ):
+            slot.start_at = time.monotonic() + STANDING_S
             deaths, left = slot.barren_deaths, len(self.pids)
-            self._tell(service_events.place_stands(self._queue, deaths=deaths, consumers=left, retry_in_s=delay_s))
+            self._tell(service_events.place_stands(self._queue, deaths=deaths, consumers=left, retry_in_s=STANDING_S))
         else:
-            self._tell(service_events.consumer_starts_again(self._queue, retry_in_s=delay_s))
+            self._tell(service_events.service_gives_up(self._queue, deaths=slot.barren_deaths))
+            slot.is_done = True
+            self._end(GAVE_UP)
+
+    def _start_later(self, slot: Slot, *, lived_s: float) -> None:
+        """The next consumer of this place: the later, the more of them died soon after their start, one by one."""
+        slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
+        delay_s = self._policy.delay_s(slot.fast_deaths, random.random())
+        self._tell(service_events.consumer_starts_again(self._queue, retry_in_s=delay_s))
         slot.start_at = time.monotonic() + delay_s
 
     # -- reports ----------------------------------------------------------------------------------------------

@@ -191,3 +191,23 @@ def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselve
     wait_until(lambda: processes[0].returncode is not None, PATIENCE_S, "it stops")
     assert work.events("handled", "a-0")
     assert "leased" not in work.states().values(), "released, not left to the lease"
+
+
+def test_consumers_that_can_not_be_started_end_no_service(
+    work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No more processes, or an interpreter that is exchanged just now: more often than deaths are counted."""
+    tries: list[int] = []
+
+    def start(*words: Any) -> ConsumerProcess:
+        tries.append(1)
+        if len(tries) <= 2 * RestartPolicy().limit:
+            raise OSError(11, "Resource temporarily unavailable")
+        return ConsumerProcess(*words)
+
+    monkeypatch.setattr(supervisor_module, "ConsumerProcess", start)
+    work.add("a", {})
+    quick = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.02))
+    assert Supervisor(replace(config, until_empty=True), 1, policy=quick).run() == 0
+    assert work.events("handled", "a-0")
+    assert "consumer can't start: BlockingIOError: [Errno 11]" in caplog.text

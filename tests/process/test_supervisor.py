@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -169,3 +171,15 @@ def test_an_exit_out_of_a_handler_is_a_death_whatever_its_status(cli: Cli, work:
     assert "1 dead consumer" in consume.stderr
     assert work.states() == {"poison": "parked"}
     assert len(work.events("handled")) == 1
+
+
+def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli: Cli, work: Work) -> None:
+    work.add("a", {}, {}, {}, {"gate": "never"})
+    consume = cli.start(*APP, "--json", "--lease", 20)
+    begun = work.wait_begun("a-3")
+    wait_until(lambda: time.monotonic() > begun["at"] + 2.5, PATIENCE_S, "a report, each second")
+    os.kill(begun["pid"], signal.SIGKILL)
+    consume.wait_for("consumer died")
+    consume.signal()
+    assert consume.ended() == 0
+    assert json.loads(consume.stdout)["handled"] == 3

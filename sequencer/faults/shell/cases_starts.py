@@ -34,7 +34,7 @@ def _environment(place: Path) -> Path:
 def no_forks(scene: Scene) -> None:
     """The interpreter is gone when a consumer dies, as while a deploy exchanges the virtual environment."""
     python = _environment(scene.directory / "venv")
-    running = scene.consume("--lease", "1", n=2, python=str(python), changed=["hurried", "stands-shortly"])
+    running = scene.consume("--lease", "1", n=2, python=str(python), changed=["hurried"])
     scene.append("a", {})
     scene.wait(lambda: scene.is_handled("a-0"), "the consumers work")
     first = scene.consumers(running, 2)

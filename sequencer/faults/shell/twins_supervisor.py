@@ -28,11 +28,6 @@ def hurried() -> None:
     put(supervisor, "RestartPolicy", lambda: HURRIED)
 
 
-def stands_shortly() -> None:
-    """No twin: a place in which nothing starts is tried again soon."""
-    put(supervisor, "STANDING_S", 1.0)
-
-
 def no_temporary_folder() -> None:
     """No twin: as where no folder can be written."""
     put(tempfile, "_candidate_tempdir_list", list)
@@ -196,7 +191,6 @@ def _start() -> Any:
 CHANGES = by_name(
     *(
         hurried,
-        stands_shortly,
         no_temporary_folder,
         started_unblocked,
         no_grace,
