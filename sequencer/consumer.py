@@ -76,7 +76,7 @@ class Consumer:
         self._lock = threading.Lock()
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
-        self._is_handling = False
+        self._is_handling = self._is_interrupted = False
         self._exchanged_at = 0.0
         self.on_first: Callable[[], None] | None = None
         """Called once, before the first handler begins."""
@@ -88,6 +88,7 @@ class Consumer:
     def interrupt(self) -> None:
         """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
         self._control.is_stopping = True
+        self._is_interrupted = True  # for a handler that is just about to begin
         if self._is_handling:
             interrupt()
 
@@ -146,6 +147,8 @@ class Consumer:
                     first = None
                 try:
                     self._is_handling = True
+                    if self._is_interrupted:
+                        raise StopConsuming("interrupted")
                     handler(effect)
                     self._is_handling = False
                     if forks != Fork.count:

@@ -27,18 +27,24 @@ def ignore(_event: dict[str, Any]) -> None:
 class Stop:
     """The stage of stopping that was told last, and when the first was. Signal handlers and threads may write it."""
 
-    __slots__ = ("at", "stage")
+    __slots__ = ("_is_now", "at")
 
     def __init__(self) -> None:
-        self.stage = 0
+        self._is_now = False
         self.at: float | None = None
         """When stage 1 was told, by `time.monotonic`."""
+
+    @property
+    def stage(self) -> int:
+        """Made of what is only ever set: a number that is read and written could go back."""
+        return 2 if self._is_now else int(self.at is not None)
 
     def note(self, stage: int) -> None:
         """This stage was told; one that was told before stays."""
         if self.at is None:
             self.at = time.monotonic()
-        self.stage = max(self.stage, stage)
+        if stage > 1:
+            self._is_now = True
 
 
 class Stoppable(Protocol):
