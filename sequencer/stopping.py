@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 log = logging.getLogger("sequencer")
 
-Report = Callable[[dict[str, Any]], None]
-"""Sends one event to the supervisor. Never raises; nobody may be listening."""
+Report = Callable[[dict[str, Any]], bool]
+"""Sends one event to the supervisor. Whether it was sent: never raises, and nobody may be listening."""
 
 
-def ignore(_event: dict[str, Any]) -> None:
+def ignore(_event: dict[str, Any]) -> bool:
     """A Report where there is no supervisor."""
+    return True
 
 
 class Stop:

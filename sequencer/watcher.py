@@ -53,10 +53,14 @@ class Watcher:
 
     def count(self) -> None:
         """Report what the consumer did so far, if that is news."""
-        counts = self.consumer.counts if self.consumer is not None else {}
-        if counts != self._counted:
+        counts = self.counts
+        if counts != self._counted and self._report({"event": "counts", "counts": counts}):
             self._counted = counts
-            self._report({"event": "counts", "counts": counts})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the consumer did so far."""
+        return self.consumer.counts if self.consumer is not None else {}
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +68,6 @@ class Watcher:
 
     def ended(self, status: int) -> None:
         """The work is over with this status; only the exit is missing."""
-        self.count()
         self._ended = time.monotonic(), status
 
     def _watch(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import math
 import os
 import random
 import select
@@ -40,7 +41,7 @@ log = logging.getLogger("sequencer")
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
 REPORT_S = 1.0
-"""How long to wait for room in the pipe of reports, where its supervisor stands still."""
+"""How long to wait for room in the pipe of reports, where its supervisor stands still; at the end, until it goes on."""
 
 
 class Worker:
@@ -52,19 +53,25 @@ class Worker:
         self._ending: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
 
-    def report(self, event: dict[str, Any]) -> None:
-        """Tell the supervisor; lines are shorter than PIPE_BUF, so those of several consumers never mix."""
+    def report(self, event: dict[str, Any]) -> bool:
+        """Tell the supervisor; false when it takes nothing. Counts are not waited with, they come again."""
+        return self._send(event, 0.0 if event["event"] == "counts" else REPORT_S)
+
+    def _send(self, event: dict[str, Any], patience_s: float) -> bool:
+        """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
         fd = self._config.report_fd
         if fd is None:
-            return
-        line = json.dumps({"pid": os.getpid(), **event}).encode() + b"\n"
+            return True
+        line, until = report_line(event), time.monotonic() + patience_s
         with suppress(OSError):  # the supervisor is gone: the end of the control pipe says so too
-            try:
-                os.write(fd, line)
-            except BlockingIOError:
-                if event["event"] != "counts":  # they come again
-                    select.select([], [fd], [], REPORT_S)
+            while True:
+                with suppress(BlockingIOError):
                     os.write(fd, line)
+                    return True
+                if (left_s := until - time.monotonic()) <= 0:
+                    return False
+                select.select([], [fd], [], min(left_s, REPORT_S))
+        return False
 
     def route(self, event: Event) -> bool:
         """What concerns all consumers is said once, by the supervisor."""
@@ -181,8 +188,27 @@ class Worker:
         """The work is over: say so, with what may keep this process from exiting."""
         self._watcher.ended(status)
         threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
-        self.report({"event": "exit", "status": status, "threads": threads[:20]})
+        if counts := self._watcher.counts:
+            self._send({"event": "counts", "counts": counts}, math.inf)
+        self._send({"event": "exit", "status": status, "threads": threads[:20]}, math.inf)
         return status
+
+
+def report_line(event: dict[str, Any]) -> bytes:
+    """The line for an event: what makes it longer than a pipe takes in one piece is cut."""
+    for length in (select.PIPE_BUF, 100, 10):
+        line = json.dumps({"pid": os.getpid(), **_cut(event, length)}).encode() + b"\n"
+        if len(line) <= select.PIPE_BUF:
+            break
+    return line
+
+
+def _cut(value: Any, length: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(one, length) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_cut(one, length) for one in value[:length]]
+    return value[:length] if isinstance(value, str) else value
 
 
 def read_config(control_fd: int) -> WorkerConfig | None:

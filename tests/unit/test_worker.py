@@ -1,0 +1,94 @@
+"""What a consumer reports when its supervisor stands still and the pipe is full, and how long a report may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sequencer.process import Reports
+from sequencer.watcher import Watcher
+from sequencer.worker import Worker, report_line
+from sequencer.worker_config import WorkerConfig
+
+COUNTS = {"handled": 3, "failed": 1}
+
+
+@pytest.fixture
+def reports() -> Iterator[Reports]:
+    reports = Reports()
+    yield reports
+    reports.close()
+
+
+def fill(reports: Reports) -> None:
+    line = json.dumps({"pid": 1, "event": "nothing"}).encode() + b"\n"
+    with suppress(BlockingIOError):
+        while True:
+            os.write(reports.write_fd, line)
+
+
+def worker(reports: Reports) -> Worker:
+    made = Worker(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
+    made._watcher.consumer = SimpleNamespace(counts=dict(COUNTS))  # type: ignore[assignment]
+    return made
+
+
+def test_counts_that_found_no_room_come_again(reports: Reports) -> None:
+    fill(reports)
+    watcher: Watcher = worker(reports)._watcher
+    watcher.count()
+    assert [one for one in reports.read() if one["event"] == "counts"] == []
+    watcher.count()
+    assert [one["counts"] for one in reports.read() if one["event"] == "counts"] == [COUNTS]
+    watcher.count()
+    assert list(reports.read()) == [], "only news"
+
+
+def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
+    """Else what it did is in no summary, and it counts as one that died."""
+    fill(reports)
+    ending = threading.Thread(target=worker(reports).end, args=(0,), daemon=True)
+    ending.start()
+    ending.join(1.5)
+    assert ending.is_alive()
+    said: list[dict[str, Any]] = []
+    while ending.is_alive() or not said or said[-1]["event"] != "exit":
+        select.select([reports.read_fd], [], [], 5.0)
+        said += reports.read()
+    assert [(one["event"], one.get("counts"), one.get("status")) for one in said[-2:]] == [
+        ("counts", COUNTS, None),
+        ("exit", None, 0),
+    ]
+
+
+def test_the_end_waits_for_no_supervisor_that_is_gone(reports: Reports) -> None:
+    fill(reports)
+    nobody_reads = os.dup(reports.write_fd)
+    reports.close()
+    reports.__init__()  # type: ignore[misc]
+    made = worker(reports)
+    made._config = WorkerConfig(queue="q", report_fd=nobody_reads)
+    assert made.end(0) == 0
+    os.close(nobody_reads)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "exit", "status": 0, "threads": ["\U0001f600" * 50] * 20},
+        {"event": "server lost", "error": "ж" * 1000},
+    ],
+)
+def test_a_report_fits_into_one_write(event: dict[str, Any]) -> None:
+    """The pipe is shared: a longer line might be mixed with another's."""
+    line = report_line(event)
+    assert len(line) <= select.PIPE_BUF
+    assert json.loads(line)["event"] == event["event"]
