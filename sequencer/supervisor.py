@@ -132,7 +132,8 @@ class Supervisor:
         # SIGCHLD wakes the loop in the main thread; in another thread a short look has to do.
         now, longest = time.monotonic(), 5.0 if threading.current_thread() is threading.main_thread() else 0.02
         times = [slot.start_at for slot in self._slots if slot.process is None and not slot.is_done]
-        times += [process.ended_at + self._linger_s for _, process in self._running() if process.ended_at is not None]
+        ended = [process.ended_at for _, process in self._running() if not process.is_killed]
+        times += [at + self._linger_s for at in ended if at is not None]
         if self._stage == 1 and self._config.grace is not None:
             times.append(self._stage_at + self._config.grace)
         waits = [longest, *[at - now for at in times], self._incidents.wait_s(now)]
