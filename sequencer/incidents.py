@@ -18,7 +18,8 @@ class Incidents:
     def __init__(self, queue: str, tell: Callable[[Event], None]) -> None:
         self._queue, self._tell = queue, tell
         self._without_server: set[int] = set()
-        self._lost_at = 0.0
+        self._lost_at: float | None = None
+        """When it was told that the server is lost; None once it is told to be back."""
         self._blocked: set[int] = set()
         """Consumers that can't print, since nobody reads."""
         self._expired: dict[str, int] = {}
@@ -29,11 +30,11 @@ class Incidents:
         pid = event["pid"]
         match event["event"]:
             case "server lost":
-                if not self._without_server:
+                if self._lost_at is None:
                     self._lost_at = now
                     self._tell(service_events.server_lost(self._queue, event["error"]))
                 self._without_server.add(pid)
-            case "server back":
+            case "server back" | "started":  # who has started is connected
                 self._without_server.discard(pid)
                 self._is_back(now)
             case "lease expired":
@@ -53,9 +54,9 @@ class Incidents:
         self._blocked.discard(pid)
 
     def _is_back(self, now: float) -> None:
-        if not self._without_server and self._lost_at:
+        if not self._without_server and self._lost_at is not None:
             self._tell(service_events.server_back(self._queue, away_s=now - self._lost_at))
-            self._lost_at = 0.0
+            self._lost_at = None
 
     def wait_s(self, now: float) -> float | None:
         """Seconds until `tick` has something to tell; None when nothing is gathered."""

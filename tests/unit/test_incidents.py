@@ -51,6 +51,17 @@ def test_who_ended_is_not_waited_for() -> None:
     assert told.names == ["server lost", "server back"]
 
 
+def test_the_successor_of_one_that_died_without_its_server_says_that_it_is_back() -> None:
+    told = Told()
+    told.incidents.take(lost(1), 1.0)
+    told.incidents.gone(1)
+    told.incidents.take(lost(2), 3.0)
+    assert told.names == ["server lost"], "the same outage"
+    told.incidents.gone(2)
+    told.incidents.take({"event": "started", "pid": 3}, 5.0)
+    assert told.events[1:] == [("server back", {"away_s": 4.0})]
+
+
 def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
     told = Told()
     told.incidents.take(back(1), 1.0)
