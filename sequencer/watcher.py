@@ -39,7 +39,7 @@ class Watcher:
         self._alone_at: float | None = None
         self._interrupted_at: float | None = None
         self.is_interrupted = False
-        """Set by the main thread's signal handler once it runs."""
+        """Set by the main thread's signal handler once something was interrupted; until then the signal is repeated."""
         self._ended: tuple[float, int] | None = None
 
     def start(self) -> None:
@@ -87,8 +87,8 @@ class Watcher:
                 log.exception("a look that is repeated each second failed")
             if self._alone_at is not None:
                 self._end_alone(now)
-            elif self._interrupted_at is not None and not self.is_interrupted:
-                self._signal()  # the first one came just before the main thread began to wait, and ended no wait
+            elif self._interrupted_at is not None and not (self.is_interrupted or self.is_over):
+                self._signal()  # the last one came just before a wait, or just before a handler, and ended nothing
 
     def _hear(self, stages: bytes) -> None:
         if not stages:

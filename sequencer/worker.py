@@ -86,22 +86,25 @@ class Worker:
     def listen(self) -> None:
         """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
         self._take_signals()
-        signal.signal(signal.SIGUSR2, self._interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._watcher.start()
 
     def _take_signals(self) -> None:
         for number in heard_signals():
             signal.signal(number, lambda *_: self._watcher.begin_stop())
+        signal.signal(signal.SIGUSR2, self._interrupt)
 
     def _interrupt(self, *_: Any) -> None:
-        consumer = self._watcher.consumer
-        if self._stop.stage < 2 or self._watcher.is_over or self._watcher.is_interrupted:
+        watcher = self._watcher
+        if self._stop.stage < 2 or watcher.is_over or watcher.is_interrupted:
             return  # anybody may send this signal
-        self._watcher.is_interrupted = True
-        if consumer is None:
-            raise StopConsuming("interrupted")
-        consumer.interrupt()
+        try:
+            if watcher.consumer is None:
+                raise StopConsuming("interrupted")
+            watcher.consumer.interrupt()
+        except StopConsuming:  # else the signal comes again: a handler may be about to begin
+            watcher.is_interrupted = True
+            raise
 
     def run(self) -> int:
         """Consume until the end; returns the exit status. Raises SequencerError, and StopConsuming at stage 2 while
@@ -113,7 +116,7 @@ class Worker:
             raise ConfigurationError(
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
             )
-        self.listen_again()
+        self._take_signals()  # the app may have taken some, also where Python does not see it (faulthandler)
         if isinstance(handler, Printer):
             self._watcher.hooks.append(handler.look)
         with sequencer:
@@ -140,11 +143,6 @@ class Worker:
             if self._stop.stage:
                 consumer.stop()
             return self._status_of(consumer.run())
-
-    def listen_again(self) -> None:
-        """The application may have taken signals for itself, also where Python does not see it (faulthandler)."""
-        self._take_signals()
-        signal.signal(signal.SIGUSR2, self._interrupt)
 
     def _noticing(self, handler: Handler) -> Handler:
         def handle(message: Message) -> None:

@@ -60,6 +60,7 @@ def second_signal_interrupts() -> None:
 
         for number in STOP_SIGNALS:
             signal.signal(number, hear)
+        signal.signal(signal.SIGUSR2, self._interrupt)
 
     put(Worker, "_take_signals", take)
 
