@@ -153,14 +153,13 @@ class Consumer:
                     self._is_handling = False
                     if forks != Fork.count:
                         leave_copy(None)
-                except KeyboardInterrupt:
-                    self._is_handling = False
-                    raise
                 except BaseException as error:
                     # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
                     if forks != Fork.count:
                         leave_copy(error)
+                    if isinstance(error, KeyboardInterrupt):
+                        raise
                     answer = error
             else:
                 try:
