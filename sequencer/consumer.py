@@ -127,6 +127,7 @@ class Consumer:
             self._busy.set()
             keeper.join(timeout=1.0)
             self._tell_refusals()
+            self._tell_halted()
             self.teller.close()
             for link in (self._main, self._waiter.link):
                 link.close()
@@ -223,12 +224,16 @@ class Consumer:
         if claimed.groups:
             self._busy.set()
             self._tells.took(claimed.groups)
+        self._tell_halted()
+        self.teller.tick()
+        return claimed
+
+    def _tell_halted(self) -> None:
+        """Only in the thread that runs handlers: observers are told of parked groups."""
         if self._courier.untold:
             with self._lock:
                 groups, self._courier.untold = self._courier.untold, []
             self._tells.halted(groups)
-        self.teller.tick()
-        return claimed
 
     def _tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""

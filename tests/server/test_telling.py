@@ -196,6 +196,23 @@ def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     assert "stepped over 2 to 3" in shell(parked.mend)
 
 
+def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_before_it_asks(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, schedule = make(sequence=True, gap_timeout=0.001), lane_keys(namespace, "jobs", 0).schedule
+    seq.append_many([{"body": 1, "group": n, "score": 1 if n % 5 else 2} for n in range(1000)])
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    consumer: list[Consumer] = []
+
+    def handler(message: Message) -> None:
+        if link.command("ZSCORE", schedule, "600") == b"inf":
+            consumer[0].stop()
+
+    seq.consume(handler, until_empty=True, on_start=consumer.append)
+    assert len(seen) == len(seq.parked()) < 200
+
+
 def test_an_append_behind_a_gap_does_not_tell_it_again(make: Callable[..., Sequencer], records: Any) -> None:
     seq = make(sequence=True)
     seq.append(1, group="g", score=2)
