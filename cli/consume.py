@@ -12,6 +12,7 @@ import typer
 
 from ..client import Sequencer
 from ..errors import SequencerError
+from ..events import many
 from ..exec import check_command
 from ..handlers import app_from_project
 from ..logs import LogOptions, aside
@@ -24,7 +25,7 @@ from ..teller import Teller
 from ..version import VERSION
 from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
-from .render import counted, print_json, say
+from .render import print_json, say
 
 
 class OnFailure(StrEnum):
@@ -223,14 +224,14 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
         "lost lease": totals.lost,
         "dead consumer": totals.died,
     }
-    said = ", ".join(counted(count, name) for name, count in counts.items() if count) or "no failures"
-    text = f"consumed {counted(totals.handled, 'message')} in {totals.seconds:.2f} s with "
-    text += f"{counted(processes, 'consumer')}: {said}"
+    said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
+    text = f"consumed {many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
+    text += f"{many(processes, 'consumer')}: {said}"
     if config.log_format == "json":
         Teller(config.queue, log=log).tell(service_ended(config.queue, text, **asdict(totals)))
         return
     say(text)
     if left is not None:
         states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
-        state = [counted(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-        say(f"queue {left.queue} now: {', '.join([counted(left.backlog, 'message'), *state])}")
+        state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
+        say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")

@@ -82,12 +82,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def counted(count: int, name: str) -> str:
-    """`1 message`, `2,000 messages`, `2 parked groups`."""
-    plural = {"failed try": "failed tries"}.get(name, f"{name}s")
-    return f"{count:,} {name if count == 1 else plural}"
-
-
 def group_text(group: tuple[str, ...]) -> str:
     return " ".join(group)
 

@@ -6,7 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that would end a line or move a terminal's cursor, and halves of a pair, which can't be encoded."""
 
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
@@ -19,7 +20,7 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
 
 def quoted(word: str) -> str:
     """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read."""
-    if not _CONTROL.search(word):
+    if not CONTROL.search(word):
         return shlex.quote(word)
     return f"$'{''.join(map(_spelled, word))}'"
 
@@ -27,7 +28,7 @@ def quoted(word: str) -> str:
 def _spelled(character: str) -> str:
     if character in "'\\":
         return f"\\{character}"
-    if not _CONTROL.match(character):
+    if not CONTROL.match(character):
         return character
     data = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "replace")
     return "".join(f"\\x{byte:02x}" for byte in data)

@@ -8,15 +8,15 @@ holds a body or a header. An error's text is in one line and cut; its traceback 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .commands import CONTROL
+
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 ERROR_CHARACTERS = 500
 """Of an error's text in an event."""
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def event(
 
 def plain(text: str) -> str:
     """The text with its control characters spelled out: nothing in it ends a line, or moves a terminal's cursor."""
-    return _CONTROL.sub(lambda found: _escaped(found[0]), text)
+    return CONTROL.sub(lambda found: _escaped(found[0]), text)
 
 
 def _escaped(character: str) -> str:
@@ -211,5 +211,6 @@ def named(group: Sequence[str]) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """`1 consumer`, `1,200 consumers`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -24,12 +24,12 @@ from .interruption import held, name_of
 from .message import Message
 from .pipes import Output, Talk, listening
 from .stopping import Report, Stop, ignore
+from .wakeup import STOP_SIGNALS
 from .words import TRACEBACK_BYTES
 
 SHELL = "/bin/sh"
 STOP_S = 2.0
 """A signal for everybody reaches a command so much earlier or later than the consumer hears of its stop, at most."""
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 NOT_RUN = (126, 127)
 """Exit statuses by which a shell says that a command can't be run or was not found."""
 

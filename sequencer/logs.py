@@ -23,7 +23,7 @@ from typing import Any, Literal
 import orjson
 
 from .errors import shown
-from .events import Event, error_text, event, plain
+from .events import Event, error_text, event, many, plain
 
 LINES_WAITING = 1000
 """Lines that wait for whoever reads standard error; more are lost, and counted."""
@@ -218,5 +218,5 @@ class Output(logging.Handler):
 
 def lines_lost(count: int, why: str) -> Event:
     """So many lines could not be written."""
-    said = f"{count:,} {'line' if count == 1 else 'lines'} of the log could not be written: {why}"
+    said = f"{many(count, 'line')} of the log could not be written: {why}"
     return event("lines lost", "", said, {"lines": count, "error": why})
