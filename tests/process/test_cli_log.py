@@ -60,7 +60,7 @@ def test_the_format_may_stand_in_the_environment_and_a_wrong_one_is_refused(cli:
     work.add("a", {"fail": "x"})
     done = cli.run("consume", "jobs", "--app", "shop:handle", "--max-attempts", 1, "--until-empty")
     events = [json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")]
-    assert events == ["service started", "group parked"]
+    assert events == ["service started", "group parked", "service ended"]
     cli.environment["SEQUENCER_LOG_FORMAT"] = "yaml"
     done = cli.run("info")
     assert done.returncode == 2
