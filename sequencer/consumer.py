@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from .backoff import RECONNECT
@@ -94,10 +95,8 @@ class Consumer:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What it has done since it began; any thread may look."""
-        told, holdings = self.teller.counts, self._holdings
-        own = {"handled": holdings.handled, "failed": self._control.failed, "lost": holdings.lost}
-        return {**own, "parked": told.parked, "dead": told.dead, "dropped": told.dropped}
+        """What it has done since it began, and what its teller has told; any thread may look."""
+        return {"handled": self._holdings.handled, "lost": self._holdings.lost, **asdict(self.teller.counts)}
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""

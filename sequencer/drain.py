@@ -99,10 +99,9 @@ Handler = Callable[[Message], Any]
 
 @dataclass(slots=True)
 class Control:
-    """The shell's note to the generator: stop before the next message; and the generator's to it: what it has done."""
+    """The shell's note to the generator: stop before the next message."""
 
     is_stopping: bool = False
-    failed: int = 0
 
 
 @dataclass(slots=True)
@@ -236,7 +235,6 @@ def drain(
                     message, member = held.leased.messages[held.done], held.leased.members[held.done]
                     one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=held.is_open)
                     failed, late = failed + (not one.is_late), late + one.is_late
-                    control.failed = failed
                     yield one
                     chosen, failure = one.decision, encode_failure(one.failure, member)
                     with lock:
