@@ -78,7 +78,7 @@ def halted(options: QueueOptions, owner: str, one: Halted) -> Event:
         "mend": _command(options, "doctor", more=["--repair"]),
     }
     said = _mended(f"group={named(one.group)} error={fields['error']}", fields)
-    return event("group broken", options.queue, said, fields, once=("broken", one.group))
+    return event("group broken", options.queue, said, fields)
 
 
 def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event:

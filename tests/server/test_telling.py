@@ -241,6 +241,9 @@ def test_a_broken_group_is_named(
     assert "WRONGTYPE" in broken.getMessage()
     assert broken.see.startswith("sequencer doctor jobs")
     assert [(one.name, one.error) for one in seen] == [("group broken", None)]
+    seq.resume("bad")
+    seq.claim().release()
+    assert len(records("group broken")) == 2, "parked anew"
     for key in (keys.order("bad"), keys.body("bad")):
         link.command("DEL", key)
     link.command("ZREM", keys.schedule, "bad")
