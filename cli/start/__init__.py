@@ -18,7 +18,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getpid() == 1:  # of a container: there signals that nobody handles do nothing
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _: os._exit(128 + number))
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda number, _: os._exit(128 + number))
     from sequencer.cli import main as run
 
     status = run()
