@@ -120,8 +120,8 @@ class Slot:
 
 @dataclass(slots=True)
 class Totals:
-    """What the consumers of this run did, by their reports; what one that was killed did in its last second is not
-    in it.
+    """What the consumers of this run did, by their reports. What one that was killed did in its last second, or in
+    the group that it had in hand, is not in it.
     """
 
     handled: int = 0

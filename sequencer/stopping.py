@@ -1,4 +1,4 @@
-"""What a consumer process was told of stopping, and how it tells its supervisor. Nothing here waits.
+"""How a consumer is told to stop, by its supervisor or by signals, and how it reports. Nothing here waits.
 
 stage 1   take nothing new; what runs is finished and acknowledged
 stage 2   release and stop now, in the middle of a handler if need be
