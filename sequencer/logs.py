@@ -151,12 +151,14 @@ class Output(logging.Handler):
         self._is_torn = False
         """Whether the last line was cut in the middle."""
         self._waiting: queue.Queue[str] | None = None
+        self._pid = 0
+        """The process that has the thread: a copy of it, made by a fork, has none and writes its lines itself."""
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Lines are written by another thread; at the end, what is written within END_S."""
         waiting: queue.Queue[str] = queue.Queue(LINES_WAITING)
-        self._waiting = waiting
+        self._waiting, self._pid = waiting, os.getpid()
         threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
         try:
             yield
@@ -174,7 +176,7 @@ class Output(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record) + "\n"
-            if self._waiting is None:
+            if self._waiting is None or self._pid != os.getpid():
                 self._put(text)
             else:
                 self._waiting.put_nowait(text)

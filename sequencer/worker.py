@@ -228,7 +228,11 @@ def main() -> int:
     if config is None:
         return WRONG_USE
     logs.configure(config.log_level, config.log_format)
-    worker = Worker(config, control)
+    with logs.aside():
+        return _work(config, Worker(config, control))
+
+
+def _work(config: WorkerConfig, worker: Worker) -> int:
     try:
         worker.listen()
         status = worker.run()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+
+from sequencer.testing import wait_until
 
 from .conftest import Cli, Work
 
@@ -65,3 +68,32 @@ def test_the_format_may_stand_in_the_environment_and_a_wrong_one_is_refused(cli:
     done = cli.run("info")
     assert done.returncode == 2
     assert "'yaml' is not text or json" in done.stderr
+
+
+UNREAD = """
+import os, sys
+
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while os.write(writer, b"-" * 4096):
+        pass
+except BlockingIOError:
+    os.set_blocking(writer, True)
+os.dup2(writer, 2)
+from sequencer.cli import main
+
+sys.argv = ["sequencer", "consume", "jobs", "--app", "shop:handle", "--max-attempts", "1"]
+sys.exit(main())
+"""
+
+
+def test_a_standard_error_that_nobody_reads_stops_no_consumer_and_keeps_no_stop_from_it(cli: Cli, work: Work) -> None:
+    work.add("a", {"fail": "x"})
+    work.add("b", {"gate": "never"})
+    running = cli.script(UNREAD)
+    work.wait_begun("b-0")
+    assert work.states() == {"a": "parked", "b": "leased"}
+    for number in (signal.SIGTERM, signal.SIGHUP):  # two of a kind may be one
+        running.signal(number)
+    wait_until(lambda: work.states() == {"a": "parked", "b": "due"}, 10)

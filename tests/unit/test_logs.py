@@ -313,3 +313,16 @@ def test_what_is_written_aside_is_there_at_the_end(monkeypatch: pytest.MonkeyPat
         output.emit(record("last"))
     lines = (tmp_path / "err").read_text().splitlines()
     assert lines == [*(f"line {number}" for number in range(LINES_WAITING)), "last"]
+
+
+def test_a_copy_of_the_process_writes_its_lines_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "err").open("w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        output = Output()
+        with output.aside():
+            copy = os.fork()
+            if not copy:
+                output.emit(record("of the copy"))
+                os._exit(0)
+            os.waitpid(copy, 0)
+    assert (tmp_path / "err").read_text() == "of the copy\n"
