@@ -223,6 +223,7 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
         "dropped message": totals.dropped,
         "lost lease": totals.lost,
         "dead consumer": totals.died,
+        "killed consumer": totals.killed,
     }
     said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
     text = f"consumed {many(totals.handled, 'message')} in {totals.seconds:.2f} s with "

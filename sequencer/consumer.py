@@ -68,7 +68,7 @@ class Consumer:
     ) -> None:
         self.owner = owner or owner_name()
         self.teller = teller or Teller(queue.queue)
-        self._tells = ConsumerTeller(self.teller, queue, self.owner)
+        self.tells = ConsumerTeller(self.teller, queue, self.owner)
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, on_connect)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
@@ -79,7 +79,8 @@ class Consumer:
         self._busy, self._ended = threading.Event(), threading.Event()
         self._is_handling = self._is_interrupted = False
         self._exchanged_at = 0.0
-        self.on_first: Callable[[], None] | None = None
+        self._in_hand: Message | None = None
+        self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
 
     def stop(self) -> None:
@@ -92,6 +93,12 @@ class Consumer:
         self._is_interrupted = True  # for a handler that is just about to begin
         if self._is_handling:
             interrupt()
+
+    @property
+    def running(self) -> tuple[Message, float] | None:
+        """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
+        message, since = self._in_hand, self._holdings.running_since
+        return None if message is None or since is None else (message, since)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -145,6 +152,7 @@ class Consumer:
                 if first:
                     first()
                     first = None
+                self._in_hand = effect
                 try:
                     self._is_handling = True
                     if self._is_interrupted:
@@ -160,13 +168,15 @@ class Consumer:
                         leave_copy(error)
                     if isinstance(error, KeyboardInterrupt):
                         raise
+                    if type(error) is StopConsuming:
+                        self.tells.interrupted(effect)
                     answer = error
             else:
                 try:
                     answer = self._do(effect)
                 except SequencerError as error:
                     if isinstance(error, ServerUnavailable):
-                        self._tells.unreachable(error)
+                        self.tells.unreachable(error)
                     send, answer = _throw_once(effects, error), None
 
     def _do(self, effect: Any) -> Claimed | None:
@@ -174,7 +184,7 @@ class Consumer:
             return self._exchange(effect)
         if isinstance(effect, Failed):
             try:
-                self._tells.failed(effect)
+                self.tells.failed(effect)
             except StopConsuming:  # an observer's wish
                 self.stop()
         elif isinstance(effect, Ahead):
@@ -198,7 +208,7 @@ class Consumer:
         self._exchanged_at = time.monotonic()
         self._tell_refusals()
         if effect.lane is not None:
-            self._tells.reached()
+            self.tells.reached()
         return None if claimed is None else self._took(claimed)
 
     def _wait(self, effect: Wait) -> Claimed | None:
@@ -222,7 +232,7 @@ class Consumer:
     def _took(self, claimed: Claimed) -> Claimed:
         if claimed.groups:
             self._busy.set()
-            self._tells.took(claimed.groups)
+            self.tells.took(claimed.groups)
         self._tell_halted()
         self.teller.tick()
         return claimed
@@ -232,20 +242,20 @@ class Consumer:
         if self._courier.untold:
             with self._lock:
                 groups, self._courier.untold = self._courier.untold, []
-            self._tells.halted(groups)
+            self.tells.halted(groups)
 
     def _tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
         if self._holdings.untold:
             with self._lock:
                 refusals = self._holdings.take_untold()
-            self._tells.refused(refusals)
+            self.tells.refused(refusals)
 
     def _give_back(self) -> None:
         try:
             self._exchange(Exchange(None))
         except SequencerError as error:
-            self._tells.not_released(error)
+            self.tells.not_released(error)
 
     def _keep_once(self, now: float) -> None:
         self._courier.look(now)
@@ -264,13 +274,13 @@ class Consumer:
                     is_sending = self._holdings.has_due(time.monotonic())
                     self._keep_once(time.monotonic())
                 if is_sending:
-                    self._tells.reached()
+                    self.tells.reached()
                 self._tell_refusals()
             except ServerUnavailable as error:
-                self._tells.unreachable(error)
+                self.tells.unreachable(error)
                 self._ended.wait(pause_s)
             except Exception as error:
-                self._tells.not_kept(error)
+                self.tells.not_kept(error)
                 self._ended.wait(pause_s)
 
 

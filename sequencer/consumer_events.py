@@ -9,8 +9,9 @@ from typing import Any
 from .claimed import Halted, LeasedGroup
 from .commands import command
 from .decisions import Failed
-from .events import Event, error_text, event, named, type_name
+from .events import Event, duration, error_text, event, named, type_name
 from .keys import decode_group
+from .message import Message
 from .options import QueueOptions
 
 
@@ -34,11 +35,13 @@ def failed(options: QueueOptions, owner: str, one: Failed) -> Event:
     if decision.delay_s is not None:
         fields["retry_in_s"] = round(decision.delay_s, 3)
         return event(
-            "message failed", queue, f"{said}; tried again in {decision.delay_s:.1f} s", fields, error=one.error
+            "message failed", queue, f"{said}; tried again in {duration(decision.delay_s)}", fields, error=one.error
         )
     if decision.ending == "park":
         fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
-        return event("group parked", queue, _mended(said, fields), fields, error=one.error)
+        fields["skip"] = _command(options, "skip", *message.group)
+        said = f"{_mended(said, fields)}; or without this message: {fields['skip']}"
+        return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
     if decision.ending == "drop":
@@ -47,6 +50,25 @@ def failed(options: QueueOptions, owner: str, one: Failed) -> Event:
     fields["see"] = _command(options, "dead show", message.id, *message.group)
     fields["mend"] = _command(options, "dead redrive", *message.group, more=ids)
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
+
+
+def message_name(message: Message) -> str:
+    """A message in a sentence: its group and id."""
+    return _of(message.group, message.id)
+
+
+def interrupted(queue: str, owner: str, message: Message) -> Event:
+    """Its handler did not come to its end; that counts for nothing."""
+    fields = {"group": list(message.group), "owner": owner, "id": message.id}
+    said = "its handler was interrupted; it is handled again from its beginning, and no attempt is counted"
+    return event("message given back", queue, f"{message_name(message)}: {said}", fields)
+
+
+def runs_long(queue: str, owner: str, message: Message, seconds: float, *, is_stopping: bool) -> Event:
+    """Its handler runs, and nothing else of this consumer."""
+    fields = {"group": list(message.group), "owner": owner, "id": message.id, "runs_s": round(seconds, 1)}
+    then = "; the stop waits for it" if is_stopping else ""
+    return event("handler runs", queue, f"{message_name(message)} for {seconds:.0f} s{then}", fields)
 
 
 def expired(queue: str, owner: str, groups: Sequence[LeasedGroup]) -> list[Event]:

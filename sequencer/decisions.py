@@ -79,6 +79,14 @@ class LeaseExpired(Exception):
     """Consumers died, or were paused past their lease, at this message again and again."""
 
 
+def no_answer(message: Message, owner: str) -> str:
+    """What LeaseExpired says: of the attempts before this one, the last is known to have ended so."""
+    who = f"consumer {owner}" if owner else "its consumer"
+    return (
+        f"attempt {message.attempt - 1} ended without an answer: {who} died, or stood still for longer than its lease"
+    )
+
+
 def has_expired(options: QueueOptions, message: Message) -> bool:
     """Whether so many leases ended without an answer that the message is not tried any more.
 

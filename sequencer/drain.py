@@ -31,7 +31,7 @@ from typing import Any
 
 from .backoff import RECONNECT
 from .claimed import Claimed
-from .decisions import Failed, LeaseExpired, TooLate, Undecodable, has_expired, judge
+from .decisions import Failed, LeaseExpired, TooLate, Undecodable, has_expired, judge, no_answer
 from .errors import ServerUnavailable, StopConsuming
 from .holdings import FLUSH_S, Clock, Held, Holdings
 from .message import ConsumeSummary, Message
@@ -283,8 +283,7 @@ def _handle_group(
         if position == last:
             return Undecodable(leased.undecodable)
         if has_expired(queue, message):
-            who = f"; the last was {leased.expired_owner}" if leased.expired_owner else ""
-            return LeaseExpired(f"{message.attempt - 1} attempts ended without an answer{who}")
+            return LeaseExpired(no_answer(message, leased.expired_owner))
         holdings.running_since = began = now
         problem: BaseException | None = yield message
         now = clock()

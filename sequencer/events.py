@@ -46,6 +46,9 @@ FIELDS: Mapping[str, str] = {
     "late": "whether the message was given up because it was late",
     "see": "command that shows what is wrong",
     "mend": "command that mends it",
+    "skip": "command that mends it by giving up the message",
+    "runs_s": "for how long, in seconds",
+    "in_hand": "group and id of the message at which the consumer was seen last",
     "number": "of the first message that is there",
     "first_missing": "first number that is missing before it",
     "last_missing": "last number that is missing before it",
@@ -77,8 +80,10 @@ FIELDS: Mapping[str, str] = {
     "dropped": "messages dropped",
     "started": "consumers that were started",
     "died": "consumers that died",
+    "killed": "consumers that the service killed",
     "what": "what was being done",
     "suppressed": "how many events of this name the line stands for",
+    "errors": "how many of them by class of the error, the ten most frequent",
 }
 """What each field says."""
 
@@ -88,11 +93,19 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
         "before it did not come in time",
-        (*_MESSAGE, *_MENDED, "number", "first_missing", "last_missing"),
+        (*_MESSAGE, *_MENDED, "skip", "number", "first_missing", "last_missing"),
         True,
     ),
     "dead letter": Kind(ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "late"), True),
     "message dropped": Kind(ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late"), True),
+    "message given back": Kind(
+        WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")
+    ),
+    "handler runs": Kind(
+        WARNING,
+        "a handler has run for a minute, or a stop waits for it; told again as its time doubles",
+        (*_GROUP, "id", "runs_s"),
+    ),
     "gap wait": Kind(
         WARNING,
         "a group of a sequence waits for a number that is missing",
@@ -110,23 +123,27 @@ EVENTS: Mapping[str, Kind] = {
     "groups not released": Kind(WARNING, "a consumer ended without giving back its groups", ("owner", "error")),
     "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
     "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
-    "consumer died": Kind(WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s")),
-    "consumer starts again": Kind(WARNING, "a place is empty until then", ("retry_in_s",)),
+    "consumer died": Kind(
+        WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", "in_hand")
+    ),
+    "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
     "place stands": Kind(
         ERROR, "consumers die in a place before they begin a message", ("deaths", "consumers", "retry_in_s")
     ),
     "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths",)),
     "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
     "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
-    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why")),
+    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", "in_hand")),
     "expired leases": Kind(WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups")),
     "output blocked": Kind(WARNING, "nobody reads what consumers print"),
     "lines lost": Kind(WARNING, "lines of the log could not be written", ("lines", "error")),
     "service ended": Kind(
         INFO,
         "the service ended: what the consumers of this run did, by their reports",
-        ("seconds", "handled", "failed", "lost", "parked", "dead", "dropped", "started", "died"),
+        ("seconds", "handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed"),
     ),
+    "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
+    "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
     "observer failed": Kind(ERROR, "an observer raised; told once for each", ("observer", "error_type", "error")),
 }
@@ -208,6 +225,11 @@ def error_text(error: BaseException | str) -> str:
 def named(group: Sequence[str]) -> str:
     """A group in a sentence: its parts with blanks between."""
     return plain(" ".join(group))
+
+
+def duration(seconds: float) -> str:
+    """`250 ms`, `2.5 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def many(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import calls
 from .claimed import LeasedGroup
-from .decisions import LeaseExpired, TooLate, Undecodable, has_expired, judge
+from .decisions import LeaseExpired, TooLate, Undecodable, has_expired, judge, no_answer
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .holdings import Held
 from .keys import LaneKeys
@@ -122,7 +122,7 @@ class Lease:
                 elif leased.on_late in ("drop", "dead_letter") and message.late and not message.redriven:
                     problem = TooLate(message, leased.mark, leased.on_late)
                 elif has_expired(self._queue, message):
-                    problem = LeaseExpired(f"{message.attempt - 1} attempts ended without an answer")
+                    problem = LeaseExpired(no_answer(message, leased.expired_owner))
                 if problem:
                     self._fail(message, problem)
                     break

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -62,6 +62,13 @@ def configure(level: str, format: Format) -> None:
     root.setLevel(level)
     number = logging.getLevelNamesMapping()[level]
     logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
+
+
+def tell_losses() -> None:
+    """Say what lines were lost, if that can be written now; called about once a second."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Output):
+            handler.tell_loss()
 
 
 def aside() -> AbstractContextManager[None]:
@@ -163,6 +170,7 @@ class Output(logging.Handler):
         try:
             yield
         finally:
+            self.tell_loss()
             until = time.monotonic() + END_S
             while waiting.unfinished_tasks and time.monotonic() < until:
                 time.sleep(0.005)
@@ -184,6 +192,15 @@ class Output(logging.Handler):
             self._lost, self._why = self._lost + 1, "nobody reads standard error"
         except Exception as error:
             self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+
+    def tell_loss(self) -> None:
+        """Try again to say how many lines were lost: nothing else may ever be written."""
+        waiting = self._waiting if self._pid == os.getpid() else None
+        if self._lost and waiting is None:
+            self._put("")
+        elif self._lost and waiting is not None:
+            with suppress(queue.Full):
+                waiting.put_nowait("")
 
     def _put(self, lines: str) -> None:
         said = self._lost  # more may be lost while this is written

@@ -53,6 +53,8 @@ class ConsumerProcess:
         self.counts: dict[str, int] = {}
         self.command_group: int | None = None
         """The process group of the command that it runs for a message now."""
+        self.in_hand = ""
+        """Group and id of the message at which it was seen last, if that took a while."""
         self.is_killed = False
         self._write(config.line())
 
@@ -98,6 +100,8 @@ class ConsumerProcess:
                 self.has_begun = True
             case "counts":
                 self.counts = event["counts"]
+            case "running":
+                self.in_hand = event["what"]
             case "command":
                 self.command_group = event["pgid"]
             case "exit":
@@ -132,6 +136,8 @@ class Totals:
     dropped: int = 0
     started: int = 0
     died: int = 0
+    killed: int = 0
+    """By the service: at the third stage of a stop, or because they did not end."""
     seconds: float = 0.0
 
     def add(self, counts: dict[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .events import Event, error_text, event, many, type_name
+from .events import Event, duration, error_text, event, many, type_name
 
 
 def service_started(queue: str, *, server: str, app: str, processes: int, lease_s: float, version: str) -> Event:
@@ -12,15 +12,31 @@ def service_started(queue: str, *, server: str, app: str, processes: int, lease_
     return event("service started", queue, said, fields)
 
 
-def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float) -> Event:
-    """`ended_by`: "exit status 1", "signal SIGKILL"."""
-    fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1)}
-    return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s", fields)
+def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, in_hand: str = "") -> Event:
+    """`ended_by`: "exit status 1", "signal SIGKILL"; `in_hand`: the message at which it was seen last."""
+    fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1), "in_hand": in_hand}
+    return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s{_seen(in_hand)}", fields)
+
+
+def _seen(in_hand: str) -> str:
+    return f"; last seen at {in_hand}" if in_hand else ""
+
+
+def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = False) -> Event:
+    """What a consumer says before it ends; with its traceback where nobody foresaw it."""
+    fields = {"error_type": type_name(error), "error": error_text(error)}
+    said = f"{fields['error_type']}: {fields['error']}" if has_trace else fields["error"]
+    return event("consumer can't work", queue, said, fields, error=error if has_trace else None)
+
+
+def output_closed(queue: str) -> Event:
+    """Whoever read the printed lines is gone."""
+    return event("output closed", queue, "whoever read the printed lines is gone")
 
 
 def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
     """A place is empty for so long."""
-    return event("consumer starts again", queue, f"in {retry_in_s:.1f} s", {"retry_in_s": round(retry_in_s, 3)})
+    return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
 
 
 def place_stands(queue: str, *, deaths: int, consumers: int, retry_in_s: float) -> Event:
@@ -43,22 +59,23 @@ def consumer_cant_start(queue: str, error: BaseException) -> Event:
 
 
 STAGES = {
-    1: "{n} finish the message in hand{then}; again to release it and stop now",
-    2: "{n} release what they hold and stop now; again to kill them",
-    3: "{n} killed; what they held waits until the leases end",
+    1: "{n}: finish the message in hand{then}; again to release it and stop now",
+    2: "{n}: release what is in hand and stop now; again to kill them",
+    3: "{n}: killed; what was in hand waits until the leases end",
 }
 
 
-def service_stopping(queue: str, *, stage: int, consumers: int, grace_s: float | None = None) -> Event:
+def service_stopping(queue: str, stage: int, consumers: int, grace_s: float | None = None) -> Event:
     """A stage of a stop was told; `grace_s` after the first comes the second."""
     then = "" if grace_s is None else f" within {grace_s:g} s"
     said = STAGES[stage].format(n=many(consumers, "consumer"), then=then)
     return event("service stopping", queue, said, {"stage": stage, "consumers": consumers})
 
 
-def consumer_killed(queue: str, *, pid: int, why: str) -> Event:
+def consumer_killed(queue: str, *, pid: int, why: str, in_hand: str = "") -> Event:
     """The service itself killed a consumer."""
-    return event("consumer killed", queue, f"{pid}, because {why}", {"consumer_pid": pid, "why": why})
+    fields = {"consumer_pid": pid, "why": why, "in_hand": in_hand}
+    return event("consumer killed", queue, f"{pid}, because {why}{_seen(in_hand)}", fields)
 
 
 def expired_leases(queue: str, *, owner: str, groups: int) -> Event:

@@ -24,25 +24,23 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from . import service_events
 from .backoff import RestartPolicy
 from .events import Event
 from .incidents import Incidents
 from .interruption import name_of
+from .logs import tell_losses
 from .printing import end_torn_line, lock_file, mend_torn_line
 from .process import ConsumerProcess, Reports, Slot, Totals, reap_strangers
 from .teller import Teller
 from .wakeup import Wakeup
-from .worker import DRAINED, OUTPUT_CLOSED, OUTPUT_FAILED, RECYCLED, SERVER, STOPPED, WRONG_USE
+from .worker import DRAINED, ENDINGS, GAVE_UP, OUTPUT_CLOSED, PLANNED
 from .worker_config import WorkerConfig
 
 log = logging.getLogger("sequencer.supervisor")
 
-GAVE_UP = 1
-ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
-"""Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
-PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
 LINGER_S = 10.0
 """So long may a consumer take to exit after it has ended its work, where no grace was named."""
 STANDING_S = 60.0
@@ -170,10 +168,8 @@ class Supervisor:
         if self._stage < 3:
             self._stage += 1
             self._stage_at = time.monotonic()
-            stage, grace_s = self._stage, self._config.grace if self._stage == 1 else None
-            self._tell(
-                service_events.service_stopping(self._queue, stage=stage, consumers=len(self.pids), grace_s=grace_s)
-            )
+            grace_s, count = self._config.grace if self._stage == 1 else None, len(self.pids)
+            self._tell(service_events.service_stopping(self._queue, self._stage, count, grace_s))
             self._tell_stage()
 
     def _tell_stage(self) -> None:
@@ -203,9 +199,10 @@ class Supervisor:
                 self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
         self._incidents.tick(now)
         self._teller.tick()
+        tell_losses()
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self._tell(service_events.consumer_killed(self._queue, pid=process.pid, why=why))
+        self._tell(service_events.consumer_killed(self._queue, pid=process.pid, why=why, in_hand=process.in_hand))
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -230,23 +227,30 @@ class Supervisor:
         a handler.
         """
         status = process.status
-        if self._stage or status == DRAINED:
+        if status in ENDINGS:
             slot.is_done = True
-        elif status in ENDINGS:
-            slot.is_done = True
+            if status == OUTPUT_CLOSED and self._status is None:
+                self._tell(service_events.output_closed(self._queue))
             self._end(ENDINGS[status])
+        elif self._stage or status == DRAINED:
+            slot.is_done = True
         elif status in PLANNED:
             slot.start_at = 0.0
             slot.fast_deaths = slot.barren_deaths = 0
         else:
             self._replace(slot, process, returncode)
-        if status not in (*PLANNED, *ENDINGS) and not (self._stage and process.is_killed):
+        self.totals.killed += process.is_killed
+        if status not in (*PLANNED, *ENDINGS) and not process.is_killed:
             self.totals.died += 1
 
     def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
         lived_s = time.monotonic() - process.started_at
         why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
-        self._tell(service_events.consumer_died(self._queue, pid=process.pid, ended_by=why, lived_s=lived_s))
+        self._tell(
+            service_events.consumer_died(
+                self._queue, pid=process.pid, ended_by=why, lived_s=lived_s, in_hand=process.in_hand
+            )
+        )
         self._after_death(slot, lived_s, has_begun=process.has_begun)
 
     def _after_death(self, slot: Slot, lived_s: float, *, has_begun: bool) -> None:
@@ -279,15 +283,19 @@ class Supervisor:
     def _read_reports(self) -> None:
         by_pid = {process.pid: (slot, process) for slot, process in self._running()}
         for report in self._reports.read():
-            self._incidents.take(report, time.monotonic())
-            if report["event"] == "frozen" and report["holder"] in by_pid:
-                self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
-            if report["pid"] in by_pid:
-                slot, process = by_pid[report["pid"]]
-                process.take(report)
-                if process.has_begun:
-                    slot.barren_deaths = 0
-                if process.is_connected:
-                    self._connected.add(process.pid)
+            with suppress(KeyError, TypeError):  # an application wrote something of that shape: the others count
+                self._take_report(report, by_pid)
         if len(self._connected) >= len(self._slots):
             self._ready.set()
+
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Slot, ConsumerProcess]]) -> None:
+        self._incidents.take(report, time.monotonic())
+        if report["event"] == "frozen" and report["holder"] in by_pid:
+            self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
+        if report["pid"] in by_pid:
+            slot, process = by_pid[report["pid"]]
+            process.take(report)
+            if process.has_begun:
+                slot.barren_deaths = 0
+            if process.is_connected:
+                self._connected.add(process.pid)

@@ -19,6 +19,7 @@ from .claimed import Claimed, Halted, LeasedGroup
 from .decisions import Failed
 from .errors import ServerUnavailable
 from .events import EVENTS, Event, plain
+from .message import Message
 from .options import QueueOptions
 
 log = logging.getLogger("sequencer")
@@ -125,7 +126,7 @@ class Teller:
         for observer in list(self._observers):
             try:
                 observer(event)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if not any(one is observer for one in self._broken):
                     self._broken.append(observer)
                     self.tell(consumer_events.observer_failed(event.queue, observer, error))
@@ -151,10 +152,11 @@ class Teller:
         count = window.suppressed.total()
         if not count:
             return
-        kinds = [f"{kind} {number:,}" for kind, number in window.suppressed.most_common(10) if kind]
+        errors = {kind: number for kind, number in window.suppressed.most_common(10) if kind}
+        kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
         said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
         said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
-        self._write(EVENTS[name].level, said, name, window.queue, {"suppressed": count}, None)
+        self._write(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
 
     def _write(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
         has_trace = error is not None and level >= logging.ERROR
@@ -188,6 +190,15 @@ class ConsumerTeller:
     def failed(self, one: Failed) -> None:
         """A message failed; told before the server learns it. Raises nothing but what is no Exception."""
         self.teller.tell(consumer_events.failed(self._options, self._owner, one))
+
+    def interrupted(self, message: Message) -> None:
+        """A handler was interrupted, or said itself that its consumer is to stop."""
+        self.teller.tell(consumer_events.interrupted(self.teller.queue, self._owner, message))
+
+    def runs_long(self, message: Message, seconds: float, *, is_stopping: bool) -> None:
+        """A handler runs long."""
+        queue, owner = self.teller.queue, self._owner
+        self.teller.tell(consumer_events.runs_long(queue, owner, message, seconds, is_stopping=is_stopping))
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""

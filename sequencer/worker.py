@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import math
 import os
 import random
@@ -29,17 +28,23 @@ from .drain import Handler
 from .errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from .events import Event
 from .exec import CommandNotFound
+from .long_run import LongRun
 from .message import ConsumeSummary, Message
 from .options import ConsumerOptions
 from .printing import OutputClosed, OutputFailed, Printer
+from .service_events import consumer_cant_work
 from .stopping import Stop
+from .teller import Teller
 from .wakeup import STOP_SIGNALS, heard_signals
 from .watcher import Watcher
 from .worker_config import WorkerConfig, prepare
 
-log = logging.getLogger("sequencer")
-
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
+"""How a consumer says that it ended."""
+GAVE_UP = 1
+ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
+"""Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
+PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
 REPORT_S = 1.0
 """How long to wait for room in the pipe of reports, where its supervisor stands still; at the end, until it goes on."""
 
@@ -137,7 +142,8 @@ class Worker:
             )
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.teller.route = self.route
-            self._watcher.hooks.append(consumer.teller.tick)
+            long_run = LongRun(consumer, self._stop, self.report)
+            self._watcher.hooks += [consumer.teller.tick, long_run.look, lambda _now: logs.tell_losses()]
             self.report({"event": "started", "owner": consumer.owner})
             self._watcher.consumer = consumer
             if self._stop.stage:
@@ -178,7 +184,7 @@ class Worker:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                log.error("%s: %s", self._config.queue, self._ending)
+                Teller(self._config.queue).tell(consumer_cant_work(self._config.queue, self._ending))
                 return OUTPUT_FAILED if isinstance(self._ending, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
@@ -233,19 +239,19 @@ def main() -> int:
 
 
 def _work(config: WorkerConfig, worker: Worker) -> int:
+    teller = Teller(config.queue)
     try:
         worker.listen()
         status = worker.run()
-    except (ServerError, ConfigurationError) as error:
-        log.error("%s: %s", config.queue, error)
-        status = SERVER if isinstance(error, ServerError) else WRONG_USE
     except SequencerError as error:
-        log.error("%s: %s", config.queue, error)
-        status = CRASHED
+        teller.tell(consumer_cant_work(config.queue, error))
+        status = SERVER if isinstance(error, ServerError) else CRASHED
+        if isinstance(error, ConfigurationError):
+            status = WRONG_USE
     except StopConsuming:
         status = STOPPED
-    except Exception:
-        log.exception("%s: consumer %d ends", config.queue, os.getpid())
+    except Exception as error:
+        teller.tell(consumer_cant_work(config.queue, error, has_trace=True))
         status = CRASHED
     return worker.end(status)
 

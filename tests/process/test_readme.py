@@ -29,7 +29,7 @@ INDENTED = re.findall(
 
 def timeless(line: str) -> str:
     """A line of the log without times and process ids."""
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}|(?<=sequencer\[)\d+|\d+\.\d+(?= s)", "...", line)
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}|(?<=sequencer\[)\d+|\d+(\.\d+)?(?= m?s\b)", "...", line)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from sequencer.message import Message
 from sequencer.options import OnFailure, QueueOptions
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died")
+ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed")
 SECRET = "the body's own text"
 
 
@@ -73,10 +73,14 @@ def all_events() -> list[Event]:
         service.place_stands("orders", deaths=5, consumers=1, retry_in_s=60.0),
         service.service_gives_up("orders", deaths=5),
         service.consumer_cant_start("orders", OSError("no")),
-        *(service.service_stopping("orders", stage=stage, consumers=2) for stage in (1, 2, 3)),
+        *(service.service_stopping("orders", stage, 2) for stage in (1, 2, 3)),
         service.consumer_killed("orders", pid=1, why="it did not end"),
         service.expired_leases("orders", owner="host:1:ff", groups=47),
         service.output_blocked("orders"),
+        service.output_closed("orders"),
+        service.consumer_cant_work("orders", error),
+        consumer_events.interrupted("orders", "me", message()),
+        consumer_events.runs_long("orders", "me", message(), 61.0, is_stopping=True),
         service.service_ended("orders", "consumed", seconds=1.0, **dict.fromkeys(ENDED, 1)),
         service.server_lost("orders", "refused"),
         service.server_back("orders", away_s=2.0),
@@ -94,7 +98,7 @@ def test_an_event_carries_the_fields_that_the_list_names() -> None:
     for one in all_events():
         seen.setdefault(one.name, set()).update(one.fields)
     assert seen == {name: set(kind.fields) for name, kind in EVENTS.items()}
-    assert {field for kind in EVENTS.values() for field in kind.fields} | {"suppressed"} == set(FIELDS)
+    assert {field for kind in EVENTS.values() for field in kind.fields} | {"suppressed", "errors"} == set(FIELDS)
     with pytest.raises(KeyError, match="has no field"):
         event("server back", "orders", "", {"away": 1})
 
@@ -115,12 +119,14 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
 
 def test_the_sentences() -> None:
     assert told(ValueError("no stock")).text == (
-        "orders: message failed: group=1002 77 id=evt-1 attempt=2 of 5 error=ValueError: no stock; tried again in 0.8 s"
+        "orders: message failed: group=1002 77 id=evt-1 attempt=2 of 5 error=ValueError: no stock; "
+        "tried again in 750 ms"
     )
     parked = told(ValueError("no stock"), max_attempts=2)
     assert parked.text == (
         "orders: group parked: group=1002 77 id=evt-1 attempt=2 of 2 error=ValueError: no stock; "
-        "see: sequencer explain orders 1002 77; then: sequencer resume orders 1002 77"
+        "see: sequencer explain orders 1002 77; then: sequencer resume orders 1002 77; "
+        "or without this message: sequencer skip orders 1002 77"
     )
     assert told(SetAside("bad"), namespace="shop").text.endswith(
         "see: sequencer dead show orders evt-1 1002 77 --namespace shop; "
