@@ -229,7 +229,8 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
     text = f"consumed {many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
     text += f"{many(processes, 'consumer')}: {said}"
     if config.log_format == "json":
-        Teller(config.queue, log=log).tell(service_ended(config.queue, text, **asdict(totals)))
+        with aside():
+            Teller(config.queue, log=log).tell(service_ended(config.queue, text, **asdict(totals)))
         return
     say(text)
     if left is not None:

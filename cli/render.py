@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..logs import END_S
 from ..message import DeadLetter, GroupInfo, Message, MessageInfo, QueueInfo
 
 WIDE = 1000
@@ -33,7 +35,9 @@ def _is_wide() -> bool:
 
 
 def say(text: str) -> None:
-    """A line on standard error. One that can't be written is dropped: what a command did stands, and its status."""
+    """A line on standard error. One that can't be written, or that nobody reads within END_S, is dropped: what a
+    command did stands, and its status.
+    """
     line, stream = f"{text}\n", sys.stderr
     with suppress(OSError, ValueError):
         try:
@@ -41,7 +45,10 @@ def say(text: str) -> None:
         except (OSError, ValueError):  # a test's
             stream.write(line)
         else:  # not by the stream: what it could not write would stay in its buffer, and be an error at the end
-            os.write(fd, line.encode("utf-8", "backslashreplace"))
+            poll = select.poll()
+            poll.register(fd, select.POLLOUT)
+            if poll.poll(1000 * END_S):
+                os.write(fd, line.encode("utf-8", "backslashreplace"))
 
 
 def table(*columns: str) -> Table:

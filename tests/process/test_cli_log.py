@@ -6,8 +6,6 @@ import json
 import re
 import signal
 
-from sequencer.testing import wait_until
-
 from .conftest import Cli, Work
 
 
@@ -96,4 +94,5 @@ def test_a_standard_error_that_nobody_reads_stops_no_consumer_and_keeps_no_stop_
     assert work.states() == {"a": "parked", "b": "leased"}
     for number in (signal.SIGTERM, signal.SIGHUP):  # two of a kind may be one
         running.signal(number)
-    wait_until(lambda: work.states() == {"a": "parked", "b": "due"}, 10)
+    assert running.ended() == 0
+    assert work.states() == {"a": "parked", "b": "due"}
