@@ -235,4 +235,4 @@ def test_the_readme_shows_what_is_in_the_files() -> None:
     assert len(shown) >= 6
     for kind, text in shown:
         assert text in {"ini": UNIT, "yaml": MANIFEST}[kind]
-    assert {kind for kind, _ in BLOCKS} == {"ini", "yaml", "dockerfile", "text"}
+    assert {kind for kind, _ in BLOCKS} == {"ini", "yaml", "dockerfile", "text", "python"}

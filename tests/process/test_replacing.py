@@ -42,7 +42,8 @@ if sys.argv[0].endswith("worker.py"):
 
 def delays(running: Running) -> list[float]:
     """In how many seconds it said that a consumer starts again."""
-    return [float(text) for text in re.findall(r"\bin (\d+\.\d) s\b", running.stderr)]
+    found = re.findall(r"starts again: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
+    return [float(text) / (1000 if thousandth else 1) for text, thousandth in found]
 
 
 def test_recycling_is_no_death_however_often(cli: Cli, work: Work) -> None:
