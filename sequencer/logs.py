@@ -71,10 +71,10 @@ def tell_losses() -> None:
             handler.tell_loss()
 
 
-def aside() -> AbstractContextManager[None]:
+def aside(patience_s: float = 0.0) -> AbstractContextManager[None]:
     """Within, the log is written by a thread of its own, where `configure` set it up (see Output)."""
     ours = [handler for handler in logging.getLogger().handlers if isinstance(handler, Output)]
-    return ours[0].aside() if ours else nullcontext()
+    return ours[0].aside(patience_s) if ours else nullcontext()
 
 
 class TextFormatter(logging.Formatter):
@@ -148,7 +148,8 @@ class Output(logging.Handler):
     """Writes to standard error, whatever that is just now.
 
     Within `aside` a thread does the writing: where nobody reads standard error (`2>&1 | less`, a terminal that was
-    halted), a write ends when somebody does, and the process that writes it can't wait for that.
+    halted), a write ends when somebody does, and the process that writes it can't wait for that. It waits for
+    `patience_s`, so that a line usually is written before what follows; but not again until all that waits is written.
     """
 
     def __init__(self) -> None:
@@ -158,14 +159,17 @@ class Output(logging.Handler):
         self._is_torn = False
         """Whether the last line was cut in the middle."""
         self._waiting: queue.Queue[str] | None = None
-        self._pid = 0
-        """The process that has the thread: a copy of it, made by a fork, has none and writes its lines itself."""
+        self._patience_s = 0.0
+        os.register_at_fork(after_in_child=self._write_here)
+
+    def _write_here(self) -> None:
+        self._waiting = None  # a copy of this process has no other thread
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def aside(self, patience_s: float = 0.0) -> Iterator[None]:
         """Lines are written by another thread; at the end, what is written within END_S."""
         waiting: queue.Queue[str] = queue.Queue(LINES_WAITING)
-        self._waiting, self._pid = waiting, os.getpid()
+        self._waiting, self._patience_s = waiting, patience_s
         threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
         try:
             yield
@@ -184,10 +188,10 @@ class Output(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record) + "\n"
-            if self._waiting is None or self._pid != os.getpid():
+            if self._waiting is None:
                 self._put(text)
             else:
-                self._waiting.put_nowait(text)
+                self._hand_over(text, self._waiting)
         except queue.Full:
             self._lost, self._why = self._lost + 1, "nobody reads standard error"
         except Exception as error:
@@ -195,12 +199,19 @@ class Output(logging.Handler):
 
     def tell_loss(self) -> None:
         """Try again to say how many lines were lost: nothing else may ever be written."""
-        waiting = self._waiting if self._pid == os.getpid() else None
+        waiting = self._waiting
         if self._lost and waiting is None:
             self._put("")
         elif self._lost and waiting is not None:
             with suppress(queue.Full):
                 waiting.put_nowait("")
+
+    def _hand_over(self, text: str, waiting: queue.Queue[str]) -> None:
+        is_stuck = waiting.unfinished_tasks > 0
+        waiting.put_nowait(text)
+        until = time.monotonic() + self._patience_s
+        while not is_stuck and waiting.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.0001)
 
     def _put(self, lines: str) -> None:
         said = self._lost  # more may be lost while this is written

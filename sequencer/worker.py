@@ -45,6 +45,8 @@ GAVE_UP = 1
 ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
 PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
+LOG_S = 1.0
+"""How long a line of the log is waited for, where standard error takes nothing."""
 REPORT_S = 1.0
 """How long to wait for room in the pipe of reports, where its supervisor stands still; at the end, until it goes on."""
 
@@ -53,7 +55,7 @@ class Worker:
     """A consumer under a supervisor, from its configuration to its exit status."""
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
-        self._config, self._stop = config, Stop()
+        self._config, self._stop, self.queue = config, Stop(), config.queue
         self._watcher = Watcher(control_fd, self._stop, self.report, config.grace)
         self._ending: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
@@ -234,26 +236,30 @@ def main() -> int:
     if config is None:
         return WRONG_USE
     logs.configure(config.log_level, config.log_format)
-    with logs.aside():
-        return _work(config, Worker(config, control))
+    worker = Worker(config, control)
+    # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
+    with logs.aside(LOG_S):
+        status = work(worker)
+    return worker.end(status)
 
 
-def _work(config: WorkerConfig, worker: Worker) -> int:
-    teller = Teller(config.queue)
+def work(worker: Worker) -> int:
+    """Consume until the end; the exit status."""
+    queue = worker.queue
+    teller = Teller(queue)
     try:
         worker.listen()
-        status = worker.run()
+        return worker.run()
     except SequencerError as error:
-        teller.tell(consumer_cant_work(config.queue, error))
-        status = SERVER if isinstance(error, ServerError) else CRASHED
+        teller.tell(consumer_cant_work(queue, error))
         if isinstance(error, ConfigurationError):
-            status = WRONG_USE
+            return WRONG_USE
+        return SERVER if isinstance(error, ServerError) else CRASHED
     except StopConsuming:
-        status = STOPPED
+        return STOPPED
     except Exception as error:
-        teller.tell(consumer_cant_work(config.queue, error, has_trace=True))
-        status = CRASHED
-    return worker.end(status)
+        teller.tell(consumer_cant_work(queue, error, has_trace=True))
+        return CRASHED
 
 
 if __name__ == "__main__":

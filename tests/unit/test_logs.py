@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -315,14 +317,34 @@ def test_what_is_written_aside_is_there_at_the_end(monkeypatch: pytest.MonkeyPat
     assert lines == [*(f"line {number}" for number in range(LINES_WAITING)), "last"]
 
 
-def test_a_copy_of_the_process_writes_its_lines_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with (tmp_path / "err").open("w") as stderr:
+def test_a_line_is_waited_for_but_not_again_where_nobody_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sequencer.logs, "END_S", 0.05)
+    path = tmp_path / "err"
+    with path.open("w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         output = Output()
-        with output.aside():
-            copy = os.fork()
-            if not copy:
-                output.emit(record("of the copy"))
+        with output.aside(patience_s=20.0):
+            for number in range(50):
+                output.emit(record("line %d", number))
+                assert path.read_text().endswith(f"line {number}\n"), "before what follows"
+    held = threading.Event()
+    monkeypatch.setattr(output, "_put", lambda _: held.wait())
+    with output.aside(patience_s=0.3):
+        began = time.monotonic()
+        for number in range(50):
+            output.emit(record("line %d", number))
+        assert 0.3 <= time.monotonic() - began < 10.0, "once"
+        held.set()
+
+
+def test_the_copy_of_a_process_writes_its_lines_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "err"
+    with path.open("w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        output = Output()
+        with output.aside(patience_s=1.0):
+            if not (pid := os.fork()):
+                output.emit(record("from the copy"))
                 os._exit(0)
-            os.waitpid(copy, 0)
-    assert (tmp_path / "err").read_text() == "of the copy\n"
+            os.waitpid(pid, 0)
+    assert path.read_text() == "from the copy\n"
