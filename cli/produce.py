@@ -53,11 +53,17 @@ class Tally:
 
     def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
+        self.has_ids = self.has_ids and all(
+            queue.options.id_by or (isinstance(body, dict) and "id" in body and not queue.options.group_by)
+            for _, body in lines
+        )
+        last_line = lines[-1][0] if lines else self.last_line
         try:
             receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value, replace=replace)
         except BatchRefused as error:
             first = error.refused[0]
             self.problem = f"line {lines[first.index][0]}: {first.error}"
+            last_line = lines[first.index][0] - 1
             before = [] if error.stored else [body for _, body in lines[: first.index]]
             self.appended += error.stored
             receipt = queue.append_many(before, on_refused="skip", replace=replace)
@@ -68,11 +74,7 @@ class Tally:
         self.refused += len(receipt.refused)
         for refused in receipt.refused:
             typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
-        self.last_line = lines[-1][0] if lines else self.last_line
-        self.has_ids = self.has_ids and all(
-            queue.options.id_by or (isinstance(body, dict) and "id" in body and not queue.options.group_by)
-            for _, body in lines
-        )
+        self.last_line = last_line
 
 
 class Interruption:

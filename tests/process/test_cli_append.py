@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.cli.produce import OnError, Tally
 from sequencer.keys import lane_of
+from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
 if TYPE_CHECKING:
@@ -175,3 +178,47 @@ def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     assert tally.problem.startswith("line 2: ")
     assert tally.appended == 1
     assert [message.body for message in seq.peek(first)] == [1]
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: Sequencer, is_second: bool) -> None:
+    """The server answers late: one Ctrl-C waits for what it says, a second one does not."""
+    bodies: list[dict[str, object]] = [{"group": ["a"], "body": n} for n in range(6)]
+    if not is_second:
+        bodies[3] = {"body": "no group"}
+    (cli.directory / "lines").write_text("".join(f"{json.dumps(body)}\n" for body in bodies))
+    (cli.directory / "slow.py").write_text(SLOWLY)
+    running = cli.script("import slow")
+    wait_until(lambda: (cli.directory / "sending").exists(), 30.0)
+    running.signal(signal.SIGINT)
+    time.sleep(0.2)
+    if is_second:
+        running.signal(signal.SIGINT)
+        time.sleep(0.2)
+    (cli.directory / "answer").touch()
+    assert running.ended() == 130
+    assert "a rerun stores them again, because they have no ids" in running.stderr
+    if is_second:
+        assert "up to line 0 is stored, and of the 128 lines behind it perhaps some" in running.stderr
+    else:
+        assert "what stands up to line 3 is stored; " in running.stderr
+        assert "tail -n +4" in running.stderr
+        assert [message.body for message in seq.peek(["a"])] == [0, 1, 2]
+
+
+SLOWLY = """
+import pathlib, sys, time
+from sequencer import Sequencer
+append_many = Sequencer.append_many
+
+def slowly(*args, **options):
+    pathlib.Path("sending").touch()
+    while not pathlib.Path("answer").exists():
+        time.sleep(0.01)
+    return append_many(*args, **options)
+
+Sequencer.append_many = slowly
+from sequencer.cli import main
+sys.argv = ["sequencer", "append", "jobs", "lines"]
+sys.exit(main())
+"""
