@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,7 @@ from ..service_events import service_ended, service_started
 from ..supervisor import Supervisor, log
 from ..teller import Teller
 from ..version import VERSION
+from ..wakeup import heard_signals
 from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
 from .render import print_json, say
@@ -184,12 +186,22 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         with aside():
             _say_started(config, processes, client.endpoint.name)
             status = supervisor.run()
+            _end_at_signals(status)
         left = _look_at(client)
+        if config.until_empty and status == FINE and left and left.parked:
+            status = PARKED
+            _end_at_signals(status)
     if as_json and (config.app or config.command):
         print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
     else:
         _summarize(supervisor.totals, processes, left, config)
-    return PARKED if config.until_empty and status == FINE and left and left.parked else status
+    return status
+
+
+def _end_at_signals(status: int) -> None:
+    """The consumers have ended: a signal can only end what is left to say, and changes nothing about how it went."""
+    for number in heard_signals():
+        signal.signal(number, lambda *_: os._exit(status))
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:

@@ -27,4 +27,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):  # an application that was imported would keep us here for ever
             stream.flush()
         os._exit(status)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, signal.SIG_IGN)  # the interpreter gives them their default action while it ends
     sys.exit(status)

@@ -1,0 +1,26 @@
+"""Signals in the last moments of a run, when its consumers have ended."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Work
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_behind_the_end_does_not_change_the_exit_status(cli: Cli, work: Work, number: signal.Signals) -> None:
+    """The interpreter takes 0.2 s and more to end, with the signals' default actions."""
+    work.add("a", {})
+    consume = cli.start("consume", "jobs", "--app", "shop:handle")
+    work.wait_handled("a-0")
+    consume.signal(number)
+    consume.wait_for("consumed 1 message")
+    while consume.process.poll() is None:
+        consume.signal(number)
+        time.sleep(0.002)
+    assert consume.ended() == 0
