@@ -43,6 +43,8 @@ log = logging.getLogger("sequencer.supervisor")
 
 LINGER_S = 10.0
 """So long may a consumer take to exit after it has ended its work, where no grace was named."""
+EXIT_S = 2.0
+"""So long may it take in any case: an interpreter takes some time to exit, and at its exit reports are sent (Sentry)."""
 STANDING_S = 60.0
 """A place that stands is tried again so often while others work."""
 TROUBLES = 100
@@ -139,7 +141,7 @@ class Supervisor:
 
     @property
     def _linger_s(self) -> float:
-        return LINGER_S if self._config.grace is None else self._config.grace
+        return LINGER_S if self._config.grace is None else max(self._config.grace, EXIT_S)
 
     def _running(self) -> list[tuple[Slot, ConsumerProcess]]:
         return [(slot, slot.process) for slot in self._slots if slot.process is not None]

@@ -183,3 +183,18 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     consume.signal()
     assert consume.ended() == 0
     assert json.loads(consume.stdout)["handled"] == 3
+
+
+def test_without_grace_a_consumer_may_still_exit(cli: Cli, work: Work) -> None:
+    """What it does at its exit, as sending its last errors to Sentry, is not cut."""
+    (cli.directory / "leaving.py").write_text(
+        "import atexit, pathlib, time\n"
+        "def leave():\n    time.sleep(0.3)\n    pathlib.Path('left').touch()\n"
+        "atexit.register(leave)\n"
+        "def handle(message): pass\n"
+    )
+    work.add("a", {})
+    done = cli.run("consume", "jobs", "--app", "leaving:handle", "--until-empty", "--grace", "0")
+    assert done.returncode == 0
+    assert "consumer killed" not in done.stderr
+    assert (cli.directory / "left").exists()
