@@ -107,3 +107,16 @@ def test_an_output_that_nobody_reads_is_told_once_while_that_lasts() -> None:
     told.incidents.gone(2)
     told.incidents.take({"event": "output blocked", "pid": 3}, 4.0)
     assert told.names == ["output blocked"] * 2
+
+
+def test_a_consumer_that_dies_while_the_server_is_away_neither_ends_nor_repeats_the_incident() -> None:
+    told = Told()
+    told.incidents.take(lost(1), 1.0)
+    told.incidents.gone(1)
+    told.incidents.take(lost(2), 2.0)
+    assert told.names == ["server lost"], "the same incident"
+    told.incidents.gone(2)
+    told.incidents.take({"event": "started", "pid": 3, "owner": "x"}, 5.0)
+    assert told.events[1:] == [("server back", {"away_s": 4.0})], "it reached the server at once"
+    told.incidents.take({"event": "started", "pid": 4, "owner": "x"}, 6.0)
+    assert len(told.events) == 2
