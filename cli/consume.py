@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,10 @@ from ..wakeup import heard_signals
 from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
 from .render import print_json, say
+
+
+SAID_S = 2.0
+"""So long no signal keeps the summary from being said."""
 
 
 class OnFailure(StrEnum):
@@ -199,9 +204,17 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
 
 
 def _end_at_signals(status: int) -> None:
-    """The consumers have ended: a signal can only end what is left to say, and changes nothing about how it went."""
+    """The consumers have ended: a signal changes nothing about how it went. Only where it takes long to say that, since
+    the server does not answer or nobody reads, it ends us.
+    """
+    until = time.monotonic() + SAID_S
+
+    def end(*_: object) -> None:
+        if time.monotonic() > until:
+            os._exit(status)
+
     for number in heard_signals():
-        signal.signal(number, lambda *_: os._exit(status))
+        signal.signal(number, end)
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
