@@ -26,12 +26,14 @@ class Wakeup:
         for fd in (self.read_fd, self._write_fd):
             os.set_blocking(fd, False)
         self._notes: deque[None] = deque()
+        self._lock, self._is_closed = threading.RLock(), False
 
     def note(self) -> None:
         """Ask for the next stage. Safe in a signal handler or any thread."""
         self._notes.append(None)
-        with suppress(OSError):  # the pipe is full of wake-ups, or the run has ended
-            os.write(self._write_fd, b"\0")
+        with self._lock, suppress(OSError):  # the pipe is full of wake-ups
+            if not self._is_closed:  # its number may be another's by now
+                os.write(self._write_fd, b"\0")
 
     def take(self) -> int:
         """How many stages were asked for since the last look."""
@@ -62,5 +64,7 @@ class Wakeup:
                 signal.signal(number, handler)
 
     def close(self) -> None:
-        for fd in (self.read_fd, self._write_fd):
-            os.close(fd)
+        with self._lock:
+            self._is_closed = True
+            for fd in (self.read_fd, self._write_fd):
+                os.close(fd)
