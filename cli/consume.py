@@ -30,7 +30,6 @@ from ..worker_config import WorkerConfig, prepare
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
 from .render import print_json, say
 
-
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""
 

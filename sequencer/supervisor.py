@@ -44,7 +44,7 @@ log = logging.getLogger("sequencer.supervisor")
 LINGER_S = 10.0
 """So long may a consumer take to exit after it has ended its work, where no grace was named."""
 EXIT_S = 2.0
-"""So long may it take in any case: an interpreter takes some time to exit, and at its exit reports are sent (Sentry)."""
+"""So long may it take in any case: at its exit an application sends its last reports (Sentry)."""
 STANDING_S = 60.0
 """A place that stands is tried again so often while others work."""
 TROUBLES = 100

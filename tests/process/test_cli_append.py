@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -189,13 +188,13 @@ def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: S
     (cli.directory / "lines").write_text("".join(f"{json.dumps(body)}\n" for body in bodies))
     (cli.directory / "slow.py").write_text(SLOWLY)
     running = cli.script("import slow")
-    wait_until(lambda: (cli.directory / "sending").exists(), 30.0)
+    wait_until((cli.directory / "sending").exists, 30.0)
     running.signal(signal.SIGINT)
-    time.sleep(0.2)
+    wait_until((cli.directory / "heard").exists, 30.0)
     if is_second:
         running.signal(signal.SIGINT)
-        time.sleep(0.2)
-    (cli.directory / "answer").touch()
+    else:
+        (cli.directory / "answer").touch()
     assert running.ended() == 130
     assert "a rerun stores them again, because they have no ids" in running.stderr
     if is_second:
@@ -218,7 +217,14 @@ def slowly(*args, **options):
     return append_many(*args, **options)
 
 Sequencer.append_many = slowly
-from sequencer.cli import main
+from sequencer.cli import main, produce
+note = produce.Interruption._note
+
+def noted(self, *words):
+    pathlib.Path("heard").touch()
+    note(self, *words)
+
+produce.Interruption._note = noted
 sys.argv = ["sequencer", "append", "jobs", "lines"]
 sys.exit(main())
 """

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sequencer.testing import wait_until
+
 if TYPE_CHECKING:
     from .conftest import Cli, Work
+
+
+PATIENCE_S = 30.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -20,7 +24,5 @@ def test_a_signal_behind_the_end_does_not_change_the_exit_status(cli: Cli, work:
     work.wait_handled("a-0")
     consume.signal(number)
     consume.wait_for("consumed 1 message")
-    while consume.process.poll() is None:
-        consume.signal(number)
-        time.sleep(0.002)
+    wait_until(lambda: consume.process.poll() is not None or consume.signal(number), PATIENCE_S)
     assert consume.ended() == 0

@@ -47,10 +47,12 @@ def test_a_stop_is_heard_where_nobody_reads_the_log(cli: Cli, work: Work, number
         work.add("b", {})
         work.wait_begun("a-0")
         fill(writer)
-        time.sleep(2.5)  # the watcher has something to say meanwhile
+        later = time.monotonic() + 2.5  # the watcher has something to say meanwhile
+        wait_until(lambda: time.monotonic() > later, PATIENCE_S)
         pid = work.events("begun")[0]["pid"]
         consume.send_signal(number)
-        time.sleep(0.5)
+        stopped = time.monotonic() + 0.5
+        wait_until(lambda: time.monotonic() > stopped, PATIENCE_S)
         cli.open("gate")
         wait_until(lambda: pid not in cli.left(), PATIENCE_S, "the end of the consumer")
         assert work.events("begun", "b-0") == []
