@@ -9,6 +9,7 @@ from typing import Any
 from .claimed import Halted, LeasedGroup
 from .commands import command
 from .decisions import Failed
+from .errors import SequencerError
 from .events import Event, duration, error_text, event, named, type_name
 from .keys import decode_group
 from .message import Message
@@ -151,9 +152,10 @@ def server_back(queue: str, owner: str, away_s: float) -> Event:
 
 
 def leases_not_kept(queue: str, owner: str, error: BaseException) -> Event:
-    """What the keeper does beside a handler failed."""
+    """What the keeper does beside a handler failed; with its traceback where nobody foresaw it."""
     said, fields = _raised(error)
-    return event("leases not kept", queue, f"{said}; trying again", {"owner": owner, **fields}, error=error)
+    cause = None if isinstance(error, SequencerError) else error
+    return event("leases not kept", queue, f"{said}; trying again", {"owner": owner, **fields}, error=cause)
 
 
 def groups_not_released(queue: str, owner: str, error: BaseException) -> Event:
