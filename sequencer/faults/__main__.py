@@ -26,7 +26,7 @@ from .apart import Lanes
 from .report import Result, Scale
 
 PROOFS = ("model", "simulate", "crash", "chaos", "server", "input", "security", "shell")
-SIDE_BY_SIDE = (("model", "simulate", "input", "security"), ("shell",), ("crash", "chaos", "server"))
+SIDE_BY_SIDE = (("model", "simulate"), ("shell", "input", "security"), ("crash", "chaos", "server"))
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
