@@ -89,9 +89,11 @@ class Supervisor:
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         began, lock = time.monotonic(), lock_file()
+        is_printing = not (self._config.app or self._config.command)
         self._config = replace(self._config, lock_fd=lock, report_fd=self._reports.write_fd)
         try:
-            mend_torn_line(1, lock)
+            if is_printing:
+                mend_torn_line(1, lock)
             with self._wakeup.signals(), selectors.DefaultSelector() as selector:
                 for fd in (self._wakeup.read_fd, self._reports.read_fd):
                     selector.register(fd, selectors.EVENT_READ)
@@ -102,7 +104,8 @@ class Supervisor:
                 process.leave()
             self._incidents.tick(0.0, is_last=True)
             self._teller.close()
-            end_torn_line(1, lock)
+            if is_printing:
+                end_torn_line(1, lock)
             self._reports.close()
             self._wakeup.close()
             os.close(lock)

@@ -256,3 +256,13 @@ def test_with_a_log_of_json_every_line_is_an_object_also_the_last(cli: Cli, work
     assert [line["event"] for line in lines] == ["service started", "message failed", "group parked", "service ended"]
     assert lines[2]["traceback"].endswith("ValueError: no such item")
     assert (lines[3]["failed"], lines[3]["parked"], lines[3]["handled"]) == (2, 1, 0)
+
+
+def test_only_printed_lines_are_mended_not_what_an_application_writes(cli: Cli, work: Work) -> None:
+    work.add("a", {})
+    out = cli.directory / "own"
+    out.write_text("no newline")
+    with out.open("ab") as stdout:
+        words = [cli.program, "consume", "jobs", "--app", "shop:handle", "--until-empty"]
+        subprocess.run(words, stdout=stdout, cwd=cli.directory, env=cli.environment, timeout=PATIENCE_S, check=True)
+    assert out.read_text() == "no newline"
