@@ -1,0 +1,184 @@
+"""Typical uses of the public API, which mypy --strict reads (`mypy tests/typecheck`) and nobody runs.
+
+A use that must not pass says so by an ignore: mypy complains about one that has become needless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+
+from sequencer import (
+    BatchReceipt,
+    BatchRefused,
+    ConsumeSummary,
+    DeadLetter,
+    EmbeddedServer,
+    Event,
+    Explanation,
+    Finding,
+    Gap,
+    GroupInfo,
+    IdConflict,
+    Lease,
+    Message,
+    MessageInfo,
+    OutcomeUnknown,
+    Park,
+    Policy,
+    Proof,
+    QueueInfo,
+    Receipt,
+    Redriven,
+    Retry,
+    Sequencer,
+    SetAside,
+)
+from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
+
+seq = Sequencer(
+    "orders",
+    "redis://localhost",
+    group_by=("user_id", "order_id"),
+    id_by="event_id",
+    score_by="ts",
+    on_failure="dead_letter",
+    park_on=(KeyError, "shop.errors.Frozen"),
+    dedup_window=3600,
+    on_late="drop",
+)
+Sequencer("orders", on_failure="ignore")  # type: ignore[arg-type]  # none of the endings
+Sequencer("orders", None, "shop")  # type: ignore[call-arg]  # options are named
+
+
+# -- appending --------------------------------------------------------------------------------------------------
+
+
+def append(client: Sequencer) -> str:
+    receipt = client.append({"step": "paid"}, group=[1002, "eu"], id=7, score=datetime.now(UTC), headers={"a": "b"})
+    assert_type(receipt, Receipt)
+    assert_type(receipt.stamp, int | None)
+    client.append({"step": "late"}, "a-group", delay=timedelta(minutes=5), replace=True)
+    client.append({"step": "late"}, 7, at=1_900_000_000.0)
+    client.append({"step": "late"}, 7, delay="soon")  # type: ignore[arg-type]  # a text is no time
+    client.append({"step": "late"}, 7, "an id")  # type: ignore[call-arg]  # options are named
+    return receipt.id
+
+
+def append_many(client: Sequencer) -> int:
+    def items() -> Iterator[dict[str, Any]]:
+        yield {"body": {"n": 1}, "group": ["user", 7], "score": 1}
+
+    try:
+        done = client.append_many(items(), on_refused="skip", chunk=100)
+    except BatchRefused as error:
+        return error.stored
+    except (IdConflict, OutcomeUnknown) as error:
+        return len(error.id)
+    assert_type(done, BatchReceipt)
+    return done.appended + done.duplicates + sum(refused.index for refused in done.refused)
+
+
+# -- consuming --------------------------------------------------------------------------------------------------
+
+
+@seq.handler
+def handle(message: Message) -> None:
+    if message.attempt == 1:
+        raise Retry(after=0.5)
+    if message.body["step"] == "frozen":
+        raise Park("needs a person")
+    if message.late:
+        raise SetAside("came too late")
+
+
+assert_type(handle(Message("1", ("7",), 1.0, {}, {}, 1, 1, 0.0, "orders", 1)), None)
+
+
+@seq.observe
+def tell(event: Event) -> None:
+    print(event.name, event.queue, event.fields["group"], event.error)
+
+
+def consume(client: Sequencer) -> ConsumeSummary:
+    client.consume(handle, max_messages=1000, max_age=60, audit=True)
+    client.consume(lambda message: message.body, on_start=lambda consumer: consumer.stop())
+    client.consume(print, until_empty="yes")  # type: ignore[arg-type]  # a text is neither true nor false
+    summary = client.consume(lease=30, until_empty=True)
+    assert_type(summary.reason == "drained", bool)
+    return summary
+
+
+def claim(client: Sequencer) -> None:
+    with client.claim(groups=5, messages=10, lease=30.0) as lease:
+        assert_type(lease, Lease)
+        for message in lease:
+            assert_type(message, Message)
+            if lease.remaining_s < 10:
+                lease.renew()
+            if message.attempt > 3:
+                lease.dead_letter(message, "too often")
+            elif message.score < 0:
+                lease.nack(message, ValueError("negative"), after=5)
+            else:
+                lease.ack(message)
+        lease.ack("an id")  # type: ignore[arg-type]  # it takes the message
+
+
+# -- looking and operating --------------------------------------------------------------------------------------
+
+
+def look(client: Sequencer) -> None:
+    assert_type(client.info(), QueueInfo)
+    assert_type(client.groups("parked", limit=10), list[GroupInfo])
+    client.groups("stuck")  # type: ignore[arg-type]  # no state of a group
+    assert_type(client.peek(["7", "eu"]), list[Message])
+    assert_type(client.explain(7), Explanation)
+    assert_type(client.get(7, "an id"), MessageInfo | None)
+    assert_type(client.audit(), Proof)
+    assert_type(client.doctor(repair=True), list[Finding])
+    for group in client.parked():
+        print(group.group, group.failure and group.failure.message)
+
+
+def operate(client: Sequencer) -> None:
+    assert_type(client.resume([1002]), bool)
+    assert_type(client.skip([1002]), Message | Gap)
+    assert_type(client.pause() and client.unpause([1002]), bool)
+    client.cancel(7, "an id")
+    client.reschedule(7, "an id", at=datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def dead_letters(client: Sequencer) -> int:
+    for letter in client.dead(error="Timeout*"):
+        assert_type(letter, DeadLetter)
+        print(letter.message.id, letter.error.type, letter.attempts)
+    assert_type(client.redrive([1002], rate=100), Redriven)
+    return client.purge(everything=True) + client.count_dead()
+
+
+def policy(client: Sequencer) -> float:
+    assert_type(client.policy, Policy)
+    client.policy.dedup_window = 5.0  # type: ignore[misc]  # a policy is set by making a Sequencer
+    return Policy(on_gap="skip", sequence=True).gap_timeout
+
+
+# -- testing ----------------------------------------------------------------------------------------------------
+
+
+def test_orders() -> None:
+    queue = MemoryQueue("orders", group_by=["user_id"], max_attempts=3)
+    queue.handler(handle)
+    queue.append({"user_id": 7}, delay=3600)
+    queue.advance(60)
+    done = queue.drain()
+    assert_type(done, Drained)
+    assert [message.body["user_id"] for message in done.handled] == [7]
+    assert_order(done.handled)
+    assert_type(queue.consume(), ConsumeSummary)
+
+
+def on_a_server(directory: str) -> str:
+    with EmbeddedServer(directory) as server, Sequencer("orders", server.url) as client:
+        return wait_until(lambda: append(client), 5.0)
