@@ -9,7 +9,7 @@ from typing import Any
 
 from .connection import Connection
 from .desk import resume
-from .errors import ConfigurationError, ServerUnavailable
+from .errors import ServerUnavailable
 from .keys import LaneKeys
 from .link import Link
 from .policy import Policy, merge_policy, read_policy
@@ -32,19 +32,27 @@ def find_policy(
     Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
     other's policy, nor leave two that exclude each other. Raises ConfigurationError, ServerUnavailable.
     """
+    try:
+        return _find_policy(link, queue, lanes, asked, register=register)
+    except BaseException:
+        # It may hold a WATCH, which would refuse a transaction of whoever has this link next.
+        link.close()
+        raise
+
+
+def _find_policy(
+    link: Link, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any], *, register: bool
+) -> tuple[Policy, bool]:
     unsure: list[dict[str, str]] = []
     for _ in range(TRIES):
         if register:
             link.command("WATCH", *[keys.policy for keys in lanes])
         watching, before = link.connection(), _policies(link, lanes)
-        try:
-            policy = merge_policy(queue, before[0], asked if register else {})
-        except ConfigurationError:
-            _unwatch(link, register)
-            raise
+        policy = merge_policy(queue, before[0], asked if register else {})
         writes = _writes(lanes, before, policy)
         if not (register and writes):
-            _unwatch(link, register)
+            if register:
+                link.command("UNWATCH")
             _follow(link, queue, lanes, unsure, policy, asked)
             return policy, bool(before[0])
         try:
@@ -74,11 +82,6 @@ def _writes(lanes: list[LaneKeys], before: list[dict[str, str]], policy: Policy)
 def _transact(link: Link, writes: list[tuple[Any, ...]], watching: Connection) -> bool:
     """Whether it was carried out: not if another client set something meanwhile."""
     return link.commands([("MULTI",), *writes, ("EXEC",)], on=watching)[-1] is not None
-
-
-def _unwatch(link: Link, is_watching: bool) -> None:
-    if is_watching:
-        link.command("UNWATCH")
 
 
 def _policies(link: Link, lanes: list[LaneKeys]) -> list[dict[str, str]]:

@@ -219,9 +219,11 @@ def missing_rights(
             patterns = {f"~{{{namespace}:{queue}:*": [[*_scratch_keys(keys)] for keys in lanes]}
             patterns[f"~{registry_key(namespace)}"] = [[registry_key(namespace)]]
             missing |= _queued(link, names, plain_commands(scratch), patterns)
-    except (redis.RedisError, OSError) as error:
-        link.close()
-        raise translate(error, link.endpoint.name) from error
+    except BaseException as error:
+        link.close()  # it may stand inside the MULTI
+        if isinstance(error, redis.RedisError | OSError):
+            raise translate(error, link.endpoint.name) from error
+        raise
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
 
