@@ -9,6 +9,7 @@ from .errors import Park, Retry, SetAside
 from .holdings import Ending
 from .message import Failure, Message
 from .options import OnFailure, QueueOptions, is_named
+from .words import encode_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Failed:
     def is_late(self) -> bool:
         """Whether it is given up because it was late: no try failed."""
         return isinstance(self.error, TooLate)
+
+    def told(self, member: str) -> tuple[int, float | None, bytes, Ending, bool]:
+        """What the server is told of it: tries, delay, the failure as it is kept, ending, and whether it was late."""
+        failure = encode_failure(self.failure, member)
+        return self.failure.attempt, self.decision.delay_s, failure, self.decision.ending, self.is_late
 
 
 ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}

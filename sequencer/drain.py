@@ -31,12 +31,12 @@ from typing import Any
 
 from .backoff import RECONNECT
 from .claimed import Claimed
-from .decisions import Failed, LeaseExpired, TooLate, Undecodable, has_expired, judge, no_answer
+from .decisions import Failed, judge
 from .errors import ServerUnavailable, StopConsuming
+from .gate import refusal_of
 from .holdings import FLUSH_S, Clock, Held, Holdings
 from .message import ConsumeSummary, Message
 from .options import ClaimLimits, ConsumerOptions, QueueOptions
-from .words import encode_failure
 
 BATCH_S = 0.007
 """How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
@@ -236,9 +236,9 @@ def drain(
                     one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=held.is_open)
                     failed, late = failed + (not one.is_late), late + one.is_late
                     yield one
-                    chosen, failure = one.decision, encode_failure(one.failure, member)
+                    told = one.told(member)
                     with lock:
-                        holdings.fail(held, one.failure.attempt, chosen.delay_s, failure, chosen.ending, one.is_late)
+                        holdings.fail(held, *told)
         is_alone = not (claimed.has_more or holdings.is_more_due)
         size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
 
@@ -265,7 +265,6 @@ def _handle_group(
     From `until` on none but the first is begun once an acknowledgement has told that other groups are due.
     """
     leased, now = held.leased, clock()
-    gives_up_late = leased.on_late in ("drop", "dead_letter")
     last = len(leased.messages) - 1 if leased.undecodable else None
     for position, message in enumerate(leased.messages):
         if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
@@ -278,12 +277,10 @@ def _handle_group(
                 return None
         if control.is_stopping or not held.is_open or (position and holdings.is_more_due and now >= until):
             return None
-        if gives_up_late and message.late and not message.redriven:
-            return TooLate(message, leased.mark, leased.on_late)
-        if position == last:
-            return Undecodable(leased.undecodable)
-        if has_expired(queue, message):
-            return LeaseExpired(no_answer(message, leased.expired_owner))
+        # No other message can be refused, and a call for each of them would show.
+        is_doubtful = message.late or message.attempt > 1 or position == last
+        if is_doubtful and (refusal := refusal_of(queue, leased, position)):
+            return refusal
         holdings.running_since = began = now
         problem: BaseException | None = yield message
         now = clock()

@@ -12,15 +12,15 @@ from typing import Any
 
 from . import calls
 from .claimed import LeasedGroup
-from .decisions import LeaseExpired, TooLate, Undecodable, has_expired, judge, no_answer
+from .decisions import judge
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
+from .gate import refusal_of
 from .holdings import Held
 from .keys import LaneKeys
 from .links import Links
 from .message import Message
 from .options import ConsumerOptions, QueueOptions
 from .teller import ConsumerTeller, Teller
-from .words import encode_failure
 
 
 class Lease:
@@ -116,15 +116,8 @@ class Lease:
                 message = leased.messages[position]
                 if not held.is_open or held.done != position or self.remaining_s <= 0:
                     break
-                problem: Exception | None = None
-                if leased.undecodable and position == len(leased.messages) - 1:
-                    problem = Undecodable(leased.undecodable)
-                elif leased.on_late in ("drop", "dead_letter") and message.late and not message.redriven:
-                    problem = TooLate(message, leased.mark, leased.on_late)
-                elif has_expired(self._queue, message):
-                    problem = LeaseExpired(no_answer(message, leased.expired_owner))
-                if problem:
-                    self._fail(message, problem)
+                if refusal := refusal_of(self._queue, leased, position):
+                    self._fail(message, refusal)
                     break
                 self._given = (held, message)
                 yield message
@@ -197,8 +190,7 @@ class Lease:
         held = self._find(message)
         one = judge(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
         self._tells.failed(one)
-        failure, chosen = encode_failure(one.failure, held.leased.members[held.done]), one.decision
-        entry = held.give_up(one.failure.attempt, chosen.delay_s, failure, chosen.ending, one.is_late)
+        entry = held.give_up(*one.told(held.leased.members[held.done]))
         is_valid = self._run(calls.nack(self._keys, entry))
         held.is_open = False
         if not is_valid:

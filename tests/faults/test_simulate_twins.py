@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sequencer import decisions, drain, policy, scripts
+from sequencer import decisions, drain, gate, policy, scripts
 from sequencer.appender import Appender
 from sequencer.decisions import ENDINGS
 from sequencer.faults.simulate.scenario import scenario
@@ -233,7 +233,7 @@ IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
         Twin("loss: "),
     ),
     "drain that drops what is parked": (decisions, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
-    "drain that never gives up": (drain, "has_expired", lambda *_: False, Twin("is the most")),
+    "drain that never gives up": (gate, "has_expired", lambda *_: False, Twin("is the most")),
     "failures that count once": (Holdings, "fail", _one_attempt(Holdings.fail), Twin("counts as tried")),
 }
 

@@ -1,0 +1,126 @@
+"""What is not tried: the order of the rules, and that `consume` and a loop over `claim` do the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+import sequencer.lease
+from sequencer.calls import Acked, Call
+from sequencer.claimed import Claimed, LeasedGroup
+from sequencer.drain import Control, Exchange, drain
+from sequencer.gate import refusal_of
+from sequencer.holdings import Holdings
+from sequencer.keys import lane_keys
+from sequencer.lease import Lease
+from sequencer.message import Message
+from sequencer.options import ConsumerOptions, OnFailure, QueueOptions
+
+KEYS = lane_keys("n", "q", 0)
+NOW_S = 1_000.0
+
+
+class Case(NamedTuple):
+    """The last message of a group, and the queue's settings."""
+
+    count: int
+    late: bool
+    redriven: bool
+    is_undecodable: bool
+    attempt: int
+    on_late: str
+    on_failure: OnFailure
+    max_attempts: int
+
+    def queue(self) -> QueueOptions:
+        return QueueOptions(queue="q", max_attempts=self.max_attempts, on_failure=self.on_failure)
+
+    def leased(self) -> LeasedGroup:
+        messages = [self._message(n, self.count - 1) for n in range(self.count)]
+        members = [f"{n:016}{n}" for n in range(self.count)]
+        reason, scores = "no JSON" if self.is_undecodable else "", [f"{n}.0" for n in range(self.count)]
+        return LeasedGroup("g", ("g",), "17", "other", messages, members, scores, "9.0", self.on_late, reason)
+
+    def _message(self, n: int, last: int) -> Message:
+        attempt, late, redriven = (self.attempt, self.late, self.redriven) if n == last else (1, False, False)
+        return Message(str(n), ("g",), float(n), "body", {}, attempt, 17, 1.0, "q", n, late, redriven)
+
+
+def cases() -> Iterator[Case]:
+    flags = itertools.product((1, 2), (False, True), (False, True), (False, True))
+    for (count, late, redriven, is_undecodable), attempt in itertools.product(flags, (1, 2, 3)):
+        for on_late in ("handle", "refuse", "drop", "dead_letter"):
+            for on_failure in ("park", "dead_letter", "drop"):
+                for most in (1, 2):
+                    yield Case(count, late, redriven, is_undecodable, attempt, on_late, on_failure, most)  # type: ignore[arg-type]
+
+
+Outcome = tuple[list[str], list[Call[Any]]]
+"""The ids that were given to the handler, and what the server was told of the message that failed."""
+
+
+def consumed(case: Case) -> Outcome:
+    holdings, control, given = Holdings([KEYS], 60.0), Control(), list[str]()
+    clock = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
+    effects = drain(holdings, case.queue(), ConsumerOptions(), control, owner="me", lock=nullcontext(), **clock)
+    assert isinstance(next(effects), Exchange)
+    groups = [case.leased()]
+    holdings.take(0, groups, 0.0, 0.0)
+    effect: Any = effects.send(Claimed(groups))
+    while not isinstance(effect, Exchange):
+        if isinstance(effect, Message):
+            given.append(effect.id)
+        effect = effects.send(None)
+    sending = holdings.outgoing()
+    return given, [call for call in sending.calls if call.script == "nack"] if sending else []
+
+
+def looped(case: Case) -> Outcome:
+    link = FakeLink()
+    links: Any = SimpleNamespace(take=lambda: link, put=lambda _: None)
+    lease = Lease(links, KEYS, case.queue(), ConsumerOptions(), "me", [case.leased()], 0.0)
+    given = []
+    for message in lease:
+        given.append(message.id)
+        lease.ack(message)
+    return given, [call for call in link.calls if call.script == "nack"]
+
+
+class FakeLink:
+    is_repeat = False
+
+    def __init__(self) -> None:
+        self.calls: list[Call[Any]] = []
+
+    def run_one(self, call: Call[Any]) -> Any:
+        self.calls.append(call)
+        return True if call.script == "nack" else Acked([], False)
+
+
+@pytest.mark.parametrize(
+    ("late", "redriven", "is_undecodable", "attempt", "said"),
+    [
+        (True, False, True, 9, "TooLate"),
+        (True, True, True, 9, "Undecodable"),
+        (False, False, True, 9, "Undecodable"),
+        (True, True, False, 9, "LeaseExpired"),
+        (True, True, False, 1, "NoneType"),
+    ],
+)
+def test_the_first_rule_that_fits_says_why(
+    late: bool, redriven: bool, is_undecodable: bool, attempt: int, said: str
+) -> None:
+    case = Case(2, late, redriven, is_undecodable, attempt, "drop", "park", 3)
+    assert type(refusal_of(case.queue(), case.leased(), 1)).__name__ == said
+    assert refusal_of(case.queue(), case.leased(), 0) is None
+
+
+def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequencer.lease, "time", SimpleNamespace(time=lambda: NOW_S, monotonic=lambda: 0.0))
+    for case in cases():
+        assert consumed(case) == looped(case), case
