@@ -40,7 +40,7 @@ class Appender:
     """The appending half of a Sequencer; what it raises is said there."""
 
     def __init__(self, place: Place, items: ItemMaker, options: QueueOptions) -> None:
-        self._place, self._items = place, items
+        self._place, self.items = place, items
         replicas = options.wait_replicas
         self._wait = (replicas, round(options.wait_timeout_s * 1000)) if replicas else None
 
@@ -58,6 +58,7 @@ class Appender:
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: calls.Item, *, replace: bool = False) -> Receipt:
+        self._place.look_anew()
         call = calls.append(
             self._place.keys_of(item.group), [item], on_conflict="error_replace" if replace else "error"
         )
@@ -97,9 +98,13 @@ class Appender:
         numbered, is_over = enumerate(items), False
         while not is_over:
             batch, groups, is_over = _Batch([], [], []), set[str](), True
+            is_sequence = self._place.known_sequence()
             for index, value in itertools.islice(numbered, size):
                 try:
-                    item = self._items.make_of(value)
+                    if is_sequence is None:
+                        self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
+                        is_sequence = self._place.is_sequence()
+                    item = self.items.make_of(value, is_sequence=is_sequence)
                 except InvalidMessage as error:
                     batch.errors.append(Refused(index, error))
                 else:

@@ -100,8 +100,7 @@ class Sequencer(Looking, Mending):
             wait_timeout_s=wait_timeout,
         )
         self._place = Place(self.options, redis)
-        self._items = ItemMaker(self.options, self._place.is_sequence)
-        self._appender = Appender(self._place, self._items, self.options)
+        self._appender = Appender(self._place, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
         self._rates = monitor.Rates()
         self._observers: list[Observer] = []
@@ -175,9 +174,11 @@ class Sequencer(Looking, Mending):
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
         failed after sending, ServerUnavailable when it failed before.
         """
-        item = self._items.make(body, group, id, score, headers, delay, at)
+        if (is_sequence := self._place.known_sequence()) is None:  # what breaks a rule is said without a server
+            self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=False)
+            is_sequence = self._place.is_sequence()
+        item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
-            self._place.look_anew()
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace)
 
@@ -289,12 +290,11 @@ class Sequencer(Looking, Mending):
         return Lease.claim(self._place.connect(), lanes, self.options, options, owner_name(), self._teller)
 
 
-def _checked_handler(function: Any) -> Handler:
+def _checked_handler(function: Handler) -> Handler:
     if not callable(function):
         raise HandlerNotFound(f"handler {shown(function)} is not callable")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise ConfigurationError(
             f"handler {shown(function)} is a coroutine function; this client calls plain functions only"
         )
-    handler: Handler = function
-    return handler
+    return function

@@ -1,5 +1,6 @@
-"""From what a caller passes to what a script takes: one checked Item for each message. Pure but for the id's
-randomness.
+"""From what a caller passes to what a script takes: one checked Item for each message.
+
+Pure but for the id's randomness: what the server knows of the queue, the caller asks before.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import itertools
 import os
 import secrets
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -27,9 +28,8 @@ FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at"))
 class ItemMaker:
     """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
 
-    def __init__(self, options: QueueOptions, is_sequence: Callable[[], bool]) -> None:
-        self._options, self._is_sequence = options, is_sequence
-        self._ids = _IdMaker()
+    def __init__(self, options: QueueOptions) -> None:
+        self._options, self._ids = options, _IdMaker()
 
     def make(
         self,
@@ -40,8 +40,13 @@ class ItemMaker:
         headers: Mapping[str, str] | None,
         delay: Any = None,
         at: Any = None,
+        *,
+        is_sequence: bool,
     ) -> Item:
-        """An item from `append`'s arguments; what is None comes out of the body where the options name a field."""
+        """An item from `append`'s arguments; what is None comes out of the body where the options name a field.
+
+        `is_sequence`: whether the queue's scores are consecutive numbers. What breaks another rule is said before.
+        """
         options = self._options
         if group is None:
             if options.group_by is None:
@@ -55,15 +60,15 @@ class ItemMaker:
         given_id = "" if message_id is None else encode_id(message_id)
         envelope = encode_envelope(body, headers, options.max_body_bytes)
         due = "" if delay is None and at is None else encode_due(delay, at)
-        if self._is_sequence():
+        if is_sequence:
             number = _number(text)
             given_id = given_id or number
         return Item(key, given_id or self._ids.make(), text, envelope, due)
 
-    def make_of(self, value: Any) -> Item:
+    def make_of(self, value: Any, *, is_sequence: bool) -> Item:
         """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
         if self._options.group_by is not None:
-            return self.make(value, None, None, None, None)
+            return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
             raise InvalidMessage(
                 f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
@@ -72,7 +77,10 @@ class ItemMaker:
             names = sorted(map(str, set(value) - FIELDS))
             raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
         get = value.get
-        return self.make(value["body"], get("group"), get("id"), get("score"), get("headers"), get("delay"), get("at"))
+        body, group, headers = value["body"], get("group"), get("headers")
+        return self.make(
+            body, group, get("id"), get("score"), headers, get("delay"), get("at"), is_sequence=is_sequence
+        )
 
 
 def _number(score: str) -> str:

@@ -103,10 +103,14 @@ class Place:
         self.lanes(register=register, role=role)
         return self._policy
 
+    def known_sequence(self) -> bool | None:
+        """Whether scores are consecutive numbers in this queue; None before its first append."""
+        return self._policy.sequence if self._is_registered and "append" in self._roles else None
+
     def is_sequence(self) -> bool:
-        """Whether scores are consecutive numbers in this queue; asked by those who append."""
-        is_ready = self._is_registered and "append" in self._roles
-        return (self._policy if is_ready else self.policy(role="append")).sequence
+        """The same for one who appends, and connects if that is needed."""
+        known = self.known_sequence()
+        return self.policy(role="append").sequence if known is None else known
 
     def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
         """The keys of an encoded group's lane; with `register` for one who appends."""
