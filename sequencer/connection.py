@@ -1,7 +1,7 @@
 """Where the server is, how to connect to it, and whether it may be used. Driver errors become ours here.
 
 Every setting that changes between redis-py 6.4 and 8 is given outright (protocol, timeouts, retries), and connections
-are used directly: a pool's hidden retries would send a claim twice, and ours are decided call by call in `scripts.py`.
+are used directly: a pool's hidden retries would send a claim twice, and ours are decided call by call in `link.py`.
 """
 
 from __future__ import annotations

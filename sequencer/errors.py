@@ -1,5 +1,6 @@
-"""Every error this package raises, and the two signals a handler may raise.
+"""The errors that callers get, and the four signals that a handler may raise: Retry, Park, SetAside, StopConsuming.
 
+What a message ends with that no handler failed at is in `decisions.py`; a command that failed, in `handlers.py`.
 Each class says when it is raised and what to do about it; an error raised without a text of its own
 shows that docstring. Nothing here holds a payload or a password.
 """

@@ -24,7 +24,7 @@ STAMP_DIGITS = 16
 FLAG_AT = STAMP_DIGITS + 4
 RECORD_HEAD = FLAG_AT + 1
 DUE_HEAD = RECORD_HEAD + STAMP_DIGITS
-PLAIN, REDRIVEN, HAS_DUE = ord("0"), ord("R"), b"DT"
+REDRIVEN, HAS_DUE = ord("R"), b"DT"
 LEASE_HEAD = STAMP_DIGITS + 1
 """A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
 

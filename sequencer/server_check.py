@@ -130,6 +130,3 @@ def _replicas(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     if wanted.isdigit() and int(wanted) > count:
         return Finding("replicas", "problem", f"{text}: the server refuses writes for want of replicas")
     return Finding("replicas", "warning" if wanted == "0" else "ok", text)
-
-
-# -- queues -----------------------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ class Trial:
         self._recorder = Recorder(directory / "harness.ndjson", "harness")
         self._endpoint = Endpoint.from_url(url)
         self._drained_at = 0.0
-        self._is_gated = False
         self._held: list[str] = []
 
     def run(self) -> Outcome:
