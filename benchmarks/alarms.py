@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..client import Sequencer
-from ..connection import Endpoint
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 from .history import Row
 from .member import QUEUE, Parent
 from .naive import NaiveQueue

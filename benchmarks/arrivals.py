@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..client import Sequencer
-from ..connection import Endpoint
-from ..keys import lane_keys
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..store.keys import lane_keys
 from ..testing import Handled
 from .history import Row
 from .member import QUEUE, Parent

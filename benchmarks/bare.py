@@ -16,9 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from ..connection import Endpoint, parse_info
+from ..doctor.server import parse_info
 from ..errors import ServerError
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 from ..server import EmbeddedServer
 
 SETTLE_S = 60.0

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..client import Sequencer
-from ..connection import Endpoint
-from ..consumer import owner_name
-from ..keys import LaneKeys, lane_keys
-from ..link import Link
-from ..message import Message
+from ..consume.threads import owner_name
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..store.keys import LaneKeys, lane_keys
+from ..values.message import Message
 from . import raw, scripted
 from .bare import Gauge
 from .charts import Chart

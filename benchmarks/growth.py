@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..client import Sequencer
-from ..keys import lane_keys
-from ..message import Message
+from ..store.keys import lane_keys
+from ..values.message import Message
 from .bare import Gauge
 from .fleet import Fleet, MemberFailed
 from .history import Row

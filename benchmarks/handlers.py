@@ -27,10 +27,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..client import Sequencer
-from ..supervisor import Supervisor
-from ..teller import Teller
+from ..consume.teller import Teller
+from ..processes.supervisor import Supervisor
+from ..processes.worker.config import WorkerConfig
 from ..testing import Handled
-from ..worker_config import WorkerConfig
 from .charts import Chart
 from .fleet import READY_S, Fleet, MemberFailed
 from .history import read_history

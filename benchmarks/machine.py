@@ -12,9 +12,10 @@ from typing import Any
 import redis
 from redis.utils import HIREDIS_AVAILABLE
 
-from ..connection import Endpoint, parse_info
-from ..link import Link
-from ..version import VERSION
+from ..doctor.server import parse_info
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..values.version import VERSION
 
 
 def describe(url: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from ..client import Sequencer
-from ..consumer import Consumer
-from ..message import Message
+from ..consume.threads import Consumer
+from ..values.message import Message
 from .history import Row, write_history
 from .naive import NaiveQueue
 from .workload import Planned, Spread, Workload

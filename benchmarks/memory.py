@@ -29,10 +29,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..client import Sequencer
-from ..keys import lane_keys
-from ..link import Link
-from ..message import Message
+from ..net.link import Link
+from ..store.keys import lane_keys
 from ..testing import Handled
+from ..values.message import Message
 from .bare import Gauge
 from .member import QUEUE
 from .rounds import Run, Turn, in_turn, turns, wrong_in

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..connection import Endpoint
-from ..keys import lane_keys
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 from ..server import EmbeddedServer
+from ..store.keys import lane_keys
 from .fleet import Fleet, MemberFailed
 from .history import read_history
 from .judge import FAULTS, Phase, judge

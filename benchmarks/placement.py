@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from typing import Literal, get_args
 
-from ..connection import Endpoint, parse_info
-from ..link import Link
+from ..doctor.server import parse_info
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 
 Placement = Literal["apart", "together", "free"]
 

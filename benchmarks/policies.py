@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..client import Sequencer
-from ..connection import Endpoint
-from ..keys import lane_keys
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..store.keys import lane_keys
 from .fleet import Fleet, MemberFailed
 from .history import Row, read_history
 from .judge import Phase, judge

@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..codec import encode_envelope
-from ..keys import LaneKeys, lane_keys
-from ..link import Link
-from ..options import ConsumerOptions
-from ..records import STAMP_DIGITS
+from ..net.link import Link
+from ..settings.options import ConsumerOptions
+from ..store.envelope import encode_envelope
+from ..store.keys import LaneKeys, lane_keys
+from ..store.record import STAMP_DIGITS
 from .workload import Planned
 
 BATCH = 100

@@ -15,9 +15,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..connection import Endpoint, parse_info
+from ..doctor.server import parse_info
 from ..errors import ConfigurationError
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 from ..testing import Handled, check_history
 from .charts import Chart
 from .judge import FAULTS

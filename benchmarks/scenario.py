@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..connection import redact
+from ..net.endpoint import redact
 from . import charts, machine, ordering, report
 from .workload import Spread
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import orjson
 
-from ..appender import CHUNK
-from ..codec import encode_envelope
-from ..link import Link
-from ..options import ClaimLimits
+from ..net.link import Link
+from ..queue.append import CHUNK
+from ..settings.options import ClaimLimits
+from ..store.envelope import encode_envelope
 from .raw import HINTS, LEASE_US, MAX_ENVELOPE, Found, Part
 from .workload import Planned
 

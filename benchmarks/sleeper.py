@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..message import Message
+from ..values.message import Message
 from .history import Row, write_history
 
 _rows: list[Row] = []

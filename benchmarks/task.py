@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..client import Sequencer
-from ..message import Message
+from ..values.message import Message
 from .history import Row, write_history
 from .member import QUEUE, Job, Parent, Report, drain
 from .ordering import forget

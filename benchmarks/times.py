@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..connection import Endpoint
-from ..link import Link
+from ..net.endpoint import Endpoint
+from ..net.link import Link
 
 SAMPLES = 50
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..logs import FORMATS, LogOptions, configure
-from ..version import VERSION
+from ..processes.logs import FORMATS, LogOptions, configure
+from ..values.version import VERSION
 
 app = typer.Typer(
     name="sequencer",

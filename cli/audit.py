@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import typer
 
 from ..client import Sequencer
-from ..proof import Proof
+from ..queue.audit import Proof
 from .app import FINE, FOUND, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import plain, print_json
 

@@ -13,20 +13,20 @@ from typing import Annotated, Any
 import typer
 
 from ..client import Sequencer
+from ..consume.teller import Teller
 from ..errors import SequencerError
-from ..events import many
-from ..exec import check_command
-from ..handlers import app_from_project
-from ..logs import LogOptions, aside
-from ..message import QueueInfo
-from ..options import AUDIT_LENGTH, ConsumerOptions
-from ..process import Totals
-from ..service_events import service_ended, service_started
-from ..supervisor import Supervisor, log
-from ..teller import Teller
-from ..version import VERSION
-from ..wakeup import heard_signals
-from ..worker_config import WorkerConfig, prepare
+from ..processes.consumer_process import Totals
+from ..processes.handlers.apps import app_from_project
+from ..processes.handlers.exec import check_command
+from ..processes.logs import LogOptions, aside
+from ..processes.service_events import service_ended, service_started
+from ..processes.supervisor import Supervisor, log
+from ..processes.wakeup import heard_signals
+from ..processes.worker.config import WorkerConfig, prepare
+from ..settings.events import many
+from ..settings.options import AUDIT_LENGTH, ConsumerOptions
+from ..values.version import VERSION
+from ..values.views import QueueInfo
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
 from .render import print_json, say
 

@@ -12,20 +12,10 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
-from ..letters import check_rate
-from ..message import DeadLetter, Redriven
+from ..queue.dead_letters import check_rate
+from ..values.views import DeadLetter, Redriven
 from .app import JsonOption, LimitOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import (
-    console,
-    fields_table,
-    group_text,
-    letter_json,
-    letter_table,
-    moment,
-    number,
-    plain,
-    print_json,
-)
+from .render import console, fields_table, group_text, letter_json, letter_table, moment, number, plain, print_json
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",

@@ -8,10 +8,10 @@ from typing import Annotated, cast, get_args
 import typer
 
 from ..client import Sequencer
-from ..doctor import diagnose, is_healthy
-from ..keys import check_name
-from ..rights import SCRATCH, Role, acl_rules
-from ..server_check import Finding
+from ..doctor.diagnose import diagnose, is_healthy
+from ..doctor.rights import SCRATCH, Role, acl_rules
+from ..values.checks import check_name
+from ..values.views import Finding
 from .app import FINE, FOUND, JsonOption, NamespaceOption, RedisOption, app
 from .render import cells, console, print_json, table
 

@@ -8,19 +8,19 @@ import typer
 
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
 from . import (  # noqa: F401 - each registers its commands
+    append,
     audit,
+    configure,
     consume,
     dead,
-    demo,
     doctor,
-    look,
-    mend,
-    policy,
-    produce,
-    serve,
-    timers,
+    group,
+    message,
+    server,
+    show,
 )
 from .app import FINE, INTERRUPTED, SERVER, WRONG_USE, app
+from .demo import command as demo  # noqa: F401
 from .render import say
 
 

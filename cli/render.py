@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..logs import END_S
-from ..message import DeadLetter, GroupInfo, Message, MessageInfo, QueueInfo
+from ..processes.logs import END_S
+from ..values.message import Message
+from ..values.views import DeadLetter, GroupInfo, MessageInfo, QueueInfo
 
 WIDE = 1000
 """Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""

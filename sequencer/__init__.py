@@ -1,6 +1,8 @@
 """Ordered, per-group message processing on Redis or Valkey: the public names."""
 
-from . import system  # noqa: F401 - it refuses systems that we do not run on
+from .values import system  # noqa: F401 - it refuses systems that we do not run on
+
+# isort: split
 from .client import Sequencer
 from .errors import (
     BatchRefused,
@@ -34,28 +36,14 @@ from .errors import (
     SetAside,
     StopConsuming,
 )
-from .events import Event
 from .lease import Lease
-from .message import (
-    BatchReceipt,
-    ConsumeSummary,
-    DeadLetter,
-    Explanation,
-    Failure,
-    Gap,
-    GroupInfo,
-    Message,
-    MessageInfo,
-    QueueInfo,
-    Receipt,
-    Redriven,
-    Refused,
-)
-from .policy import Policy
-from .proof import Proof
+from .queue.audit import Proof
 from .server import EmbeddedServer
-from .server_check import Finding
-from .version import VERSION as __version__
+from .settings.events import Event
+from .settings.policy import Policy
+from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
+from .values.version import VERSION as __version__
+from .values.views import DeadLetter, Explanation, Finding, Gap, GroupInfo, MessageInfo, QueueInfo, Redriven
 
 __all__ = [
     "BatchReceipt",

@@ -8,22 +8,34 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from . import monitor
-from .appender import Appender
-from .connection import Endpoint
-from .consumer import Consumer, owner_name
-from .drain import Handler
+from .consume.stopping import stop_on_signals
+from .consume.teller import Observer, Teller
+from .consume.threads import Consumer, owner_name
+from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
-from .items import Group, ItemMaker, Score
 from .lease import Lease
-from .looking import Looking
-from .mending import Mending
-from .message import BatchReceipt, ConsumeSummary, Message, Receipt
-from .options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, OnFailure, QueueOptions, error_names, field_names
-from .place import Place
-from .policy import OnGap, OnLate
-from .stopping import stop_on_signals
-from .teller import Observer, Teller
+from .net.endpoint import Endpoint
+from .net.link import Link
+from .net.refusals import Reading
+from .queue import views
+from .queue.append import Appender
+from .queue.looking import Looking
+from .queue.operate import Mending
+from .queue.session import Place
+from .server import start_embedded
+from .settings.options import (
+    AUDIT_LENGTH,
+    ClaimLimits,
+    ConsumerOptions,
+    OnFailure,
+    QueueOptions,
+    error_names,
+    field_names,
+)
+from .settings.policy import OnGap, OnLate
+from .store.item import Group, ItemMaker, Score
+from .store.keys import registry_key
+from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
 
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
 ObserverT = TypeVar("ObserverT", bound=Observer)
@@ -99,10 +111,10 @@ class Sequencer(Looking, Mending):
             wait_replicas=wait_replicas,
             wait_timeout_s=wait_timeout,
         )
-        self._place = Place(self.options, redis)
+        self._place = Place(self.options, redis, start_embedded)
         self._appender = Appender(self._place, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
-        self._rates = monitor.Rates()
+        self._rates = views.Rates()
         self._observers: list[Observer] = []
         self._teller = Teller(queue, observers=self._observers)
 
@@ -298,3 +310,13 @@ def _checked_handler(function: Handler) -> Handler:
             f"handler {shown(function)} is a coroutine function; this client calls plain functions only"
         )
     return function
+
+
+def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
+    """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
+    link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis, start_embedded).endpoint)
+    try:
+        with Reading(link.endpoint.name):
+            return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
+    finally:
+        link.close()

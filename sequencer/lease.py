@@ -11,16 +11,16 @@ from types import TracebackType
 from typing import Any
 
 from . import calls
-from .claimed import LeasedGroup
-from .decisions import judge
+from .calls.claim import LeasedGroup
+from .consume.teller import ConsumerTeller, Teller
+from .drain.gate import refusal_of
+from .drain.held import Held
+from .drain.outcome import judge
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
-from .gate import refusal_of
-from .holdings import Held
-from .keys import LaneKeys
-from .links import Links
-from .message import Message
-from .options import ConsumerOptions, QueueOptions
-from .teller import ConsumerTeller, Teller
+from .net.pool import Links
+from .settings.options import ConsumerOptions, QueueOptions
+from .store.keys import LaneKeys
+from .values.message import Message
 
 
 class Lease:

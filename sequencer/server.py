@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -23,9 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from .connection import MIN_VERSION, Endpoint, parse_info
+from .doctor.server import MIN_VERSION, parse_info
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
-from .link import Link
+from .net.endpoint import Endpoint
+from .net.link import Link
+
+log = logging.getLogger("sequencer")
 
 SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""
@@ -284,3 +288,11 @@ def _is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True
+
+
+def start_embedded() -> Endpoint:
+    """Start the embedded server, unless it runs, for a client that was given none. Raises ServerError."""
+    server = EmbeddedServer()
+    server.start()
+    log.info("no redis= and no SEQUENCER_REDIS: using the embedded server at %s", server.url)
+    return Endpoint.from_url(server.url)

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.auditor import audit
-from sequencer.connection import Endpoint
-from sequencer.keys import lane_keys, registry_key
-from sequencer.link import Link
-from sequencer.rights import acl_rules
+from sequencer.doctor.invariants import audit
+from sequencer.doctor.rights import acl_rules
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys, registry_key
 
 KEPT = ("SEQUENCER_TEST_BINARY", "SEQUENCER_TEST_ACL")
 ACL_USER = "least"

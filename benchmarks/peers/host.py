@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...connection import Endpoint
 from ...errors import ServerUnavailable
-from ...link import Link
+from ...net.endpoint import Endpoint
+from ...net.link import Link
 from ...server import find_binary
 
 START_S = 20.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...client import Sequencer
-from ...message import Message as Delivered
+from ...values.message import Message as Delivered
 from ..history import Row
 from ..member import scores_ms
 from ..naive import NaiveQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...version import VERSION
+from ...values.version import VERSION
 from ..workload import ZIPF_GROUPS, Spread
 
 Kind = Literal["own", "node", "python"]

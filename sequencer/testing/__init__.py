@@ -4,13 +4,13 @@
 kill a handler at each step; `Recorder` and `judge` write a history down and judge it.
 """
 
-from .everywhere import KillReport, kill_everywhere
-from .handled import Handled, Verdict, check_history
-from .history import Event, Recorder, read_events
-from .judgement import Judgement, judge
-from .memory import Drained, MemoryQueue, assert_order
+from .judge.handler_runs import Handled, Verdict, check_history
+from .judge.history import Event, Recorder, read_events
+from .judge.judgement import Judgement, judge
+from .kill_everywhere import KillReport, kill_everywhere
+from .memory_queue import Drained, MemoryQueue, assert_order
 from .points import kill_here
-from .proxy import FaultProxy
+from .proxy.fault_proxy import FaultProxy
 from .waiting import wait_until
 
 __all__ = [

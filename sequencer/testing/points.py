@@ -44,9 +44,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigurationError
-from ..handlers import load_app
-from ..message import Message
-from .history import Recorder
+from ..processes.handlers.apps import load_app
+from ..values.message import Message
+from .judge.history import Recorder
 
 ARMED, DIRECTORY, APP = "SEQUENCER_KILL_HERE", "SEQUENCER_KILL_HERE_DIRECTORY", "SEQUENCER_KILL_HERE_APP"
 """What is armed; where passages are recorded, and that the fault was spent; the app whose handler is recorded."""

@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 import redis
 
-from .. import scripts
-from ..connection import Connection, Endpoint
+from ..calls import source
+from ..net.endpoint import Connection, Endpoint
+from ..net.scripts import script_sha
 
 Words = tuple[Any, ...]
 """One command."""
@@ -27,10 +28,10 @@ _NOW = re.compile(r"ARGV\[(\d+)\] now_us")
 @cache
 def script_names() -> dict[str, str]:
     """Digest and source of each script -> its name."""
-    folder = Path(scripts.__file__).parent / "lua"
+    folder = Path(__file__).parents[1] / "lua"
     names = [path.stem for path in folder.glob("*.lua") if not path.stem.startswith("_")]
-    by_sha = {scripts.script_sha(name): name for name in names}
-    return by_sha | {scripts.script_source(name): name for name in names}
+    by_sha = {script_sha(name): name for name in names}
+    return by_sha | {source.script_source(name): name for name in names}
 
 
 def name_of(words: Sequence[Any]) -> str:
@@ -65,7 +66,7 @@ def at_time(words: Words, now_us: int) -> Words:
 
 @cache
 def _now_at(script: str) -> int | None:
-    found = _NOW.search(scripts.script_source(script))
+    found = _NOW.search(source.script_source(script))
     return int(found[1]) if found else None
 
 

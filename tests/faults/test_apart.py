@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.faults.apart import Lanes
-from sequencer.faults.strays import end_strays, strays
 from sequencer.testing import wait_until
+
+from .apart import Lanes
+from .strays import end_strays, strays
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -23,7 +24,7 @@ def test_results_come_lane_by_lane_and_one_that_breaks_down_is_a_problem(capfd: 
     broken, fine = Lanes("smoke").run((("nonsense",), ("input",)))
     assert broken.name == "nonsense"
     assert list(broken.problems) == ["it ended with status 2"]
-    assert broken.command == "python -m sequencer.faults nonsense --scale smoke"
+    assert broken.command == "python -m tests.faults nonsense --scale smoke"
     assert fine.is_passed
     assert fine.name == "input"
     assert fine.runs > 100
@@ -46,7 +47,7 @@ def test_told_to_end_it_leaves_nothing_behind(number: signal.Signals) -> None:
     """By a word to it alone, or at Ctrl-C, which a terminal tells to all of its group."""
     mark = f"SEQUENCER_STRAY={os.getpid()}.lanes"
     name, _, value = mark.partition("=")
-    words = [sys.executable, "-m", "sequencer.faults", "ci"]
+    words = [sys.executable, "-m", "tests.faults", "ci"]
     with tempfile.TemporaryDirectory(prefix="sq") as directory:
         try:
             with subprocess.Popen(

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.faults.chaos import proof as chaos
-from sequencer.faults.chaos.children import Child, Paused
-from sequencer.faults.chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
-from sequencer.faults.chaos.run import run_seed
-from sequencer.faults.strays import strays
 from sequencer.testing import Event, Recorder, judge, wait_until
-from sequencer.testing.proxy import KINDS
+from sequencer.testing.proxy.fault_proxy import KINDS
+
+from .chaos import proof as chaos
+from .chaos.children import Child, Paused
+from .chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
+from .chaos.run import run_seed
+from .strays import strays
 
 FEW = ("producer", "consumers")
 """Enough processes to see a broken promise."""

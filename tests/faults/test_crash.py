@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import ConfigurationError, EmbeddedServer, scripts
-from sequencer.faults.crash import proof as crash
-from sequencer.faults.crash.child import Child, start
-from sequencer.faults.crash.plan import every_chain, mismatch, named_points, slice_of
-from sequencer.faults.crash.points import KINDS, Case, kinds_at
-from sequencer.faults.crash.supervisor import SupervisorTrial
-from sequencer.faults.crash.trial import Trial, Twin
-from sequencer.faults.crash.verdict import Outcome, dishonesty
-from sequencer.faults.crash.work import LEASE_S, ROLES, Site, handle
+from sequencer import ConfigurationError, EmbeddedServer
+from sequencer.calls import source as sources
+from sequencer.net import scripts
 from sequencer.testing import wire
+
+from .crash import proof as crash
+from .crash.child import Child, start
+from .crash.plan import every_chain, mismatch, named_points, slice_of
+from .crash.points import KINDS, Case, kinds_at
+from .crash.supervisor import SupervisorTrial
+from .crash.trial import Trial, Twin
+from .crash.verdict import Outcome, dishonesty
+from .crash.work import LEASE_S, ROLES, Site, handle
 
 HANDLER = "consumer.handler:before"
 
@@ -94,7 +97,7 @@ def test_one_case_by_its_command() -> None:
     assert result.is_passed, result.problems
     assert result.faults == {"kill": 1}
     assert result.command == (
-        "python -m sequencer.faults crash --point keeper.renew:before --passage 1 --kind 'kill' --variant default"
+        "python -m tests.faults crash --point keeper.renew:before --passage 1 --kind 'kill' --variant default"
         " --seconds 60"
     )
 
@@ -127,7 +130,7 @@ def test_a_consumer_that_acknowledges_first_loses_a_message(server: EmbeddedServ
 
 def without_token_check() -> None:
     """Scripts whose ack takes any token."""
-    honest = scripts.script_source
+    honest = sources.script_source
 
     def source(name: str) -> str:
         text = honest(name)
@@ -137,7 +140,7 @@ def without_token_check() -> None:
         assert broken != text
         return broken
 
-    scripts.script_source = source  # type: ignore[assignment]
+    sources.script_source = source  # type: ignore[assignment]
     scripts.script_sha.cache_clear()
     wire.script_names.cache_clear()
 
@@ -154,13 +157,13 @@ def test_an_ack_without_a_token_check_is_found(server: EmbeddedServer, tmp_path:
 
 def losing_a_wakeup() -> None:
     """Scripts whose redrive forgets the schedule."""
-    honest = scripts.script_source
+    honest = sources.script_source
 
     def source(name: str) -> str:
         text = honest(name)
         return text.replace("wake(group, now)", "", 1) if name == "redrive" else text
 
-    scripts.script_source = source  # type: ignore[assignment]
+    sources.script_source = source  # type: ignore[assignment]
     scripts.script_sha.cache_clear()
     wire.script_names.cache_clear()
 
@@ -173,7 +176,7 @@ def test_a_message_left_behind_is_found(server: EmbeddedServer, tmp_path: Path) 
 
 
 def test_a_stuck_process_is_a_problem(server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sequencer.faults.crash.child.PATIENCE_S", 2.0)
+    monkeypatch.setattr("tests.faults.crash.child.PATIENCE_S", 2.0)
     twin = Twin(roles={**ROLES, "operator": lambda site: signal.pause()})
     outcome = Trial(server.url, tmp_path, "default", None, twin).run()
     assert outcome.problems[0].startswith("stuck: not within 2 s: the end of process operator")

@@ -10,21 +10,22 @@ from typing import Any
 
 import pytest
 
-from sequencer.calls import Call
-from sequencer.codec import encode_envelope, encode_id, encode_score
+from sequencer.calls.call import Call
 from sequencer.errors import InvalidBody
-from sequencer.faults.input import calls as input_calls
-from sequencer.faults.input import cli as input_cli
-from sequencer.faults.input import proof as proof
-from sequencer.faults.input import records as input_records
-from sequencer.faults.input import replies as input_replies
-from sequencer.faults.input import settings as input_settings
-from sequencer.faults.input import values as input_values
-from sequencer.faults.input.bench import Bench, bench
-from sequencer.faults.input.cli import Line
-from sequencer.faults.input.explore import Findings, Several, Target, Wrong, explore, refusal, shown
-from sequencer.faults.input.fuzz import INSTALL, is_installed, run_fuzzer
-from sequencer.keys import lane_keys
+from sequencer.store.envelope import encode_envelope, encode_id, encode_score
+from sequencer.store.keys import lane_keys
+
+from .input import calls as input_calls
+from .input import cli as input_cli
+from .input import proof as proof
+from .input import records as input_records
+from .input import replies as input_replies
+from .input import settings as input_settings
+from .input import values as input_values
+from .input.bench import Bench, bench
+from .input.cli import Line
+from .input.explore import Findings, Several, Target, Wrong, explore, refusal, shown
+from .input.fuzz import INSTALL, is_installed, run_fuzzer
 
 SEEDS = range(2)
 
@@ -280,7 +281,7 @@ def test_one_problem_does_not_hide_the_next_and_says_how_to_repeat_it() -> None:
     text = "\n".join(findings.problems.values())
     assert "-> lists" in text
     assert "-> KeyError: 'x'" in text
-    assert text.count("repeat: python -m sequencer.faults input --seed 17") == 2
+    assert text.count("repeat: python -m tests.faults input --seed 17") == 2
 
 
 def test_an_integer_that_python_does_not_write_is_shown() -> None:

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.faults import strays as strays_module
-from sequencer.faults.crash import supervisor as crash_supervisor
-from sequencer.faults.crash.points import Case
-from sequencer.faults.strays import end_strays, strays
-from sequencer.process import Slot
-from sequencer.supervisor import Supervisor
+from sequencer.processes.consumer_process import Slot
+from sequencer.processes.supervisor import Supervisor
 from sequencer.testing import wait_until
+
+from . import strays as strays_module
+from .crash import supervisor as crash_supervisor
+from .crash.points import Case
+from .strays import end_strays, strays
 
 END_S = 25.0
 linux = pytest.mark.skipif(not Path("/proc").exists(), reason="the environment of other processes is seen on Linux")
@@ -57,7 +58,7 @@ def is_at_work(room: Path) -> bool:
 )
 def test_an_interrupted_proof_leaves_nothing_behind(proof: str, number: signal.Signals, room: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "sequencer.faults", proof, "--scale", "ci"],
+        [sys.executable, "-m", "tests.faults", proof, "--scale", "ci"],
         env={**os.environ, "TMPDIR": str(room)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

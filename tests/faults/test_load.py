@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sequencer.faults.server.load import Ending, Tally
+from .server.load import Ending, Tally
 
 
 @pytest.mark.parametrize("is_early", [True, False])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.faults.model import proof as model
-from sequencer.faults.report import Result
+from .model import proof as model
+from .report import Result
 
 GOOD = model.GOOD["smoke"][0]
 NEEDED = pytest.mark.skipif(bool(model.missing()), reason=model.missing() or "spin and gcc are there")

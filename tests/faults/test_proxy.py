@@ -17,9 +17,9 @@ from redis.retry import Retry
 
 from sequencer import EmbeddedServer, Sequencer, ServerUnavailable
 from sequencer.testing import read_events, wait_until
-from sequencer.testing.history import Recorder
-from sequencer.testing.proxy import KINDS, FaultProxy
-from sequencer.testing.proxy_frames import ERRORS, end_of_reply, read_request
+from sequencer.testing.judge.history import Recorder
+from sequencer.testing.proxy.fault_proxy import KINDS, FaultProxy
+from sequencer.testing.proxy.frames import ERRORS, end_of_reply, read_request
 
 TIMEOUT_S = 1.0
 SILENT = ("request dropped", "reply dropped", "black hole")

@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sequencer.faults import __main__ as command
-from sequencer.faults import table
-from sequencer.faults.report import Result, bound
+from . import __main__ as command
+from . import table
+from .report import Result, bound
 
 
 def made(**fields: Any) -> Result:
-    return Result(**{"name": "chaos", "command": "python -m sequencer.faults chaos --seed 7", **fields})
+    return Result(**{"name": "chaos", "command": "python -m tests.faults chaos --seed 7", **fields})
 
 
 def shown(*results: Result) -> str:
@@ -44,7 +44,7 @@ def test_nothing_is_hidden() -> None:
     )  # fmt: skip
     for words in (
         "2 runs, seeds 7..8", "3,000", "1.00 / 1.50 s", "reply lost 12", "17 of 3,000", "3/N = 1.0e-03", "passed",
-        "python -m sequencer.faults chaos --seed 7", "left out: spin is missing", "FAILED (1)",
+        "python -m tests.faults chaos --seed 7", "left out: spin is missing", "FAILED (1)",
         "PROBLEM: ack:sent: lost m1",
     ):  # fmt: skip
         assert words in text, words
@@ -100,7 +100,7 @@ def test_a_proof_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(command, "import_module", lambda *_: SimpleNamespace(run=run))
     result = command.run_one("chaos", "ci", **given)
     assert result.problems == ["it broke down: RuntimeError: no more processes"]
-    assert result.command == " ".join(["python -m sequencer.faults chaos --scale ci", *["--seed 3"] * bool(given)])
+    assert result.command == " ".join(["python -m tests.faults chaos --scale ci", *["--seed 3"] * bool(given)])
 
 
 @pytest.mark.parametrize(

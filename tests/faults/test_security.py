@@ -10,20 +10,21 @@ from typing import Any
 
 import pytest
 
-import sequencer.place
+import sequencer.queue.session
 from sequencer import NotReplicated, Sequencer, ServerNotUsable
-from sequencer.faults.security import proof as security
-from sequencer.faults.security import rights as security_rights
-from sequencer.faults.security import tls as security_tls
-from sequencer.faults.security.canary import in_process
-from sequencer.faults.security.commands import processes
-from sequencer.faults.security.rights import ROLES, Users, prove_rights
-from sequencer.faults.security.search import Search, logs
-from sequencer.faults.security.server import OwnServer, own_server
-from sequencer.faults.security.tls import Tls
-from sequencer.keys import lane_keys
-from sequencer.link import Link
-from sequencer.rights import acl_rules, commands_of, missing_rights, needed
+from sequencer.doctor.rights import acl_rules, commands_of, missing_rights, needed
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+from .security import proof as security
+from .security import rights as security_rights
+from .security import tls as security_tls
+from .security.canary import in_process
+from .security.commands import processes
+from .security.rights import ROLES, Users, prove_rights
+from .security.search import Search, logs
+from .security.server import OwnServer, own_server
+from .security.tls import Tls
 
 
 @pytest.fixture
@@ -45,7 +46,9 @@ def test_each_missing_right_is_named_before_anything_is_done() -> None:
 
 
 def test_without_the_check_rights_are_missed_and_groups_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequencer.place, "missing_rights", lambda _link, roles, *_, **__: {role: [] for role in roles})
+    monkeypatch.setattr(
+        sequencer.queue.session, "missing_rights", lambda _link, roles, *_, **__: {role: [] for role in roles}
+    )
     tried = prove_rights(("append", "consume"))
     assert tried.named < tried.rights
     assert tried.changed > 10, "what the check is for"

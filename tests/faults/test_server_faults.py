@@ -12,20 +12,21 @@ import pytest
 import redis
 
 from sequencer import NotReplicated, Sequencer, SequencerError
+from sequencer.doctor.rights import commands_of
 from sequencer.errors import ConfigurationError
-from sequencer.faults.server.clock import MISSING, Clock, library, shown, stamps_back
-from sequencer.faults.server.cut import HALF, WRITES, cut_write
-from sequencer.faults.server.denied import SCRIPTS, Denier, deny_all
-from sequencer.faults.server.failover import QUICK, Cluster
-from sequencer.faults.server.found import Found
-from sequencer.faults.server.full import Filling, Rounds, fill_and_drain
-from sequencer.faults.server.host import Host, Interrupted, binaries, free_port, is_ended, running, workplace
-from sequencer.faults.server.kill import ALWAYS, Mode, lost_s, under_kills
-from sequencer.faults.server.load import wait
-from sequencer.faults.server.proof import CASES, run
-from sequencer.faults.server.spoil import loaded
-from sequencer.rights import commands_of
 from sequencer.testing import Event, judge, wait_until
+
+from .server.clock import MISSING, Clock, library, shown, stamps_back
+from .server.cut import HALF, WRITES, cut_write
+from .server.denied import SCRIPTS, Denier, deny_all
+from .server.failover import QUICK, Cluster
+from .server.found import Found
+from .server.full import Filling, Rounds, fill_and_drain
+from .server.host import Host, Interrupted, binaries, free_port, is_ended, running, workplace
+from .server.kill import ALWAYS, Mode, lost_s, under_kills
+from .server.load import wait
+from .server.proof import CASES, run
+from .server.spoil import loaded
 
 
 @pytest.fixture
@@ -270,7 +271,7 @@ def test_a_case_is_run_by_its_name() -> None:
     assert result.is_passed, result.problems
     assert result.runs >= 8
     assert result.faults["append-only file cut"] == result.runs
-    assert result.command == "python -m sequencer.faults server --scale smoke --only cut --seed 5"
+    assert result.command == "python -m tests.faults server --scale smoke --only cut --seed 5"
     with pytest.raises(ConfigurationError, match=r"'cuts'; choose from .*kill"):
         run("smoke", only="cuts")
     assert len(CASES) == 9

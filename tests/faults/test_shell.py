@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.faults import shell
-from sequencer.faults.shell import twins_consumer, twins_supervisor
-from sequencer.faults.shell.case import Case
-from sequencer.faults.shell.proof import CASES, SMOKE, run_cases
-from sequencer.faults.shell.scene import LeftOut, NotReady, Scene
-from sequencer.faults.strays import strays
+
+from . import shell
+from .shell import twins_consumer, twins_supervisor
+from .shell.case import Case
+from .shell.proof import CASES, SMOKE, run_cases
+from .shell.scene import LeftOut, NotReady, Scene
+from .strays import strays
 
 CONDITIONS = {"hurried", "claims-many", "stands-shortly", "no-temporary-folder"}
 """Of twins.py: what a case needs, and no twin."""
@@ -56,7 +57,7 @@ def fail_with(*text: str) -> None:
 
 def test_a_twin_that_passes_is_a_problem() -> None:
     case = Case("idle", lambda scene: None, {"no-grace": "anything"})
-    assert problems(case) == ["idle: the twin 'no-grace' passes; python -m sequencer.faults shell --only idle"]
+    assert problems(case) == ["idle: the twin 'no-grace' passes; python -m tests.faults shell --only idle"]
 
 
 def test_a_twin_that_is_found_by_something_else_is_a_problem() -> None:
@@ -70,7 +71,7 @@ def test_a_twin_that_is_found_by_something_else_is_a_problem() -> None:
 
 def test_a_case_that_fails_is_a_problem_and_its_twins_are_not_asked() -> None:
     case = Case("broken", lambda scene: fail_with("it was cut"), {"no-grace": "it was cut"})
-    assert problems(case) == ["broken: it was cut; python -m sequencer.faults shell --only broken"]
+    assert problems(case) == ["broken: it was cut; python -m tests.faults shell --only broken"]
     (problem,) = problems(Case("wordless", lambda scene: fail_with(), {}))
     assert problem.startswith("wordless: AssertionError")
 

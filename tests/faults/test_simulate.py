@@ -7,16 +7,18 @@ from contextlib import nullcontext
 
 import pytest
 
-from sequencer import drain
-from sequencer.claimed import Claimed, LeasedGroup
-from sequencer.faults.simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, result_of, run
-from sequencer.faults.simulate.seed import Ground, play_seed, stage_set
-from sequencer.faults.simulate.stage import Process, Stage
-from sequencer.faults.simulate.virtual import VirtualEvent
-from sequencer.holdings import Holdings
-from sequencer.keys import lane_keys
-from sequencer.message import Message
-from sequencer.options import ConsumerOptions, QueueOptions
+from sequencer.calls.claim import Claimed, LeasedGroup
+from sequencer.drain import protocol
+from sequencer.drain.effects import Control, Exchange, Flush
+from sequencer.drain.held import Holdings
+from sequencer.settings.options import ConsumerOptions, QueueOptions
+from sequencer.store.keys import lane_keys
+from sequencer.values.message import Message
+
+from .simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, result_of, run
+from .simulate.seed import Ground, play_seed, stage_set
+from .simulate.stage import Process, Stage
+from .simulate.virtual import VirtualEvent
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def test_run_says_how_to_repeat(capsys: pytest.CaptureFixture[str]) -> None:
     result = run("smoke", seed=1, trace=True)
     assert result.is_passed
     assert result.runs == 1
-    assert result.command == "python -m sequencer.faults simulate --seed 1"
+    assert result.command == "python -m tests.faults simulate --seed 1"
     assert "sends claim" in capsys.readouterr().out
 
 
@@ -94,21 +96,21 @@ def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
     messages = [Message(str(n), ("g",), float(n), None, {}, 1, 9, 0.0, "q", n) for n in range(3)]
     members = [f"{n:016d}{n}" for n in range(3)]
     group = LeasedGroup("g", ("g",), "9" * 16, "", messages, members, ["0", "1", "2"], "", "handle")
-    effects = drain.drain(
+    effects = protocol.drain(
         holdings,
         QueueOptions(queue="q"),
         options,
-        drain.Control(),
+        Control(),
         owner="me",
         clock=lambda: now[0],
         wall=lambda: now[0],
         random=lambda: 0.5,
         lock=nullcontext(),
     )
-    assert isinstance(next(effects), drain.Exchange)
+    assert isinstance(next(effects), Exchange)
     holdings.take(0, [group], 0.0, 0.0)
     assert effects.send(Claimed([group])) is messages[0]
     now[0] = 0.03  # so slow that its ack is due before the next message
-    assert isinstance(effects.send(None), drain.Flush)
+    assert isinstance(effects.send(None), Flush)
     now[0] = 5.0  # the answer came after the lease
-    assert isinstance(effects.send(None), drain.Exchange)
+    assert isinstance(effects.send(None), Exchange)

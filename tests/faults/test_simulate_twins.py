@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sequencer import decisions, drain, gate, policy, scripts
-from sequencer.appender import Appender
-from sequencer.decisions import ENDINGS
-from sequencer.faults.simulate.scenario import scenario
-from sequencer.faults.simulate.seed import Ground, play_seed, stage_set
-from sequencer.holdings import Holdings
+from sequencer.calls import source as sources
+from sequencer.drain import gate, outcome, protocol
+from sequencer.drain.held import Holdings
+from sequencer.drain.outcome import ENDINGS
+from sequencer.net import scripts
+from sequencer.queue.append import Appender
+from sequencer.store.watermark import Sequenced
 from sequencer.testing import wire
+
+from .simulate.scenario import scenario
+from .simulate.seed import Ground, play_seed, stage_set
 
 SEEDS_FOR_A_TWIN = 200
 """Most twins are caught within 10 seeds, from 0 on."""
@@ -30,7 +34,7 @@ def ground() -> Iterator[Ground]:
 @contextmanager
 def changed_script(name: str, old: str, new: str) -> Iterator[None]:
     """The library with another text in one of its scripts."""
-    real = scripts.script_source
+    real = sources.script_source
     assert old in real(name), f"{name}.lua has no {old!r} any more; change this twin"
 
     def source(script: str) -> str:
@@ -38,7 +42,7 @@ def changed_script(name: str, old: str, new: str) -> Iterator[None]:
         return text.replace(old, new) if script == name else text
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts, "script_source", source)
+        patch.setattr(sources, "script_source", source)
         _forget()
         try:
             yield
@@ -84,8 +88,8 @@ def _always_stored(real: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **options: real(*args, **options)._replace(duplicate=False, outcome="stored")
 
 
-def _forgetful(self: policy.Sequenced, number: int) -> policy.Sequenced:
-    return policy.Sequenced(max(number, self.number))
+def _forgetful(self: Sequenced, number: int) -> Sequenced:
+    return Sequenced(max(number, self.number))
 
 
 class Twin(NamedTuple):
@@ -119,7 +123,7 @@ TWINS: dict[str, Callable[[], Any]] = {
     ),
     "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),
     "holdings without deadline": lambda: changed(Holdings, "take", _without_deadline(Holdings.take)),
-    "drain that goes on after a failure": lambda: changed(drain, "_handle_group", _success_whatever),
+    "drain that goes on after a failure": lambda: changed(protocol, "_handle_group", _success_whatever),
     "consumer that never renews": lambda: changed(Holdings, "_renews", lambda self, now: False),
 }
 
@@ -224,15 +228,15 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
 }
 SKIPS = "sequence, gaps skipped"
 IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
-    "sequence that forgets what it skipped": (policy.Sequenced, "passed", _forgetful, Twin("never came", SKIPS)),
+    "sequence that forgets what it skipped": (Sequenced, "passed", _forgetful, Twin("never came", SKIPS)),
     "receipt that says stored": (Appender, "append", _always_stored(Appender.append), Twin("was told as stored")),
     "drain that drops dead letters": (
-        decisions,
+        outcome,
         "ENDINGS",
-        {**decisions.ENDINGS, "dead_letter": "drop"},
+        {**outcome.ENDINGS, "dead_letter": "drop"},
         Twin("loss: "),
     ),
-    "drain that drops what is parked": (decisions, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
+    "drain that drops what is parked": (outcome, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
     "drain that never gives up": (gate, "has_expired", lambda *_: False, Twin("is the most")),
     "failures that count once": (Holdings, "fail", _one_attempt(Holdings.fail), Twin("counts as tried")),
 }

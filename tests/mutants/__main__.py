@@ -2,7 +2,7 @@
 
     python -m tests.mutants                          all listed mutants
     python -m tests.mutants ap3 cl5                  these
-    python -m tests.mutants --only cli/produce.py    those of one file; or of one list: --only shell
+    python -m tests.mutants --only cli/append.py    those of one file; or of one list: --only shell
     python -m tests.mutants --jobs 2                 two at a time
 
 Each job works in a copy of the tree in a temporary folder; the checkout is never touched. The named tests run there

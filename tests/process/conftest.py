@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.faults.shell.processes import living
 from sequencer.testing import Handled, Verdict, check_history, wait_until
+
+from ..faults.shell.processes import living
 
 MARK = "SQT_PROCESS_OF"
 PATIENCE_S = 30.0
@@ -88,7 +89,7 @@ class Running:
     def consumers(self) -> list[int]:
         """Its consumer processes, once each has become an interpreter of its own."""
         children = sorted(pid for pid, parent in living() if parent == self.pid)
-        return [pid for pid in children if "sequencer.worker" in Cli.command_line(pid)]
+        return [pid for pid in children if "sequencer.processes.worker.run" in Cli.command_line(pid)]
 
     def wait_for(self, text: str) -> None:
         """Wait until it said so on standard error."""

@@ -23,14 +23,14 @@ import typer
 import sequencer
 import sequencer.cli.main  # its import registers the commands
 import sequencer.testing
-from sequencer import worker as consumer_process
 from sequencer.cli import app as command_line
-from sequencer.connection import Endpoint
-from sequencer.consumer import Consumer
-from sequencer.events import EVENTS, FIELDS
-from sequencer.options import ClaimLimits, ConsumerOptions, QueueOptions
-from sequencer.rights import Role, acl_rules
+from sequencer.consume.threads import Consumer
+from sequencer.doctor.rights import Role, acl_rules
+from sequencer.net.endpoint import Endpoint
+from sequencer.processes.worker import run as consumer_process
 from sequencer.server import ServerStatus
+from sequencer.settings.events import EVENTS, FIELDS
+from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
 
 from .signatures import Names, type_text
 

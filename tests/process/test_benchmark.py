@@ -21,10 +21,10 @@ from sequencer.benchmarks.__main__ import app
 from sequencer.benchmarks.judge import Phase
 from sequencer.benchmarks.times import ServerClock, quantiles
 from sequencer.benchmarks.workload import Spread, Workload
-from sequencer.link import Link
+from sequencer.net.link import Link
 from sequencer.testing import Handled
 
-from .smoked import leaves_nothing, run, smoke
+from ..support.smoke import leaves_nothing, run, smoke
 
 
 def test_ordering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from sequencer import EmbeddedServer
 from sequencer.benchmarks import consumers
 from sequencer.benchmarks.rounds import Work, server_work
 from sequencer.benchmarks.workload import Spread, Workload
-from sequencer.link import Link
+from sequencer.net.link import Link
 from sequencer.testing import Handled
 
-from .smoked import FAULTS, broken, row, smoke
+from ..support.smoke import FAULTS, broken, row, smoke
 
 WORKLOAD = Workload(Spread(2), 10, 1, seed=1)
 

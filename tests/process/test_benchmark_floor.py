@@ -15,12 +15,12 @@ from sequencer import Sequencer
 from sequencer.benchmarks import floor, raw, scripted
 from sequencer.benchmarks.rounds import Run, Turn, summarise
 from sequencer.benchmarks.workload import Planned, Spread, Workload
-from sequencer.consumer import owner_name
-from sequencer.keys import registry_key
-from sequencer.link import Link
-from sequencer.options import ClaimLimits
+from sequencer.consume.threads import owner_name
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import registry_key
 
-from .smoked import leaves_nothing, run
+from ..support.smoke import leaves_nothing, run
 
 Snapshot = dict[str, tuple[str, str, Any]]
 TURN = Turn(0, 1, False)

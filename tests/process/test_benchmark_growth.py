@@ -10,9 +10,9 @@ from sequencer import EmbeddedServer
 from sequencer.benchmarks import growth, growth_report
 from sequencer.benchmarks.bare import PERCENTILES, Calls, Gauge, read_calls
 from sequencer.benchmarks.rounds import Run, Turn
-from sequencer.link import Link
+from sequencer.net.link import Link
 
-from .smoked import smoke
+from ..support.smoke import smoke
 
 
 def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

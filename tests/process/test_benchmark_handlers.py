@@ -9,10 +9,10 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.benchmarks import handlers
 from sequencer.benchmarks.workload import Planned
-from sequencer.link import Link
+from sequencer.net.link import Link
 from sequencer.testing import Handled
 
-from .smoked import FAULTS, broken, row, smoke
+from ..support.smoke import FAULTS, broken, row, smoke
 
 
 def test_handlers(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

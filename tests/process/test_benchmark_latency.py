@@ -16,10 +16,10 @@ from sequencer.benchmarks import latency, nodejs
 from sequencer.benchmarks.arrivals import delays, due_times
 from sequencer.benchmarks.rounds import Run, Turn, chosen_placement, in_turn, summarise, turns
 from sequencer.benchmarks.workload import Spread, Workload
-from sequencer.link import Link
+from sequencer.net.link import Link
 from sequencer.testing import Handled
 
-from .smoked import FAULTS, broken, row, smoke
+from ..support.smoke import FAULTS, broken, row, smoke
 
 
 def test_latency(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from sequencer import EmbeddedServer, Message
 from sequencer.benchmarks import memory, memory_report
 from sequencer.benchmarks.memory import Kept, Shape
 from sequencer.benchmarks.rounds import wrong_in
-from sequencer.link import Link
+from sequencer.net.link import Link
 
-from .smoked import smoke
+from ..support.smoke import smoke
 
 
 def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from sequencer.benchmarks.peers.cells import HERE, Run, assess
 from sequencer.benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
 from sequencer.benchmarks.workload import Workload
 
-from .smoked import COMMAND, leaves_nothing
+from ..support.smoke import COMMAND, leaves_nothing
 
 Rows = list[tuple[str, str, float]]
 

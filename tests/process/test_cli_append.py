@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.cli.produce import OnError, Tally
-from sequencer.keys import lane_of
+from sequencer.cli.append import OnError, Tally
+from sequencer.store.keys import lane_of
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
@@ -217,14 +217,14 @@ def slowly(*args, **options):
     return append_many(*args, **options)
 
 Sequencer.append_many = slowly
-from sequencer.cli import main, produce
-note = produce.Interruption._note
+from sequencer.cli import append, main
+note = append.Interruption._note
 
 def noted(self, *words):
     pathlib.Path("heard").touch()
     note(self, *words)
 
-produce.Interruption._note = noted
+append.Interruption._note = noted
 sys.argv = ["sequencer", "append", "jobs", "lines"]
 sys.exit(main())
 """

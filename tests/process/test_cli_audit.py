@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from sequencer import Sequencer
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 
 if TYPE_CHECKING:
     from .conftest import Cli

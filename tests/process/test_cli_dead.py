@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.link import Link
+from sequencer.net.link import Link
 
-from .said import dump, ids, json_of, refused
+from ..support.said import dump, ids, json_of, refused
 
 if TYPE_CHECKING:
     from .conftest import Cli

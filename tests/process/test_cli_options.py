@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from sequencer import __version__
-from sequencer.link import Link
+from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from sequencer.connection import parse_info
-from sequencer.link import Link
+from sequencer.doctor.server import parse_info
+from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:

@@ -85,5 +85,5 @@ def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
     gate = (ROOT / ".ci" / "run").read_text()
     assert "readme_command.py demo" in gate
     assert "readme_command.py pytest" in gate
-    assert "python -m sequencer.faults ci" in INDENTED
-    assert "python -m sequencer.faults ci" in gate
+    assert "python -m tests.faults ci" in INDENTED
+    assert "python -m tests.faults ci" in gate

@@ -50,7 +50,7 @@ def test_consumers_are_interpreters_of_their_own_in_sessions_of_their_own(cli: C
     work.wait_begun("b-0")
     pids = consume.consumers()
     assert sorted(event["pid"] for event in work.events("begun")) == pids
-    assert all("-m sequencer.worker" in cli.command_line(pid) for pid in pids), "started, not forked"
+    assert all("-m sequencer.processes.worker.run" in cli.command_line(pid) for pid in pids), "started, not forked"
     assert len({os.getsid(pid) for pid in [*pids, consume.pid]}) == 3
     cli.open("gate")
 
@@ -58,7 +58,7 @@ def test_consumers_are_interpreters_of_their_own_in_sessions_of_their_own(cli: C
 def test_it_gives_up_when_consumers_die_before_they_begin_and_loses_nothing(cli: Cli, work: Work) -> None:
     """Only there: in the supervisor, which looks at the application as well, it does not."""
     (cli.directory / "late.py").write_text(
-        "import os, sys\nif sys.argv[0].endswith('worker.py'):\n    os._exit(7)\n\ndef handle(message): ...\n"
+        "import os, sys\nif sys.argv[0].endswith('worker/run.py'):\n    os._exit(7)\n\ndef handle(message): ...\n"
     )
     work.add("a", {})
     consume = cli.start("consume", "jobs", "--app", "late:handle", "-n", 2)

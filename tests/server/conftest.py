@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.connection import Endpoint
 from sequencer.errors import SequencerError
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
 from sequencer.server import find_binary
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 
-from .lane import Lane
+from ..support.lane import Lane
 
 
 @pytest.fixture

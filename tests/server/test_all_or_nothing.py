@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from sequencer import DataError, EmbeddedServer, ServerNotUsable
-from sequencer.auditor import audit
-from sequencer.calls import Ack, Run, ack, append
-from sequencer.connection import Endpoint
-from sequencer.desk import revise
-from sequencer.link import Link
-from sequencer.policy import Policy
-from sequencer.scripts import eval_command
+from sequencer.calls.append import append
+from sequencer.calls.operate import revise
+from sequencer.calls.settle import Ack, Run, ack
+from sequencer.doctor.invariants import audit
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.net.scripts import eval_command
+from sequencer.settings.policy import Policy
 
-from .lane import Lane, item
+from ..support.lane import Lane, item
 
 USER = "restricted"
 As = Callable[..., Lane]

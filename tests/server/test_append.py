@@ -20,10 +20,10 @@ from sequencer import (
     Sequencer,
     ServerUnavailable,
 )
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
 

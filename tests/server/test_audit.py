@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from sequencer import DataError, Message, Sequencer
-from sequencer.keys import encode_group, lane_keys
-from sequencer.link import Link
-from sequencer.proof import Proof, prove_lanes, read_records
+from sequencer.net.link import Link
+from sequencer.queue.audit import Proof, prove_lanes, read_records
+from sequencer.store.group import encode_group
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 
 
 @pytest.fixture

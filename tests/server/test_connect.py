@@ -17,16 +17,9 @@ import fakeredis
 import pytest
 import redis
 
-import sequencer.connection
+import sequencer.net.endpoint
 import sequencer.server
-from sequencer import (
-    ConfigurationError,
-    EmbeddedServer,
-    Sequencer,
-    ServerError,
-    ServerNotUsable,
-    ServerUnavailable,
-)
+from sequencer import ConfigurationError, EmbeddedServer, Sequencer, ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.server import default_directory, find_binary
 
 from .conftest import command
@@ -261,7 +254,7 @@ def test_a_server_that_does_not_start_says_why(home: Path) -> None:
 
 def test_a_server_that_stands_still_gets_no_second_one_beside_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequencer.server, "ANSWER_S", 0.2)
-    monkeypatch.setitem(sequencer.connection.SETTINGS, "socket_timeout", 0.2)
+    monkeypatch.setitem(sequencer.net.endpoint.SETTINGS, "socket_timeout", 0.2)
     with EmbeddedServer() as server:
         pid = server.status().pid
         assert pid is not None

@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from sequencer import (
-    ConfigurationError,
-    HandlerNotFound,
-    Message,
-    Sequencer,
-)
-from sequencer.options import ClaimLimits
+from sequencer import ConfigurationError, HandlerNotFound, Message, Sequencer
+from sequencer.settings.options import ClaimLimits
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 
 
 def test_each_group_is_handled_in_order_of_score_then_arrival(seq: Sequencer) -> None:

@@ -1,6 +1,6 @@
 """A server that lost its data under running clients, and rights that go away: what is stored after it can be found.
 
-Found by `python -m sequencer.faults server`.
+Found by `python -m tests.faults server`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pytest
 import redis
 
 from sequencer import DataError, Message, Sequencer, ServerNotUsable
-from sequencer.auditor import audit
-from sequencer.connection import Endpoint
-from sequencer.doctor import is_healthy
-from sequencer.keys import lane_keys
-from sequencer.link import Link
-from sequencer.rights import commands_of
+from sequencer.doctor.diagnose import is_healthy
+from sequencer.doctor.invariants import audit
+from sequencer.doctor.rights import commands_of
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 
 
 def drain(seq: Sequencer) -> list[tuple[Any, bool]]:

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
-from sequencer.auditor import Auditor, audit
-from sequencer.connection import Endpoint
-from sequencer.desk import mend
-from sequencer.doctor import MAX_TOLD, diagnose, is_healthy
-from sequencer.keys import LaneKeys, lane_keys
-from sequencer.link import Link
-from sequencer.server_check import Finding
+from sequencer.calls.examine import mend
+from sequencer.doctor.diagnose import MAX_TOLD, diagnose, is_healthy
+from sequencer.doctor.invariants import Auditor, audit
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.testing import wait_until
+from sequencer.values.views import Finding
 
-from .background import Background
-from .damage import CASES, Case, drain
+from ..support.background import Background
+from ..support.damage import CASES, Case, drain
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer, SequencerError
-from sequencer.connection import Endpoint
-from sequencer.doctor import is_healthy
-from sequencer.keys import lane_keys, registry_key
-from sequencer.link import Link
+from sequencer.doctor.diagnose import is_healthy
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys, registry_key
 
 KEYS, REGISTRY = lane_keys("sequencer", "q", 0), registry_key("sequencer")
 MEMBER = "0000000000000001x"

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-import sequencer.scripts
+import sequencer
 from sequencer import DataError, Sequencer, SequencerError, ServerUnavailable
-from sequencer.connection import Endpoint
-from sequencer.doctor import diagnose, is_healthy
-from sequencer.keys import lane_keys
-from sequencer.link import Link
-from sequencer.rights import SCRATCH, plain_commands, run_every_script
-from sequencer.server_check import Finding, server_findings
+from sequencer.doctor.diagnose import diagnose, is_healthy
+from sequencer.doctor.rights import SCRATCH, plain_commands, run_every_script
+from sequencer.doctor.server import server_findings
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
+from sequencer.values.views import Finding
 
 from .conftest import command
 
@@ -141,7 +142,7 @@ def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[...,
 def test_every_script_and_every_command_in_them_is_tried(link: Link, namespace: str) -> None:
     keys, ran = lane_keys(namespace, "jobs", SCRATCH), []
     run_every_script(lambda call: ran.append(call.script), keys)
-    folder = Path(sequencer.scripts.__file__).parent / "lua"
+    folder = Path(sequencer.__file__).parent / "lua"
     assert sorted(set(ran)) == sorted(path.stem for path in folder.glob("[!_]*.lua"))
     used = {name for path in folder.glob("*.lua") for name in re.findall(r"call\('([A-Z]+)'", path.read_text())}
     assert len(used) > 25

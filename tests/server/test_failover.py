@@ -13,7 +13,7 @@ import pytest
 from sequencer import OutcomeUnknown, Sequencer, ServerUnavailable
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 from .conftest import command
 
 KEYS, KEY_DELAY_US = 500, 4000

@@ -1,6 +1,6 @@
 """What others wrote into our keys, and answers that are none: errors of ours, parked messages, never a crash.
 
-Found by `python -m sequencer.faults input`.
+Found by `python -m tests.faults input`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pytest
 import redis
 
 from sequencer import Message, Park, Sequencer, SequencerError, ServerError, ServerUnavailable
-from sequencer.auditor import audit
-from sequencer.connection import Endpoint
-from sequencer.keys import LaneKeys, lane_keys
-from sequencer.link import Link
+from sequencer.doctor.invariants import audit
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.testing.wire import Wire, wired
 
 STAMP = b"0000000000000001"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import sequencer.kept
-import sequencer.rights
+import sequencer.doctor.rights
+import sequencer.queue.policy_store
 from sequencer import Sequencer, StopConsuming
 
 
@@ -26,7 +26,7 @@ def test_no_connection_goes_on_watching_the_policy(
     """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
     seq = make("wide", lanes=4)
     with seq._place.link(), monkeypatch.context() as patch:  # as another thread has it
-        patch.setattr(sequencer.kept, "merge_policy", interrupted(error))
+        patch.setattr(sequencer.queue.policy_store, "merge_policy", interrupted(error))
         with pytest.raises(type(error)):
             seq.append("x", group="g")
     seq.append("x", group="g")  # over the other thread's connection, which came back last
@@ -39,7 +39,7 @@ def test_no_connection_stays_in_the_question_of_rights(
     seq: Sequencer, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sequencer.rights, "plain_commands", interrupted(error))  # what it is about to ask for
+        patch.setattr(sequencer.doctor.rights, "plain_commands", interrupted(error))  # what it is about to ask for
         with pytest.raises(type(error)):
             seq.append("x", group="g")
     seq.append("x", group="g")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sequencer import BatchRefused, ConfigurationError, Sequencer
-from sequencer.calls import claim
-from sequencer.holdings import Holdings
-from sequencer.keys import lane_keys, lane_of
-from sequencer.link import Link
-from sequencer.options import ClaimLimits
+from sequencer.calls.claim import claim
+from sequencer.drain.held import Holdings
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys, lane_of
 
 
 def test_many_lanes_share_one_queue(make: Callable[..., Sequencer]) -> None:

@@ -11,11 +11,11 @@ import redis
 
 from sequencer import ConfigurationError, EmbeddedServer, LateMessage, Message, Sequencer
 from sequencer.errors import BatchRefused
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 
 
 def drain(seq: Sequencer) -> list[tuple[Any, bool]]:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from sequencer import ConfigurationError, LeaseLost, Park, Sequencer, calls
-from sequencer.keys import lane_keys
-from sequencer.link import Link
-from sequencer.options import ClaimLimits
-from sequencer.testing.proxy import FaultProxy
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 
 def fill(seq: Sequencer, groups: int = 1, length: int = 3) -> None:

@@ -9,10 +9,10 @@ import pytest
 import redis
 
 from sequencer import LeaseLost, Sequencer, ServerUnavailable
-from sequencer.keys import LaneKeys, lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, wired
 
 

@@ -9,25 +9,16 @@ from typing import Any
 import pytest
 from redis._parsers import _RESP2Parser
 
-from sequencer import (
-    Gap,
-    Message,
-    MessageNotFound,
-    OutcomeUnknown,
-    Sequencer,
-    ServerUnavailable,
-    calls,
-    desk,
-)
-from sequencer.courier import Courier
-from sequencer.keys import lane_keys
-from sequencer.link import Link
-from sequencer.options import ClaimLimits
+from sequencer import Gap, Message, MessageNotFound, OutcomeUnknown, Sequencer, ServerUnavailable, calls
+from sequencer.consume.courier import Courier
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy import FaultProxy
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import wired
 
-from .background import Background
+from ..support.background import Background
 
 
 def drain(seq: Sequencer) -> list[Any]:
@@ -42,14 +33,14 @@ def fail(_: Message) -> None:
 
 def losing(monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> None:
     """Lose the answer to the next call of this script, not those before it."""
-    original = getattr(desk, name)
+    original = getattr(calls, name)
 
     def make(*args: Any, **kwargs: Any) -> Any:
         proxy.add("reply lost")
-        monkeypatch.setattr(desk, name, original)
+        monkeypatch.setattr(calls, name, original)
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(desk, name, make)
+    monkeypatch.setattr(calls, name, make)
 
 
 def test_a_skip_whose_answer_is_lost_removes_one_message(

@@ -20,7 +20,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.benchmarks.history import Row
 from sequencer.benchmarks.naive import NaiveMessage, NaiveQueue
 from sequencer.benchmarks.workload import Planned, Spread, Workload
-from sequencer.consumer import Consumer
+from sequencer.consume.threads import Consumer
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 
 PRODUCERS = CONSUMERS = 4

@@ -14,10 +14,10 @@ from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, u
 from sentry_sdk.transport import Transport
 
 from sequencer import ConfigurationError, Message, Park, Sequencer, StopConsuming
-from sequencer.decisions import Failed
-from sequencer.events import Event
-from sequencer.link import Link
-from sequencer.teller import ConsumerTeller
+from sequencer.consume.teller import ConsumerTeller
+from sequencer.drain.outcome import Failed
+from sequencer.net.link import Link
+from sequencer.settings.events import Event
 from sequencer.testing import MemoryQueue, wait_until
 
 

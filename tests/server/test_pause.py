@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.keys import lane_keys
-from sequencer.link import Link
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 
-from .background import Background
+from ..support.background import Background
 
 
 def drain(seq: Sequencer) -> list[Any]:

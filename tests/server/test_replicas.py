@@ -21,8 +21,8 @@ from sequencer import (
     ServerNotUsable,
     ServerUnavailable,
 )
-from sequencer.connection import Endpoint
-from sequencer.link import Link
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
 from sequencer.testing.wire import Wire, name_of, wired
 
 from .conftest import command

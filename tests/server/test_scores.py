@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import Retry, Sequencer, calls
-from sequencer.auditor import audit
-from sequencer.keys import LaneKeys, lane_keys
-from sequencer.link import Link
-from sequencer.options import ClaimLimits
-from sequencer.records import Arrivals
+from sequencer.doctor.invariants import audit
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.record import Arrivals
 
 KINDS: dict[str, dict[str, Any]] = {
     "arrival": {},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sequencer import Sequencer
-from sequencer.options import ConsumerOptions
-from sequencer.stopping import Stop
+from sequencer.consume.stopping import Stop
+from sequencer.settings.options import ConsumerOptions
 
 
 def test_stage_2_just_before_a_handler_begins_is_not_lost(seq: Sequencer) -> None:

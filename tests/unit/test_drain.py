@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-import sequencer.drain
-from sequencer.drain import BatchSize
-from sequencer.holdings import Holdings
-
-from .machine import ConsumersMachine
-from .model import ModelLane
-from .simulated import SimConsumer
+import sequencer.drain.protocol
+from sequencer.drain.batch import BatchSize
+from sequencer.drain.held import Holdings
+from tests.support.machine import ConsumersMachine
+from tests.support.model.lane import ModelLane
+from tests.support.simulated_consumer import SimConsumer
 
 SETTINGS = settings(
     max_examples=500, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
@@ -27,7 +26,7 @@ SEARCH = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandom
 @pytest.fixture(autouse=True)
 def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs here are too short for a batch to grow by itself."""
-    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=8))
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=8))
 
 
 @pytest.mark.slow

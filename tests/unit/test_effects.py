@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-import sequencer.drain
-from sequencer.calls import Ack, ack, claim
-from sequencer.claimed import Claimed
-from sequencer.desk import revise
-from sequencer.drain import BATCH_S, ENDING_S, BatchSize, Exchange, Flush, Wait
+import sequencer.drain.protocol
+from sequencer.calls.claim import Claimed, claim
+from sequencer.calls.operate import revise
+from sequencer.calls.settle import Ack, ack
+from sequencer.drain.batch import BATCH_S, BatchSize
+from sequencer.drain.effects import Exchange, Flush, Wait
+from sequencer.drain.held import FLUSH_S, Holdings
+from sequencer.drain.protocol import ENDING_S
 from sequencer.errors import ServerUnavailable
-from sequencer.holdings import FLUSH_S, Holdings
-from sequencer.keys import lane_keys
-from sequencer.message import Message
-from sequencer.options import ClaimLimits, ConsumerOptions
-
-from .drained import KEYS, Drained
+from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.store.keys import lane_keys
+from sequencer.values.message import Message
+from tests.support.lone_consumer import KEYS, Drained
 
 UNTIL_EMPTY = ConsumerOptions(until_empty=True)
 LEASE_S = 60.0
@@ -27,7 +28,7 @@ LEASE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=8))
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=8))
 
 
 # -- leases ---------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class Counting(Drained):
 
 def test_acknowledgements_of_quick_handlers_are_sent_at_least_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also beside those that are too quick for the keeper: a consumer that is killed has few handled again."""
-    monkeypatch.setattr(sequencer.drain, "BatchSize", partial(BatchSize, messages=400))
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=400))
     one = Counting(0.0001, UNTIL_EMPTY)
     one.append("a", 0, 400)
     one.to_the_end()

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer import consumer_events, service_events
-from sequencer.claimed import Halted, LeasedGroup
-from sequencer.commands import command
-from sequencer.decisions import LeaseExpired, TooLate, Undecodable, judge
+from sequencer.calls.claim import Halted, LeasedGroup
+from sequencer.drain import consumer_events
+from sequencer.drain.outcome import LeaseExpired, TooLate, Undecodable, judge
 from sequencer.errors import Park, Retry, SetAside
-from sequencer.events import EVENTS, FIELDS, Event, event, plain
-from sequencer.logs import _OWN, lines_lost
-from sequencer.message import Message
-from sequencer.options import OnFailure, QueueOptions
+from sequencer.processes import service_events
+from sequencer.processes.logs import _OWN, lines_lost
+from sequencer.settings.events import EVENTS, FIELDS, Event, event, plain
+from sequencer.settings.options import OnFailure, QueueOptions
+from sequencer.values.commands import command
+from sequencer.values.message import Message
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed")

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, pipes
-from sequencer.exec import _guard, exec_handler
-from sequencer.handlers import CommandFailed, message_line
+from sequencer import Message
+from sequencer.processes.handlers import pipes
+from sequencer.processes.handlers.apps import CommandFailed, message_line
+from sequencer.processes.handlers.exec import _guard, exec_handler
 from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.desk import Facts
-from sequencer.explain import explain, missing_number
-from sequencer.keys import PAUSED
-from sequencer.message import Failure
-from sequencer.policy import Policy
-from sequencer.words import encode_failure
+from sequencer.calls.examine import Facts
+from sequencer.queue.explain import explain, missing_number
+from sequencer.settings.policy import Policy
+from sequencer.store.failure import encode_failure
+from sequencer.store.keys import PAUSED
+from sequencer.values.message import Failure
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"
@@ -114,7 +114,7 @@ def test_each_reason_has_its_sentence(
 def test_every_reason_is_tried_here() -> None:
     from typing import get_args, get_type_hints
 
-    from sequencer.message import Explanation
+    from sequencer.values.views import Explanation
 
     assert {reason for reason, *_ in REASONS} == set(get_args(get_type_hints(Explanation)["reason"]))
 

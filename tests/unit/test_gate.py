@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 import pytest
 
 import sequencer.lease
-from sequencer.calls import Acked, Call
-from sequencer.claimed import Claimed, LeasedGroup
-from sequencer.drain import Control, Exchange, drain
-from sequencer.gate import refusal_of
-from sequencer.holdings import Holdings
-from sequencer.keys import lane_keys
+from sequencer.calls.call import Call
+from sequencer.calls.claim import Claimed, LeasedGroup
+from sequencer.calls.settle import Acked
+from sequencer.drain.effects import Control, Exchange
+from sequencer.drain.gate import refusal_of
+from sequencer.drain.held import Holdings
+from sequencer.drain.protocol import drain
 from sequencer.lease import Lease
-from sequencer.message import Message
-from sequencer.options import ConsumerOptions, OnFailure, QueueOptions
+from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
+from sequencer.store.keys import lane_keys
+from sequencer.values.message import Message
 
 KEYS = lane_keys("n", "q", 0)
 NOW_S = 1_000.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.demo import explained_duplicates, orders
+from sequencer.cli.demo.run import explained_duplicates, orders
 from sequencer.testing import Handled, check_history, wait_until
 
 

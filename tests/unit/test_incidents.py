@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.incidents import GATHER_S, Incidents
+from sequencer.processes.incidents import GATHER_S, Incidents
 
 
 class Told:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from sequencer import Message
+from sequencer.consume.interruption import allowed, held, interrupt
 from sequencer.errors import StopConsuming
-from sequencer.exec import exec_handler
-from sequencer.interruption import allowed, held, interrupt
+from sequencer.processes.handlers.exec import exec_handler
 from sequencer.testing import wait_until
 
 FOR_EVER = "exec sleep 600"

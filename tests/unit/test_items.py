@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sequencer import BatchRefused, InvalidMessage, InvalidScore, Sequencer, ServerUnavailable
-from sequencer.items import ItemMaker
-from sequencer.options import QueueOptions
+from sequencer.settings.options import QueueOptions
+from sequencer.store.item import ItemMaker
 
 NOWHERE = "redis://127.0.0.1:1"
 BAD: list[dict[str, Any]] = [

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.errors import ConfigurationError, InvalidGroup
-from sequencer.keys import MAX_GROUP_BYTES, check_name, decode_group, encode_group, lane_keys, lane_of
+from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group
+from sequencer.store.keys import lane_keys, lane_of
+from sequencer.values.checks import check_name
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 PART = TEXT | st.integers() | st.uuids()

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sequencer.logs
-from sequencer.events import event
-from sequencer.logs import LINES_WAITING, JsonFormatter, Output, TextFormatter, configure
-from sequencer.teller import Teller
+import sequencer.processes.logs
+from sequencer.consume.teller import Teller
+from sequencer.processes.logs import LINES_WAITING, JsonFormatter, Output, TextFormatter, configure
+from sequencer.settings.events import event
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -141,7 +141,9 @@ def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Output]:
     made = Output()
     made.setFormatter(TextFormatter())
     with open(tmp_path / "err", "w") as stream:
-        monkeypatch.setattr(sequencer.logs, "sys", SimpleNamespace(stderr=stream))  # pytest sets its own for each phase
+        monkeypatch.setattr(
+            sequencer.processes.logs, "sys", SimpleNamespace(stderr=stream)
+        )  # pytest sets its own for each phase
         yield made
 
 
@@ -155,7 +157,7 @@ class FullDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOSPC) -> None:
         self.is_full, self.room, self._write, self._number = True, 0, os.write, number
-        monkeypatch.setattr(sequencer.logs.os, "write", self.write)
+        monkeypatch.setattr(sequencer.processes.logs.os, "write", self.write)
 
     def write(self, fd: int, data: Any) -> int:
         if not self.is_full:
@@ -224,7 +226,7 @@ def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPa
 def configured(*calls: tuple[str, str], code: str) -> list[str]:
     """What a fresh process writes to standard error with these settings."""
     setup = "\n".join(f"configure({level!r}, {form!r})" for level, form in calls)
-    text = f"import logging\nfrom sequencer.logs import configure\n{setup}\n{code}"
+    text = f"import logging\nfrom sequencer.processes.logs import configure\n{setup}\n{code}"
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, check=True)
     return done.stderr.splitlines()
 
@@ -256,7 +258,7 @@ def test_it_may_be_set_up_again_and_leaves_what_the_process_set_up() -> None:
         [
             sys.executable,
             "-c",
-            f"{own}from sequencer.logs import configure\nconfigure('INFO', 'json')\nlogging.warning('x')",
+            f"{own}from sequencer.processes.logs import configure\nconfigure('INFO', 'json')\nlogging.warning('x')",
         ],
         capture_output=True,
         text=True,
@@ -293,7 +295,7 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatc
     os.set_blocking(writer, True)
     with os.fdopen(writer, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        monkeypatch.setattr(sequencer.logs, "END_S", 0.05)
+        monkeypatch.setattr(sequencer.processes.logs, "END_S", 0.05)
         output = Output()
         with output.aside():
             for number in range(LINES_WAITING + 20):
@@ -318,7 +320,7 @@ def test_what_is_written_aside_is_there_at_the_end(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_line_is_waited_for_but_not_again_where_nobody_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sequencer.logs, "END_S", 0.05)
+    monkeypatch.setattr(sequencer.processes.logs, "END_S", 0.05)
     path = tmp_path / "err"
     with path.open("w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)

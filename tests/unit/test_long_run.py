@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.long_run import LONG_S, SEEN_S, STOPPING_S, LongRun
-from sequencer.stopping import Stop
+from sequencer.consume.stopping import Stop
+from sequencer.processes.worker.long_run import LONG_S, SEEN_S, STOPPING_S, LongRun
 
 
 def message(number: int) -> Message:

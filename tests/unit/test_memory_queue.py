@@ -7,18 +7,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import (
-    ConfigurationError,
-    HandlerNotFound,
-    LeaseLost,
-    Message,
-    Park,
-    Retry,
-    SetAside,
-)
+from sequencer import ConfigurationError, HandlerNotFound, LeaseLost, Message, Park, Retry, SetAside
 from sequencer.errors import StopConsuming
-from sequencer.options import ClaimLimits
-from sequencer.testing.memory import Drained, MemoryQueue, assert_order
+from sequencer.settings.options import ClaimLimits
+from sequencer.testing.memory_queue import Drained, MemoryQueue, assert_order
 
 
 class Shop:

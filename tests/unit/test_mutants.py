@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ..mutants.listed import LISTS, ROOT, Mutant, read
+from tests.mutants.listed import LISTS, ROOT, Mutant, read
 
 KEYS_TEST = "tests/unit/test_keys.py::test_separators_inside_parts_do_not_confuse_groups"
-FAULT = {"id": "k", "file": "sequencer/keys.py", "old": 'text = ":".join([', "note": "groups share a key"}
+FAULT = {"id": "k", "file": "sequencer/store/group.py", "old": 'text = ":".join([', "note": "groups share a key"}
 KILLED = FAULT | {"new": 'text = "_".join([', "tests": [KEYS_TEST]}
 LIVES = FAULT | {"id": "l", "new": 'text = ":".join([  # a comment\n        ', "tests": [KEYS_TEST]}
 
@@ -34,24 +34,24 @@ def _run(lists: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_the_script_tells_a_killed_mutant_from_one_that_lives(tmp_path: Path) -> None:
-    before = (ROOT / "sequencer/keys.py").read_bytes()
+    before = (ROOT / "sequencer/store/group.py").read_bytes()
     both = _run(_write(tmp_path, KILLED, LIVES))
     assert both.stdout.splitlines() == [
-        "k        killed     sequencer/keys.py: groups share a key",
-        "l        SURVIVED   sequencer/keys.py: groups share a key",
+        "k        killed     sequencer/store/group.py: groups share a key",
+        "l        SURVIVED   sequencer/store/group.py: groups share a key",
         "1 of 2 killed",
     ], both.stderr
     assert both.returncode == 1
     one = _run(tmp_path, "k")
     assert one.returncode == 0, one.stdout + one.stderr
-    assert (ROOT / "sequencer/keys.py").read_bytes() == before
+    assert (ROOT / "sequencer/store/group.py").read_bytes() == before
 
 
 def test_a_mutant_that_does_not_fit_fails_the_script(tmp_path: Path) -> None:
     done = _run(_write(tmp_path, KILLED | {"old": "no such text"}))
     assert (done.returncode, done.stdout) == (
         1,
-        "k        out of date: the old text occurs 0 times in sequencer/keys.py\n",
+        "k        out of date: the old text occurs 0 times in sequencer/store/group.py\n",
     )
 
 
@@ -64,7 +64,7 @@ def test_tests_that_are_red_without_a_mutant_kill_nothing(tmp_path: Path) -> Non
 
 def test_a_mutant_that_is_the_same_program_is_only_listed(tmp_path: Path) -> None:
     done = _run(_write(tmp_path, FAULT | {"new": "", "same": "no one asks"}))
-    assert (done.returncode, done.stdout) == (0, "k        same       sequencer/keys.py: no one asks\n")
+    assert (done.returncode, done.stdout) == (0, "k        same       sequencer/store/group.py: no one asks\n")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_an_entry_of_another_shape_is_refused(tmp_path: Path, entry: dict[str, A
 
 
 def test_text_that_occurs_twice_is_out_of_date() -> None:
-    mutant = Mutant("m", "sequencer/keys.py", "same", "other", "", "some")
+    mutant = Mutant("m", "sequencer/store/group.py", "same", "other", "", "some")
     with pytest.raises(ValueError, match="2 times"):
         mutant.applied("the same is the same")

@@ -1,6 +1,6 @@
 """Values that no JSON or Python test list thinks of: each is refused by an error of ours, or comes back as it went in.
 
-Found by `python -m sequencer.faults input`.
+Found by `python -m tests.faults input`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sequencer import (
     Sequencer,
     SequencerError,
 )
-from sequencer.codec import encode_due, encode_envelope, encode_id, encode_score
-from sequencer.connection import TIMEOUTS, Endpoint, redact
-from sequencer.doctor import diagnose
+from sequencer.calls.source import script_source
+from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import shown
-from sequencer.keys import encode_group
-from sequencer.message import Failure
-from sequencer.options import QueueOptions
-from sequencer.policy import advance
-from sequencer.records import decode_letter
-from sequencer.scripts import script_source
-from sequencer.words import decode_failure, encode_failure
+from sequencer.net.endpoint import TIMEOUTS, Endpoint, redact
+from sequencer.settings.options import QueueOptions
+from sequencer.store.envelope import encode_due, encode_envelope, encode_id, encode_score
+from sequencer.store.failure import decode_failure, encode_failure
+from sequencer.store.group import encode_group
+from sequencer.store.record import decode_letter
+from sequencer.store.watermark import advance
+from sequencer.values.message import Failure
 
 HUGE = 10**5000
 """Python refuses to write it as text (more than 4,300 digits)."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from sequencer.calls import Item, append, claim
-from sequencer.holdings import Holdings, Sending
-from sequencer.keys import lane_keys
-from sequencer.options import ClaimLimits
-from sequencer.policy import Policy
-
-from .model import ModelLane
+from sequencer.calls.append import append
+from sequencer.calls.claim import claim
+from sequencer.drain.held import Holdings, Sending
+from sequencer.settings.options import ClaimLimits
+from sequencer.settings.policy import Policy
+from sequencer.store.item import Item
+from sequencer.store.keys import lane_keys
+from tests.support.model.lane import ModelLane
 
 KEYS = lane_keys("n", "q", 0)
 

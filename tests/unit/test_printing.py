@@ -17,8 +17,8 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message
-from sequencer.handlers import message_line
-from sequencer.printing import (
+from sequencer.processes.handlers.apps import message_line
+from sequencer.processes.handlers.printing import (
     OutputClosed,
     OutputFailed,
     Printer,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.backoff import RestartPolicy
+from sequencer.settings.backoff import RestartPolicy
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 

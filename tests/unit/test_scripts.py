@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 import sequencer.calls as calls
-import sequencer.desk as desk
-from sequencer.calls import Ack, Call, Item, Nack
-from sequencer.keys import lane_keys
-from sequencer.options import ClaimLimits
-from sequencer.scripts import commands_in, script_source
+import sequencer.calls as desk
+from sequencer.calls.call import Call
+from sequencer.calls.settle import Ack, Nack
+from sequencer.calls.source import commands_in, script_source
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.item import Item
+from sequencer.store.keys import lane_keys
 
 KEYS = lane_keys("n", "q", 0)
-LUA = Path(inspect.getfile(calls)).parent / "lua"
+LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("[!_]*.lua"))
 PARTS = sorted(path.stem for path in LUA.glob("_*.lua"))
 LINE_BUDGET = 60

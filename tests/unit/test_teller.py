@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sequencer.teller
-from sequencer.claimed import Halted
+import sequencer.consume.teller
+from sequencer.calls.claim import Halted
+from sequencer.consume.teller import LINES, ConsumerTeller, Teller
 from sequencer.errors import ServerUnavailable
-from sequencer.events import Event, event
-from sequencer.options import QueueOptions
-from sequencer.teller import LINES, ConsumerTeller, Teller
+from sequencer.settings.events import Event, event
+from sequencer.settings.options import QueueOptions
 
 
 class Lines(logging.Handler):
@@ -126,7 +126,7 @@ def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list
 
 
 def test_a_twin_without_a_limit_is_seen(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequencer.teller, "LINES", 10**9)
+    monkeypatch.setattr(sequencer.consume.teller, "LINES", 10**9)
     with pytest.raises(AssertionError):
         test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(lines)
 
@@ -294,4 +294,4 @@ def test_a_group_at_a_gap_is_told_once_for_the_gap(lines: Lines, consumer: Any) 
 def test_what_was_told_once_is_remembered_within_bounds(consumer: Any) -> None:
     told, tells = consumer()
     tells.halted(Halted((str(n),), 10**15, "i", 7, (6, 6)) for n in range(5_000))
-    assert len(told.teller._known) == sequencer.teller.REMEMBERED
+    assert len(told.teller._known) == sequencer.consume.teller.REMEMBERED

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sequencer.wakeup import Wakeup
+from sequencer.processes.wakeup import Wakeup
 
 
 def test_a_note_behind_the_end_goes_to_nobody() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sequencer.policy import MAX_SKIPPED, Sequenced, advance, late_below
+from sequencer.store.watermark import MAX_SKIPPED, Sequenced, advance, late_below
 
 
 @pytest.mark.parametrize(

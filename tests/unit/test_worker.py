@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sequencer.process import Reports
-from sequencer.watcher import Watcher
-from sequencer.worker import Worker, report_line
-from sequencer.worker_config import WorkerConfig
+from sequencer.processes.consumer_process import Reports
+from sequencer.processes.worker.config import WorkerConfig
+from sequencer.processes.worker.run import Worker, report_line
+from sequencer.processes.worker.watcher import Watcher
 
 COUNTS = {"handled": 3, "failed": 1}
 

@@ -1,0 +1,245 @@
+"""`sequencer append`: NDJSON from a file or standard input."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..client import Sequencer
+from ..errors import BatchRefused
+from ..queue.append import CHUNK_GROUPS
+from .app import FINE, INTERRUPTED, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .render import print_json
+
+LINES = CHUNK_GROUPS
+"""In one call: never more than a chunk, so that where one is refused all before it in this call is not stored."""
+
+
+class OnError(StrEnum):
+    """What to do with a line that can't be appended."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines so far; `problem` ends the run."""
+
+    appended: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    dropped: int = 0
+    dead: int = 0
+    problem: str = ""
+    last_line: int = 0
+    """The last line of the input of which is known what became of it."""
+    has_ids: bool = True
+    """Whether each message had an id of its own, so that to append it again adds nothing."""
+
+    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
+        """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
+        self.has_ids = self.has_ids and all(
+            queue.options.id_by or (isinstance(body, dict) and "id" in body and not queue.options.group_by)
+            for _, body in lines
+        )
+        last_line = lines[-1][0] if lines else self.last_line
+        try:
+            receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value, replace=replace)
+        except BatchRefused as error:
+            first = error.refused[0]
+            self.problem = f"line {lines[first.index][0]}: {first.error}"
+            last_line = lines[first.index][0] - 1
+            before = [] if error.stored else [body for _, body in lines[: first.index]]
+            self.appended += error.stored
+            receipt = queue.append_many(before, on_refused="skip", replace=replace)
+        self.appended += receipt.appended
+        self.duplicates += receipt.duplicates
+        self.dropped += receipt.dropped
+        self.dead += receipt.dead
+        self.refused += len(receipt.refused)
+        for refused in receipt.refused:
+            typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
+        self.last_line = last_line
+
+
+class Interruption:
+    """Ctrl-C while lines are read ends that at once; while some are sent, what became of them is waited for. A second
+    one waits for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.is_sending = self._is_noted = False
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Within, Ctrl-C comes here; where it was ignored, it stays so."""
+        old = signal.getsignal(signal.SIGINT)
+        if old is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, old)
+
+    def _note(self, *_: object) -> None:
+        if self._is_noted or not self.is_sending:
+            raise KeyboardInterrupt
+        self._is_noted = True
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """An interruption within waits for the end."""
+        self.is_sending = True
+        yield
+        self.is_sending = False
+        if self._is_noted:
+            raise KeyboardInterrupt
+
+
+@app.command()
+def append(
+    queue: QueueArgument,
+    file: Annotated[str, typer.Argument(help="NDJSON file; - for standard input.", envvar="SEQUENCER_FILE")] = "-",
+    group_by: Annotated[
+        str | None,
+        typer.Option(envvar="SEQUENCER_GROUP_BY", help="Body fields that make the group: user_id,order_id"),
+    ] = None,
+    id_by: Annotated[str | None, typer.Option(envvar="SEQUENCER_ID_BY", help="Body field that is the id.")] = None,
+    score_by: Annotated[
+        str | None, typer.Option(envvar="SEQUENCER_SCORE_BY", help="Body field that is the score.")
+    ] = None,
+    on_error: Annotated[OnError, typer.Option(envvar="SEQUENCER_ON_ERROR", help="At a bad line.")] = OnError.stop,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", envvar="SEQUENCER_REPLACE", help="Take the place of a pending message with the same id."
+        ),
+    ] = False,
+    max_body_bytes: Annotated[int, typer.Option(envvar="SEQUENCER_MAX_BODY_BYTES", help="Largest body.")] = 1024 * 1024,
+    lanes: Annotated[int | None, typer.Option(envvar="SEQUENCER_LANES", help="Shards; fixed at first use.")] = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> int:
+    """Append messages, one JSON object a line.
+
+    With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
+    "headers": ..., "delay": seconds from now, "at": seconds since 1970}.
+    """
+    fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
+    options: dict[str, Any] = {"group_by": fields, "id_by": id_by, "score_by": score_by}
+    client = Sequencer(queue, redis, namespace=namespace, lanes=lanes, max_body_bytes=max_body_bytes, **options)
+    began, tally, interruption = time.monotonic(), Tally(), Interruption()
+    with _opened(file) as source, client:
+        client.connect()
+        try:
+            with interruption.heard():
+                _append_lines(client, source, on_error, replace, tally, interruption)
+        except KeyboardInterrupt:
+            _say_interrupted(tally, file, interruption.is_sending)
+            _summarize(tally, time.monotonic() - began, json)
+            return INTERRUPTED
+    return _summarize(tally, time.monotonic() - began, json)
+
+
+def _say_interrupted(tally: Tally, file: str, is_unknown: bool) -> None:
+    stored = f"interrupted: what stands up to line {tally.last_line:,} is stored"
+    if is_unknown:
+        stored += f", and of the {LINES} lines behind it perhaps some"
+    if tally.has_ids:
+        again = "a rerun adds nothing twice, because each message has an id"
+    else:
+        rest = f"tail -n +{tally.last_line + 1} {'' if file == '-' else shlex.quote(file)}".rstrip()
+        again = f"a rerun stores them again, because they have no ids; go on with: {rest} | sequencer append ..."
+    typer.echo(f"{stored}; {again}", err=True)
+
+
+def _append_lines(
+    client: Sequencer,
+    source: Iterator[bytes],
+    on_error: OnError,
+    replace: bool,
+    tally: Tally,
+    interruption: Interruption,
+) -> None:
+    numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
+    while not tally.problem and (some := list(itertools.islice(numbered, LINES))):
+        good: list[tuple[int, Any]] = []
+        problem = ""
+        for number, line in some:
+            try:
+                good.append((number, orjson.loads(line)))
+            except ValueError as error:
+                problem = f"line {number}: not JSON: {error}"
+                if on_error is OnError.stop:
+                    break
+                typer.echo(problem, err=True)
+                tally.refused += 1
+                problem = ""
+        with interruption.sending():
+            tally.add(client, good, on_error, replace)
+        tally.problem = tally.problem or problem
+
+
+def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
+    rate = tally.appended / elapsed_s if elapsed_s else 0.0
+    if tally.problem:
+        typer.echo(
+            f"error: {tally.problem}; stopped there, the lines before it are stored (--on-error skip goes on)",
+            err=True,
+        )
+        tally.refused += 1
+    if as_json:
+        counts = {"appended": tally.appended, "duplicates": tally.duplicates, "refused": tally.refused}
+        counts |= {"dropped": tally.dropped, "dead": tally.dead}
+        print_json({**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)})
+    else:
+        late = f", dropped {tally.dropped:,}" if tally.dropped else ""
+        late += f", dead letters {tally.dead:,}" if tally.dead else ""
+        typer.echo(
+            f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,}{late} "
+            f"in {elapsed_s:.2f} s ({rate:,.0f}/s)"
+        )
+    return WRONG_USE if tally.problem else FINE
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Iterator[bytes]]:
+    if file == "-":
+        yield (
+            _with_progress(sys.stdin.buffer, None)
+            if sys.stderr.isatty() and not sys.stdin.isatty()
+            else iter(sys.stdin.buffer)
+        )
+        return
+    try:
+        stream, size = open(file, "rb"), Path(file).stat().st_size  # noqa: SIM115
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        said = error.strerror if isinstance(error, OSError) else error
+        raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
+    with stream:
+        yield _with_progress(stream, size) if sys.stderr.isatty() else iter(stream)
+
+
+def _with_progress(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    columns = (TextColumn("appending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("appending", total=size)
+        for line in stream:
+            progress.advance(task, len(line))
+            yield line

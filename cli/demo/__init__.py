@@ -1,0 +1,1 @@
+"""`sequencer demo`: made-up orders, a consumer killed half-way, a verdict."""

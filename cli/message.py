@@ -1,0 +1,146 @@
+"""Commands for one message, named by its group and id: get, cancel, reschedule."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Annotated
+
+import orjson
+import typer
+
+from ..client import Sequencer
+from ..errors import MessageNotFound
+from ..values.views import MessageInfo
+from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .render import (
+    console,
+    fields_table,
+    group_text,
+    message_info_json,
+    moment,
+    named,
+    number,
+    plain,
+    print_json,
+    seconds,
+)
+
+
+@app.command()
+def get(
+    queue: QueueArgument,
+    group: GroupArgument,
+    id: IdOption,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """One message: its state, when it is due, attempts, error and content.
+
+    States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
+    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content).
+    """
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.get(group, id)
+    if found is None:
+        raise MessageNotFound(f"nothing is known of message {id!r} of group {group} in queue {queue!r}")
+    if json:
+        print_json(message_info_json(found))
+    else:
+        _show(found)
+
+
+def _show(info: MessageInfo) -> None:
+    fields = {"id": info.id, "group": group_text(info.group), "state": info.state, "due in": seconds(info.due_in_s)}
+    if message := info.message:
+        marks = [name for name in ("late", "redriven") if getattr(message, name)]
+        fields |= {"attempts": str(info.attempts), "score": number(message.score)}
+        fields |= {"appended": moment(message.appended_at), "body": orjson.dumps(message.body).decode()}
+        fields |= {"headers": orjson.dumps(message.headers).decode()} if message.headers else {}
+        fields |= {"marks": ", ".join(marks)} if marks else {}
+    if info.error:
+        fields |= {"error": f"{info.error.type}: {info.error.message}"}
+    console().print(fields_table(fields))
+    if info.error and info.error.traceback:
+        typer.echo("\n".join(plain(line) for line in info.error.traceback.splitlines()))
+
+
+@app.command()
+def cancel(
+    queue: QueueArgument,
+    group: GroupArgument,
+    id: IdOption,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Remove a pending message, so that it will not be handled. Refused while a consumer may have it in hand."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        client.cancel(group, id)
+    if json:
+        print_json({"group": group, "id": id, "cancelled": True})
+    else:
+        typer.echo(f"cancelled {plain(id)} of group {named(group)}")
+
+
+@app.command()
+def reschedule(
+    queue: QueueArgument,
+    group: GroupArgument,
+    id: IdOption,
+    delay: Annotated[float | None, typer.Option(envvar="SEQUENCER_DELAY", help="Seconds from now.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SEQUENCER_AT",
+            metavar="TIME",
+            help="Seconds since 1970, or ISO 8601 with a time zone: 2030-01-31T09:00:00+01:00",
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SEQUENCER_SCORE",
+            metavar="NUMBER",
+            help="A new score; without it, the new time if the score was the old one, else as it was.",
+        ),
+    ] = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Give a pending message another time, and fresh attempts. Refused while a consumer may have it in hand."""
+    time = None if at is None else _time(at)
+    new_score = None if score is None else _score(score)
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        client.reschedule(group, id, delay=delay, at=time, score=new_score)
+        found = client.get(group, id)
+    due_in_s = found.due_in_s if found else None
+    if json:
+        print_json({"group": group, "id": id, "due_in_s": due_in_s})
+    else:
+        typer.echo(f"rescheduled {plain(id)} of group {named(group)}, due in {seconds(due_in_s)}")
+
+
+def _number(text: str) -> int | float:
+    """An int where it is one: above 2**53 a float would be another number. Raises ValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _score(text: str) -> int | float:
+    try:
+        return _number(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number", param_hint="--score") from None
+
+
+def _time(text: str) -> int | float | datetime:
+    for kind in (_number, datetime.fromisoformat):
+        with suppress(ValueError):
+            return kind(text)
+    wanted = "neither seconds since 1970 nor ISO 8601 with a time zone, like 2030-01-31T09:00:00+01:00"
+    raise typer.BadParameter(f"{text!r} is {wanted}", param_hint="--at")

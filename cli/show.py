@@ -1,0 +1,142 @@
+"""Commands that look and change nothing: info, groups, parked, peek, explain."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from ..client import Sequencer, list_queues
+from ..values.views import GroupInfo, QueueInfo
+from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
+from .render import console, group_table, info_json, message_json, message_table, named, plain, print_json, queue_table
+
+
+class State(StrEnum):
+    """States of a group."""
+
+    due = "due"
+    leased = "leased"
+    waiting = "waiting"
+    paused = "paused"
+    parked = "parked"
+
+
+@app.command()
+def info(
+    queue: Annotated[
+        str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", envvar="SEQUENCER_WATCH", help="Refresh until Ctrl-C.")] = False,
+    interval: Annotated[
+        float, typer.Option(envvar="SEQUENCER_INTERVAL", min=0.1, help="Seconds between two looks.")
+    ] = 1.0,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Backlog, lag, groups by state, dead letters, and rates of a queue, or of all. JSON has the policy too."""
+    names = [queue] if queue else list_queues(redis, namespace)
+    clients = [Sequencer(name, redis, namespace=namespace) for name in names]
+    looks = _looks(clients, 0.2, interval, watch)
+    if json:
+        for infos in looks:
+            policies = [asdict(client.policy) for client in clients]
+            ours = [{**info_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
+            print_json(ours if queue is None else ours[0])
+    elif watch and sys.stdout.isatty():
+        with Live(console=console(), auto_refresh=False) as live:
+            for infos in looks:
+                live.update(queue_table(infos), refresh=True)
+    else:
+        for infos in looks:
+            console().print(queue_table(infos) if infos else "no queues yet")
+
+
+def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]
+    """Looks at all queues: one before the first, since rates need two."""
+    for client in clients:
+        client.info()
+    time.sleep(first_s if clients else 0)
+    while True:
+        infos: list[QueueInfo] = [client.info() for client in clients]
+        yield infos
+        if not watch:
+            return
+        time.sleep(interval_s)
+
+
+@app.command()
+def groups(
+    queue: QueueArgument,
+    state: Annotated[State | None, typer.Option(envvar="SEQUENCER_STATE", help="Only groups in this state.")] = None,
+    limit: LimitOption = 100,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Groups with their state, backlog and head; the longest due first."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.groups(state.value if state else None, limit=limit)
+    _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
+
+
+@app.command()
+def parked(
+    queue: QueueArgument,
+    limit: LimitOption = 100,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Parked groups, and what their heads failed with."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        found = client.parked(limit=limit)
+    _show_groups(found, json, "no parked groups")
+
+
+def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
+    if as_json:
+        print_json([info_json(one) for one in found])
+    else:
+        console().print(group_table(found) if found else nothing)
+
+
+@app.command()
+def peek(
+    queue: QueueArgument,
+    group: GroupArgument,
+    limit: LimitOption = 10,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """The next messages of one group, in order; when one of them is due, `get` says."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        messages = client.peek(group, limit=limit)
+    if json:
+        print_json([message_json(message) for message in messages])
+    else:
+        console().print(message_table(messages) if messages else f"group {named(group)} has no messages")
+
+
+@app.command()
+def explain(
+    queue: QueueArgument,
+    group: GroupArgument,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Why a group does not move, and what would move it, in one sentence."""
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        explanation = client.explain(group)
+    if json:
+        print_json(asdict(explanation))
+    else:
+        typer.echo(plain(explanation.text))

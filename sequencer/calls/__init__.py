@@ -1,0 +1,48 @@
+"""One typed function for each script: the request beside its reply. Pure.
+
+Not here: sending (`net`).
+The rule: seconds become integers here and nowhere else."""
+
+from .append import MAX_APPEND, REFUSALS, Mark, OnConflict, Outcome, append
+from .call import Args, Call, now_text
+from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
+from .examine import Checked, Facts, Found, look, mend
+from .operate import Redriving, Resumed, pause, purge, redrive, resume, revise, step
+from .settle import Ack, Acked, Nack, Run, ack, nack, renew
+
+__all__ = [
+    "MAX_APPEND",
+    "REFUSALS",
+    "Ack",
+    "Acked",
+    "Args",
+    "Call",
+    "Checked",
+    "Claimed",
+    "Facts",
+    "Found",
+    "Halted",
+    "LeasedGroup",
+    "Mark",
+    "Nack",
+    "OnConflict",
+    "Outcome",
+    "Redriving",
+    "Resumed",
+    "Run",
+    "ack",
+    "append",
+    "claim",
+    "look",
+    "mend",
+    "nack",
+    "now_text",
+    "parse_claimed",
+    "pause",
+    "purge",
+    "redrive",
+    "renew",
+    "resume",
+    "revise",
+    "step",
+]

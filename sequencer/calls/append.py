@@ -1,0 +1,119 @@
+"""One pure function per script: typed arguments in, a `Call` out, and the parser of its reply.
+
+Seconds become integers here and nowhere else. `repeatable`: whether the network layer may send the call again when it
+does not know the outcome (not a claim, which would lease twice, nor an append that replaces).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..errors import InvalidMessage
+from ..store.item import Item
+from ..store.keys import LaneKeys
+from ..store.record import STAMP_DIGITS
+from ..store.text import dumps_words
+from .call import Args, Call, now_text
+
+MAX_APPEND = 1000
+"""Messages in one append call: the script's longest `unpack`, and about 10 ms of the server's time."""
+
+
+# -- append ---------------------------------------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """What became of one item, and the stamp of the message that is pending under its id, 0 when that was handled.
+
+    "taken": its number is pending under another id. "undone" is a "stored" of a call that stored nothing, because
+    another item of it was refused.
+    """
+
+    outcome: Outcome
+    stamp: int
+
+
+OnConflict = Literal["none", "others", "error", "check", "replace", "check_replace", "error_replace"]
+Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
+REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
+_MARKS: dict[int, Outcome] = {
+    ord("+"): "stored",
+    ord("="): "duplicate",
+    ord("!"): "conflict",
+    ord("#"): "taken",
+    ord("<"): "refused",
+    ord("~"): "dropped",
+    ord("x"): "dead_letter",
+}
+_MARK_SIZE = 1 + STAMP_DIGITS
+
+
+def _parse_mark(reply: bytes) -> list[Mark]:
+    if len(reply) != _MARK_SIZE:
+        raise ValueError(f"{len(reply)} bytes say what became of one message")
+    return [Mark(_MARKS[reply[0]], int(reply[1:]))]
+
+
+def _parse_marks(reply: bytes, count: int) -> list[Mark]:
+    if _speaks_for_all(reply, count):
+        return [Mark(_MARKS[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
+    return [Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)]
+
+
+_OUTCOMES = {letter: Mark(outcome, 0) for letter, outcome in _MARKS.items()}
+
+
+def _parse_outcomes(reply: bytes, count: int) -> list[Mark]:
+    if _speaks_for_all(reply, count):
+        return [_OUTCOMES[reply[0]]] * count
+    return [_OUTCOMES[letter] for letter in reply[::_MARK_SIZE]]
+
+
+def _speaks_for_all(reply: bytes, count: int) -> bool:
+    """Whether the first mark is all that is said: of several messages, that each is stored, with stamps in a row.
+
+    Raises ValueError.
+    """
+    is_first = len(reply) == _MARK_SIZE and (count == 1 or reply[:1] == b"+")
+    if not is_first and len(reply) != count * _MARK_SIZE:
+        raise ValueError(f"{len(reply)} bytes say what became of {count} messages")
+    return is_first
+
+
+def append(
+    keys: LaneKeys,
+    items: Sequence[Item],
+    *,
+    on_conflict: OnConflict = "none",
+    with_stamps: bool = True,
+    now_us: int | None = None,
+) -> Call[list[Mark]]:
+    """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
+
+    Without `with_stamps` the marks of several have 0 for a stamp, and are read many times as fast.
+
+    "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
+    which a repeat would do again after that was handled; "check" and "check_replace" only say what would be.
+    """
+    if not 1 <= len(items) <= MAX_APPEND:
+        raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
+    group, message_id, score, envelope, due = items[0]
+    if len(items) == 1 and not due:
+        args: Args = (on_conflict, now_text(now_us), "", envelope, group, message_id, score)
+    else:
+        flat = [word for item in items for word in item[:3]]
+        dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
+        args = (on_conflict, now_text(now_us), dumps_words([flat, dues]), *[item.envelope for item in items])
+    written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
+    is_repeatable = on_conflict not in ("replace", "error_replace")
+    if len(items) == 1:
+        return Call("append", written, args, _parse_mark, is_repeatable)
+    parse = _parse_marks if with_stamps else _parse_outcomes
+    return Call("append", written, args, lambda reply: parse(reply, len(items)), is_repeatable)
+
+
+# -- claim ----------------------------------------------------------------------------------------------------
+
+
+# -- ack, nack, renew, release -------------------------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""What a claim took: the reply of its script as groups and messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..settings.options import SIZE_BESIDE, ClaimLimits
+from ..store.group import decode_group
+from ..store.keys import LaneKeys
+from ..store.record import Arrivals, decode_record, decode_records, raw_message
+from ..store.text import loads_words
+from ..store.watermark import Sequenced, late_below
+from ..values.message import Message
+from .call import Call, ms_text, now_text
+
+
+@dataclass(slots=True)
+class LeasedGroup:
+    """One group of a claim: its messages in order, and the member each of them is in Redis."""
+
+    key: str
+    group: tuple[str, ...]
+    token: str
+    expired_owner: str
+    """Whose lease on this group ran out just before, or ""."""
+    messages: list[Message]
+    members: list[str]
+    scores: Sequence[str]
+    mark: str
+    """The group's watermark as the server keeps it, or ""."""
+    on_late: str
+    """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
+    undecodable: str = ""
+    """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+    claimed_at: float = 0.0
+    """When the claim was answered, by the consumer's own clock."""
+
+
+class Halted(NamedTuple):
+    """A group that the claim put off or parked itself, because a number is missing or its order is no sorted set."""
+
+    group: tuple[str, ...]
+    until_us: int | None
+    """Until when it waits for what is missing, in us since 1970; None: it is parked."""
+    id: str = ""
+    """Of its head."""
+    number: int = 0
+    """Of its head, before which `missing` are missing: first and last."""
+    missing: tuple[int, int] | None = None
+    error: str = ""
+    """What the server says to a group that is broken, else ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim took; `groups` is empty when nothing was due."""
+
+    groups: list[LeasedGroup]
+    next_due_s: float | None = None
+    """Seconds until something will be due, if known; only when idle."""
+    is_empty: bool = False
+    """Whether nothing is left but parked or paused groups; only when idle."""
+    has_more: bool = False
+    """Whether other groups were due."""
+    size: float = 0.0
+    """Of its messages on average, in bytes, as ClaimLimits counts them."""
+    was_ahead: bool = False
+    """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
+    halted: Sequence[Halted] = ()
+
+
+def parse_claimed(reply: list[Any], queue: str) -> Claimed:
+    if len(reply) == 4 and isinstance(reply[2], int):
+        now_us, due, groups, parked = reply
+        wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
+        return Claimed([], wait, groups == parked)
+    _, token, words, records, more, *told = reply
+    number, text = int(token), token.decode()
+    at = 0
+    groups = []
+    for key, owner, mark, on_late, places, stride in loads_words(words) or ():
+        group = decode_group(key)
+        members = places[::stride]
+        scores = Arrivals(members) if stride == 1 else places[1::stride]
+        below, some = late_below(mark), records[at : at + len(members)]
+        at += len(members)
+        undecodable = ""
+        messages = decode_records(members, scores, some, group, number, queue, below) or []
+        for member, score, record in () if messages else zip(members, scores, some, strict=True):
+            try:
+                messages.append(decode_record(member, score, record, group, number, queue, below))
+            except ValueError as error:
+                messages.append(raw_message(member, score, record, group, number, queue, below))
+                undecodable = str(error) if record else "the message has no body in Redis"
+                members = members[: len(messages)]
+                break
+        groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
+    size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
+    halted = [_halted(*entry) for entry in loads_words(told[0])] if told else ()
+    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted)
+
+
+def _halted(key: str, why: str, mark: str | None = None, score: str = "", message_id: str = "") -> Halted:
+    if mark is None:
+        return Halted(decode_group(key), None, error=why)
+    group, until_us = decode_group(key), int(why) if why else None
+    try:
+        number = int(float(score))
+        return Halted(group, until_us, message_id, number, Sequenced.parse(mark).missing_before(number))
+    except (ValueError, OverflowError):  # others wrote that score or watermark
+        return Halted(group, until_us, message_id)
+
+
+def claim(
+    keys: LaneKeys,
+    queue: str,
+    owner: str,
+    lease_s: float,
+    limits: ClaimLimits,
+    *,
+    ahead: bool = False,
+    alone: int | None = None,
+    now_us: int | None = None,
+) -> Call[Claimed]:
+    """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
+
+    With `alone` it leaves half of the groups that are due, so that other consumers find some, and its own next claim;
+    of a group that is due alone it takes so many messages, if the limits have fewer.
+    """
+    flags = ("1" if ahead else "0", "" if alone is None else str(alone))
+    rules, sizes = (keys.policy, keys.memory, keys.paused), (limits.groups, limits.messages, limits.bytes)
+    return Call(
+        "claim",
+        (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures, *rules),
+        (keys.prefix, owner, ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
+        lambda reply: parse_claimed(reply, queue),
+        repeatable=False,
+    )

@@ -1,0 +1,131 @@
+"""Calls that look at a group and its messages: what is there, and what is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..store.keys import LaneKeys
+from ..store.text import dumps_words
+from .call import Call, now_text
+
+
+class Facts(NamedTuple):
+    """All that decides whether a group moves, at one moment; "" or b"" for what is not there."""
+
+    now_us: int
+    visible_us: float | None
+    lease: bytes
+    failure: bytes
+    is_paused: bool
+    is_queue_paused: bool
+    order_size: int
+    """-1: the key holds another type."""
+    body_size: int
+    head: str
+    """Member of the head."""
+    head_score: str
+    head_record: bytes
+    """Its first 37 bytes."""
+    mark: str
+    member: str
+    """Of the message that was asked for, as its record says."""
+    score: str
+    """"" when it has a record, but no place in the order."""
+    record: bytes
+    is_handled: bool
+    """Whether the id asked for was handled lately."""
+
+
+def _parse_facts(reply: list[Any]) -> Facts:
+    now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
+    head_record, mark, member, score, record, handled = reply[10:]
+
+    def text(data: bytes) -> str:
+        return data.decode("utf-8", "surrogateescape")
+
+    return Facts(
+        int(now_us),
+        float(visible) if visible else None,
+        lease,
+        failure,
+        paused == b"1",
+        queue_paused == b"1",
+        order_size,
+        body_size,
+        text(head),
+        text(head_score),
+        head_record,
+        text(mark),
+        text(member),
+        text(score),
+        record,
+        handled == b"1",
+    )
+
+
+def look(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[Facts]:
+    """Look at a group, and at one of its messages if an id is given; changes nothing."""
+    return Call(
+        "look",
+        (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused),
+        (keys.prefix, group, message_id, now_text(now_us)),
+        _parse_facts,
+    )
+
+
+class Found(NamedTuple):
+    """One thing that a check found broken: what, of what, its data, and whether it was mended."""
+
+    what: str
+    name: str
+    detail: str
+    is_mended: bool
+
+
+class Checked(NamedTuple):
+    """What a check of a group saw: its messages in order and in body, how many of the members and ids that were asked
+    for it looked at, and what is broken."""
+
+    order_size: int
+    body_size: int
+    looked_at: int
+    found: list[Found]
+
+
+def _parse_checked(reply: list[Any]) -> Checked:
+    order_size, body_size, looked_at, found = reply
+    texts = [[word.decode("utf-8", "surrogateescape") for word in words] for words in found]
+    mended = [Found(what, name, detail, is_mended == "1") for what, name, detail, is_mended in texts]
+    return Checked(order_size, body_size, looked_at, mended)
+
+
+def mend(
+    keys: LaneKeys,
+    group: str,
+    *,
+    members: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    letters: Sequence[str] = (),
+    repair: bool = False,
+    now_us: int | None = None,
+) -> Call[Checked]:
+    """Check a group ("" for none), some of its members and ids, and some dead letters; mend what is broken if asked."""
+    return Call(
+        "mend",
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.clock,
+            keys.dispatch,
+            keys.policy,
+            keys.memory,
+            keys.paused,
+            keys.dead,
+            keys.letters,
+            keys.stats,
+        ),
+        (keys.prefix, group, dumps_words([members, ids, letters]), "1" if repair else "0", now_text(now_us)),
+        _parse_checked,
+    )

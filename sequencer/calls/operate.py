@@ -1,0 +1,124 @@
+"""Calls of the scripts that people use on a queue rather than consumers: resume, step, revise, pause, redrive, look.
+
+As in calls.py: typed arguments in, a `Call` out, and the parser of its reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..store.keys import LaneKeys
+from ..store.text import dumps_words
+from .call import Call, now_text
+
+Redriving = Literal["redriven", "missing", "pending"]
+
+
+class Resumed(NamedTuple):
+    """Outcome of `resume`, with score and record of the removed message when it skipped one."""
+
+    status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed"]
+    score: str
+    record: bytes
+
+
+def resume(
+    keys: LaneKeys,
+    group: str,
+    failure: bytes,
+    member: str,
+    *,
+    skip: bool = False,
+    look: bool = False,
+    mark: str = "",
+    now_us: int | None = None,
+) -> Call[Resumed]:
+    """Make a parked or waiting group due; with `skip`, remove the failed member first and set the watermark; with
+    `look`, only a group without a failure, so that a claim looks at it again.
+    """
+    return Call(
+        "resume",
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory),
+        (keys.prefix, group, failure, member, "look" if look else "1" if skip else "0", mark, now_text(now_us)),
+        lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
+    )
+
+
+def step(
+    keys: LaneKeys, group: str, member: str, old_mark: str, mark: str, *, now_us: int | None = None
+) -> Call[Literal["stepped", "leased", "changed"]]:
+    """Set the watermark of a sequence to just before its head, if head and watermark are still those."""
+    return Call(
+        "step",
+        (keys.schedule, keys.leases, keys.dispatch, keys.stats, keys.policy, keys.memory),
+        (keys.prefix, group, member, old_mark, mark, now_text(now_us)),
+        lambda reply: reply.decode(),
+    )
+
+
+def revise(
+    keys: LaneKeys, group: str, message_id: str, score: str, due: str, *, now_us: int | None = None
+) -> Call[Literal["done", "missing", "leased"]]:
+    """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score)."""
+    return Call(
+        "revise",
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.dispatch,
+            keys.stats,
+            keys.clock,
+            keys.policy,
+            keys.memory,
+        ),
+        (keys.prefix, group, message_id, score, due, now_text(now_us)),
+        lambda reply: reply.decode(),
+    )
+
+
+def pause(keys: LaneKeys, group: str, is_paused: bool, *, now_us: int | None = None) -> Call[bool]:
+    """Hold a group, or with "" the lane, or let it go on; whether that changed something."""
+    return Call(
+        "pause",
+        (keys.schedule, keys.leases, keys.paused, keys.policy, keys.dispatch),
+        (keys.prefix, group, "1" if is_paused else "0", now_text(now_us)),
+        bool,
+    )
+
+
+def redrive(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) -> Call[list[Redriving]]:
+    """Put dead letters back into their own places; what became of each."""
+    outcomes: dict[int, Redriving] = {
+        ord("+"): "redriven",
+        ord("-"): "missing",
+        ord("="): "pending",
+    }
+    return Call(
+        "redrive",
+        (
+            keys.schedule,
+            keys.leases,
+            keys.failures,
+            keys.dispatch,
+            keys.stats,
+            keys.dead,
+            keys.letters,
+            keys.clock,
+            keys.policy,
+            keys.memory,
+        ),
+        (keys.prefix, dumps_words(letters), now_text(now_us)),
+        lambda reply: [outcomes[mark] for mark in reply],
+    )
+
+
+def purge(keys: LaneKeys, letters: Sequence[str]) -> Call[int]:
+    """Delete dead letters; how many there were."""
+    return Call(
+        "purge",
+        (keys.dead, keys.letters, keys.stats),
+        (keys.prefix, dumps_words(letters)),
+        int,
+    )

@@ -1,0 +1,108 @@
+"""What a consumer tells the server of its leased groups: ack, nack, renew; a release is an ack without members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..settings.options import AUDIT_LENGTH
+from ..store.keys import LaneKeys
+from ..store.text import dumps_words
+from .call import Call, ms_text, now_text
+
+
+class Run(NamedTuple):
+    """One handler run for the audit stream; times in us of the lane's clock, from the claim on."""
+
+    id: str
+    score: str
+    stamp: str
+    began: str
+    ended: str
+    redriven: str
+
+
+class Ack(NamedTuple):
+    """Members of one leased group that were handled, and whether the group is given back. No members: release only."""
+
+    group: str
+    token: str
+    members: list[str]
+    release: bool
+    mark: str = ""
+    """The group's watermark with these members handled; "" leaves it."""
+    late: int = 0
+    """How many of them were late."""
+    runs: Sequence[Run] = ()
+
+
+class Acked(NamedTuple):
+    """The entries that were refused for their token, and whether groups were due then, but for those given back."""
+
+    refused: list[Ack]
+    is_more_due: bool
+
+
+class Nack(NamedTuple):
+    """A failed head, and what becomes of it; `failure` is kept."""
+
+    group: str
+    token: str
+    member: str
+    attempts: int
+    delay_s: float | None
+    """Until its group may be claimed again; None for the end of trying, by `ending`."""
+    failure: bytes
+    ending: Literal["park", "dead", "drop"] = "park"
+    mark: str = ""
+    """The group's watermark if the message is passed ("dead", "drop"); "" leaves it."""
+    is_late: bool = False
+
+
+def ack(
+    keys: LaneKeys,
+    acks: Sequence[Ack],
+    *,
+    hint: bool = True,
+    audit_length: int = AUDIT_LENGTH,
+    now_us: int | None = None,
+) -> Call[Acked]:
+    """Remove handled messages and release groups."""
+    words = dumps_words([[a.group, a.token, "1" if a.release else "0", a.mark, a.late, *a.members] for a in acks])
+    runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
+    return Call(
+        "ack",
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.audit),
+        (
+            keys.prefix,
+            words,
+            "1" if hint else "0",
+            *(now_text(now_us), str(audit_length)),
+            dumps_words(runs) if runs else "",
+        ),
+        lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
+    )
+
+
+def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool]:
+    """Record a failure of a leased group's head; False when the token is not valid."""
+    fate = entry.ending if entry.delay_s is None else ms_text(entry.delay_s)
+    is_late = "1" if entry.is_late else "0"
+    return Call(
+        "nack",
+        (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch, keys.policy, keys.memory),
+        (keys.prefix, *entry[:3], str(entry.attempts), fate, entry.failure, entry.mark, is_late, now_text(now_us)),
+        bool,
+    )
+
+
+def renew(
+    keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, now_us: int | None = None
+) -> Call[list[tuple[str, str]]]:
+    """Prolong (group, token) leases; returns those that are no longer valid."""
+    return Call(
+        "renew",
+        (keys.schedule, keys.leases),
+        (dumps_words(leases), ms_text(lease_s), now_text(now_us)),
+        lambda reply: [leases[position - 1] for position in reply],
+    )

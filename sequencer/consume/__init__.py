@@ -1,0 +1,4 @@
+"""The shell of one consumer: two threads, the handler, interruption and what is told.
+
+Not here: decisions (`drain`), processes (`processes`).
+The rule: only this room runs handlers."""

@@ -1,0 +1,299 @@
+"""One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
+
+Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
+runs user code: while a handler runs it renews leases, sends acks that would wait for it, claims ahead of its end, and
+gives back groups not begun. One lock guards the holdings and the main link, on which both send.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..calls.claim import Claimed
+from ..drain.effects import Ahead, Control, Exchange, Flush, Handler, Pause, Wait
+from ..drain.held import Holdings
+from ..drain.outcome import Failed
+from ..drain.protocol import drain
+from ..errors import SequencerError, ServerUnavailable, StopConsuming
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..net.wait import SLICE_S, Waiter
+from ..settings.backoff import RECONNECT
+from ..settings.options import ConsumerOptions, QueueOptions
+from ..store.keys import LaneKeys
+from ..values.message import ConsumeSummary, Message
+from .courier import Courier
+from .forks import Fork, leave_copy
+from .interruption import interrupt
+from .teller import ConsumerTeller, Teller
+
+TICK_S = 0.0025
+"""How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
+LONG_TICK_S, LONG_S = 0.005, 0.05
+"""How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
+WAIT_PART = 3
+"""A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
+SILENT_S = 10.0
+"""The main link is used at least so often while a consumer waits: else it is forgotten on its way, unnoticed."""
+SWITCH_S = 0.0005
+"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
+
+
+def owner_name() -> str:
+    """Who holds a lease, for people: host, process and a few random characters."""
+    return f"{socket.gethostname()}:{os.getpid()}:{random.randrange(16**6):06x}"
+
+
+class Consumer:
+    """Runs `handler` for one message at a time until stopped, drained or recycled."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        lanes: Sequence[LaneKeys],
+        queue: QueueOptions,
+        options: ConsumerOptions,
+        handler: Handler,
+        *,
+        owner: str | None = None,
+        on_connect: Callable[[Link], None] | None = None,
+        teller: Teller | None = None,
+    ) -> None:
+        self.owner = owner or owner_name()
+        self.teller = teller or Teller(queue.queue)
+        self.tells = ConsumerTeller(self.teller, queue, self.owner)
+        self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
+        self._main = Link(endpoint, on_connect)
+        self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
+        self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._courier = Courier(self._main, self._holdings, lanes, queue, options, self.owner)
+        self._lock = threading.Lock()
+        self._control = Control()
+        self._busy, self._ended = threading.Event(), threading.Event()
+        self._is_handling = self._is_interrupted = False
+        self._exchanged_at = 0.0
+        self._in_hand: Message | None = None
+        self.on_first: Callable[[], object] | None = None
+        """Called once, before the first handler begins."""
+
+    def stop(self) -> None:
+        """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
+        self._control.is_stopping = True
+
+    def interrupt(self) -> None:
+        """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
+        self._control.is_stopping = True
+        self._is_interrupted = True  # for a handler that is just about to begin
+        if self._is_handling:
+            interrupt()
+
+    @property
+    def running(self) -> tuple[Message, float] | None:
+        """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
+        message, since = self._in_hand, self._holdings.running_since
+        return None if message is None or since is None else (message, since)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has done since it began, and what its teller has told; any thread may look."""
+        return {"handled": self._holdings.handled, "lost": self._holdings.lost, **asdict(self.teller.counts)}
+
+    def run(self) -> ConsumeSummary:
+        """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
+        effects = drain(
+            self._holdings,
+            self._queue,
+            self._options,
+            self._control,
+            owner=self.owner,
+            clock=time.monotonic,
+            wall=time.time,
+            random=random.random,
+            lock=self._lock,
+        )
+        keeper = threading.Thread(target=self._keep, name="sequencer-keeper", daemon=True)
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(switch_s, SWITCH_S))
+        keeper.start()
+        try:
+            return self._perform(effects)
+        except BaseException:
+            self._give_back()
+            raise
+        finally:
+            sys.setswitchinterval(switch_s)
+            self._ended.set()
+            self._busy.set()
+            keeper.join(timeout=1.0)
+            self._tell_refusals()
+            self._tell_halted()
+            self.teller.close()
+            for link in (self._main, self._waiter.link):
+                link.close()
+
+    def _perform(self, effects: Any) -> ConsumeSummary:
+        send, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
+        answer: Any = None
+        while True:
+            try:
+                effect = send(answer)
+            except StopIteration as end:
+                summary: ConsumeSummary = end.value
+                return summary
+            answer = None
+            if type(effect) is Message:
+                if first:
+                    first()
+                    first = None
+                self._in_hand = effect
+                try:
+                    self._is_handling = True
+                    if self._is_interrupted:
+                        raise StopConsuming("interrupted")
+                    handler(effect)
+                    self._is_handling = False
+                    if forks != Fork.count:
+                        leave_copy(None)
+                except BaseException as error:
+                    # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
+                    self._is_handling = False
+                    if forks != Fork.count:
+                        leave_copy(error)
+                    if isinstance(error, KeyboardInterrupt):
+                        raise
+                    if type(error) is StopConsuming:
+                        self.tells.interrupted(effect)
+                    answer = error
+            else:
+                try:
+                    answer = self._do(effect)
+                except SequencerError as error:
+                    if isinstance(error, ServerUnavailable):
+                        self.tells.unreachable(error)
+                    send, answer = _throw_once(effects, error), None
+
+    def _do(self, effect: Any) -> Claimed | None:
+        if isinstance(effect, Exchange):
+            return self._exchange(effect)
+        if isinstance(effect, Failed):
+            try:
+                self.tells.failed(effect)
+            except StopConsuming:  # an observer's wish
+                self.stop()
+        elif isinstance(effect, Ahead):
+            with self._lock:
+                self._courier.ahead(effect)
+        elif isinstance(effect, Flush):
+            with self._lock:
+                self._courier.flush(time.monotonic())
+        elif isinstance(effect, Wait):
+            return self._wait(effect)
+        elif isinstance(effect, Pause):
+            until = time.monotonic() + effect.seconds
+            while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
+                time.sleep(min(left, SLICE_S))
+        return None
+
+    def _exchange(self, effect: Exchange) -> Claimed | None:
+        self._busy.clear()
+        with self._lock:
+            claimed = self._courier.exchange(effect)
+        self._exchanged_at = time.monotonic()
+        self._tell_refusals()
+        if effect.lane is not None:
+            self.tells.reached()
+        return None if claimed is None else self._took(claimed)
+
+    def _wait(self, effect: Wait) -> Claimed | None:
+        """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
+        lane, seconds, call = effect.lane, effect.seconds, None
+        asked_at = time.monotonic()
+        with self._lock:
+            if lane is not None and asked_at - self._exchanged_at < SILENT_S:
+                seconds = min(seconds, self._options.lease_s / WAIT_PART)
+                call = self._courier.claim(lane, effect.limits, ahead=True)
+            else:
+                self._main.refresh()  # the claim that follows the wait goes over it
+        claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
+        if claimed is None or lane is None:
+            return None
+        with self._lock:
+            self._holdings.take(lane, claimed.groups, asked_at, time.monotonic())
+            self._courier.untold += claimed.halted
+        return self._took(claimed)
+
+    def _took(self, claimed: Claimed) -> Claimed:
+        if claimed.groups:
+            self._busy.set()
+            self.tells.took(claimed.groups)
+        self._tell_halted()
+        self.teller.tick()
+        return claimed
+
+    def _tell_halted(self) -> None:
+        """Only in the thread that runs handlers: observers are told of parked groups."""
+        if self._courier.untold:
+            with self._lock:
+                groups, self._courier.untold = self._courier.untold, []
+            self.tells.halted(groups)
+
+    def _tell_refusals(self) -> None:
+        """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
+        if self._holdings.untold:
+            with self._lock:
+                refusals = self._holdings.take_untold()
+            self.tells.refused(refusals)
+
+    def _give_back(self) -> None:
+        try:
+            self._exchange(Exchange(None))
+        except SequencerError as error:
+            self.tells.not_released(error)
+
+    def _keep_once(self, now: float) -> None:
+        self._courier.look(now)
+        self._courier.tick(now)
+
+    def _keep(self) -> None:
+        pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
+        while self._busy.wait() and not self._ended.is_set():
+            since = self._holdings.running_since
+            is_long = since is not None and time.monotonic() - since > LONG_S
+            time.sleep(LONG_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
+            if self._ended.is_set():
+                return
+            try:
+                with self._lock:
+                    is_sending = self._holdings.has_due(time.monotonic())
+                    self._keep_once(time.monotonic())
+                if is_sending:
+                    self.tells.reached()
+                self._tell_refusals()
+            except ServerUnavailable as error:
+                self.tells.unreachable(error)
+                self._ended.wait(pause_s)
+            except Exception as error:
+                self.tells.not_kept(error)
+                self._ended.wait(pause_s)
+
+
+def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
+    """A `send` that throws into the generator once, then sends again."""
+    is_thrown = False
+
+    def send(answer: Any) -> Any:
+        nonlocal is_thrown
+        if is_thrown:
+            return effects.send(answer)
+        is_thrown = True
+        return effects.throw(error)
+
+    return send

@@ -1,0 +1,245 @@
+"""Examines a server and the queues on it: whether it may be used, what it may lose, which rights the user lacks, and
+whether the invariants of the data hold. Works on a server that a Sequencer would refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from ..errors import ConfigurationError, SequencerError, shown
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from ..net.refusals import Reading
+from ..settings.options import MAX_LANES
+from ..settings.policy import FIELDS, merge_policy
+from ..store.group import decode_group
+from ..store.keys import LaneKeys, lane_keys, registry_key
+from ..values.checks import check_name
+from ..values.views import Finding, Level
+from .invariants import Auditor
+from .rights import SCRATCH, try_rights
+from .server import MAX_CLOCK_OFF_S, server_facts, server_findings, tried
+
+_NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
+"""How a sequence keeps how far a group has come: see Sequenced."""
+_SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
+_WHOLE_FIELDS = [key for key in FIELDS.values() if key.endswith(("_us", "_cap"))]
+MAX_TOLD = 50
+"""Problems of one kind in one queue that are told one by one; the rest is counted."""
+
+
+def diagnose(
+    endpoint: Endpoint, namespace: str, queue: str | None = None, *, repair: bool = False, limit: int | None = None
+) -> list[Finding]:
+    """Examine the server, and one queue or all of the namespace; with `repair`, mend what the data allow.
+
+    `limit`: about how many names to read in each queue. Reads in pages, and may run while producers and consumers do.
+    Raises ConfigurationError, ServerUnavailable, DataError.
+    """
+    check_name("namespace", namespace)
+    if queue is not None:
+        check_name("queue", queue)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
+    link = Link(endpoint)
+    try:
+        with Reading(endpoint.name):
+            return list(_diagnose(link, namespace, queue, repair, limit))
+    finally:
+        link.close()
+
+
+def is_healthy(findings: list[Finding]) -> bool:
+    """Whether no problem is left."""
+    return all(one.level != "problem" or one.repaired for one in findings)
+
+
+def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None) -> Iterator[Finding]:
+    link.connection()
+    server = list(server_findings(*server_facts(link)))
+    yield from server
+    if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
+        yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
+        return
+    known, denied = tried(link, "HGETALL", registry_key(namespace))
+    words = known or []
+    texts = {name.decode("utf-8", "replace"): count for name, count in zip(words[::2], words[1::2], strict=True)}
+    lanes = {name: int(count) for name, count in texts.items() if count.isdigit() and 0 < int(count) <= MAX_LANES}
+    yield from _registry(link, namespace, queue, texts, lanes, repair)
+    queues = sorted(lanes) if queue is None else [queue]
+    yield from _rights(link, namespace, queues or [SCRATCH])
+    if denied:
+        yield Finding("queues", "problem", f"can't be listed: {denied}")
+        return
+    for name in queues:
+        if name not in lanes:
+            yield Finding("queues", "warning", f"queue {name!r} was never used here; is its name right?")
+            continue
+        keys = [lane_keys(namespace, name, lane) for lane in range(lanes[name])]
+        try:
+            yield from _dispatch(link, name, keys, repair)
+            yield from _lane_clocks(link, name, keys)
+            yield from _readable(link, name, keys)
+            yield from _numbers(link, name, keys, limit)
+            yield from _invariants(link, name, keys, repair, limit)
+        except SequencerError as error:
+            yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
+    if not queues:
+        yield Finding("queues", "ok", f"none in namespace {namespace!r} yet")
+
+
+def _registry(
+    link: Link, namespace: str, queue: str | None, texts: dict[str, bytes], lanes: dict[str, int], repair: bool
+) -> Iterator[Finding]:
+    """Queues whose number of lanes is missing or unreadable, though they have keys; mended from the keys."""
+    for name, count in _lanes_found(link, namespace).items():
+        if queue not in (None, name):
+            continue
+        if count > lanes.get(name, MAX_LANES):
+            text = (
+                f"queue {name} has keys in {count} lanes, but is registered with {lanes[name]}: stop its clients, then"
+            )
+            yield Finding("queues", "problem", f"{text} HSET {registry_key(namespace)} {name} {count}")
+        if name in lanes:
+            continue
+        said = f"says {texts[name]!r}" if name in texts else "does not know it"
+        now, denied = tried(link, "HGET", registry_key(namespace), name)
+        if denied or now != texts.get(name):
+            continue  # it was registered meanwhile, or nobody can say
+        if repair:
+            link.command("HSETNX" if now is None else "HSET", registry_key(namespace), name, count)
+            lanes[name] = int(link.command("HGET", registry_key(namespace), name))
+        text = f"queue {name} has keys in {count} lanes, but {registry_key(namespace)} {said}"
+        yield Finding("queues", "problem", text, repair)
+
+
+def _lanes_found(link: Link, namespace: str) -> dict[str, int]:
+    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
+    pattern, cursor = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode()), b"0"
+    found: dict[str, int] = {}
+    while True:
+        page, denied = tried(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
+        if denied:
+            return {}
+        cursor, keys = page
+        for match in filter(None, map(pattern.match, keys)):
+            name = match[1].decode()
+            found[name] = max(found.get(name, 0), int(match[2]) + 1)
+        if int(cursor) == 0:
+            return found
+
+
+def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
+    rights = try_rights(link, namespace, queues)
+    if rights.missing:
+        names = " ".join(sorted(rights.missing))
+        yield Finding("rights", "problem", f"the user lacks {names}; grant it with ACL SETUSER")
+    elif any("maxmemory" in text for text in rights.errors):
+        yield Finding("rights", "warning", "not all tried: the server is at its maxmemory, until consumers drained it")
+    else:
+        yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_TOLD])
+        if not rights.errors:
+            yield Finding("rights", "ok", "every command and script of ours may be run")
+
+
+def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> Iterator[Finding]:
+    """A dispatch list of another type stops every script; what it holds may be lost, so it can go."""
+    for keys in lanes:
+        kind = link.command("TYPE", keys.dispatch)
+        if kind not in (b"list", b"none"):
+            if repair:
+                link.command("DEL", keys.dispatch)
+            text = f"queue {queue}: the dispatch list {keys.dispatch} is a {kind.decode()}; it can be deleted"
+            yield Finding("keys", "problem", text, repair)
+
+
+def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """A policy, totals or times that no client of ours wrote stop whoever reads them."""
+    for keys in lanes:
+        for key in (keys.policy, keys.stats, keys.memory):
+            words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
+            pairs = dict(zip(words[::2], words[1::2], strict=True))
+            own = [pairs.get(name, "0") for name in _WHOLE_FIELDS] if key == keys.policy else pairs.values()
+            try:
+                if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
+                    raise ValueError(f"{odd[:60]!r} is no whole number")
+                if key == keys.policy:
+                    merge_policy(queue, pairs, {})
+            except (ValueError, TypeError, ConfigurationError) as error:
+                yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
+
+
+def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
+    """How far a group has come, where no client of ours wrote it, stops whoever appends to the group or claims it."""
+    count = 0
+    for keys in lanes:
+        is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
+        for key in (keys.numbers, keys.marks, f"{keys.marks}:old"):
+            if link.command("TYPE", key) not in (b"hash", b"none"):
+                continue  # the auditor tells of it
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")
+            for group, mark in _pairs(link, key, limit):
+                if not wanted.fullmatch(mark):
+                    count += 1
+                    if count <= MAX_TOLD:
+                        parts = list(decode_group(group.decode("utf-8", "surrogateescape")))
+                        text = f"group {parts}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
+                        yield Finding("keys", "problem", f"queue {queue}: {text}; correct it with HSET")
+    if count > MAX_TOLD:
+        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_TOLD} more like these")
+
+
+def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
+    """The fields of a hash and what they hold, in pages: about `limit` of them."""
+    cursor, looked = b"0", 0
+    while limit is None or looked < limit:
+        cursor, words = link.command("HSCAN", key, cursor, "COUNT", 500)
+        looked += len(words) // 2
+        yield from zip(words[::2], words[1::2], strict=True)
+        if int(cursor) == 0:
+            return
+
+
+def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """A lane clock ahead of the server's time: that was set back, or another server's data were loaded."""
+    seconds, micros = link.command("TIME")
+    now_us = int(seconds) * 1_000_000 + int(micros)
+    ahead_s = 0.0
+    for keys in lanes:
+        clock, _ = tried(link, "GET", keys.clock)
+        if clock and clock.isdigit():
+            ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
+    if ahead_s > MAX_CLOCK_OFF_S:
+        text = f"the lane clock is {ahead_s:.1f} s ahead of the server's time, which was set back"
+        yield Finding(
+            "clock", "warning", f"queue {queue}: {text}; leases of dead consumers and delays end that much later"
+        )
+
+
+def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None) -> Iterator[Finding]:
+    auditor = Auditor(link, lanes, repair=repair, limit=limit)
+    counts: Counter[tuple[str, bool]] = Counter()
+    for one in auditor.run():
+        counts[one.check, one.is_repaired] += 1
+        if counts[one.check, one.is_repaired] <= MAX_TOLD:
+            yield Finding(one.check, "problem", f"queue {queue}: {one.text}", one.is_repaired)
+    for (check, is_repaired), count in counts.items():
+        if count > MAX_TOLD:
+            yield Finding(check, "problem", f"queue {queue}: and {count - MAX_TOLD} more like these", is_repaired)
+    mended = sum(count for (_, is_repaired), count in counts.items() if is_repaired)
+    left = sum(counts.values()) - mended
+    seen = f"groups: {auditor.groups}, messages: {auditor.messages}"
+    if auditor.is_cut:
+        yield Finding(
+            "invariants", "warning", f"queue {queue}: stopped at the limit of {limit} names; {seen} were read"
+        )
+    if not counts:
+        yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")
+    else:
+        level: Level = "problem" if left else "ok"
+        yield Finding("invariants", level, f"queue {queue}: {mended} mended, {left} left ({seen})")

@@ -1,0 +1,267 @@
+"""Which rights a role needs, and which of them a user lacks.
+
+Redis looks at rights command by command, also inside a script: one that is missing shows when the script has come to
+it, and what it wrote until then stays. So whoever appends or consumes asks first (`missing_rights`): MULTI, every
+command, DISCARD. What is not permitted is refused when it is queued, and nothing is run. ACL DRYRUN would need Redis 7
+and a right of its own.
+
+A doctor may take longer, and tries everything for real on a scratch lane (`try_rights`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Literal
+
+import redis
+
+from .. import calls
+from ..calls.call import Call
+from ..calls.settle import Ack, Nack
+from ..calls.source import commands_in, script_source
+from ..errors import SequencerError, ServerNotUsable
+from ..net.link import Link
+from ..net.refusals import translate
+from ..settings.options import ClaimLimits
+from ..store.item import Item
+from ..store.keys import LaneKeys, lane_keys, registry_key
+
+Role = Literal["append", "consume", "mend", "operate"]
+"""What a program does: a producer appends; a consumer claims, and may look at `info`; `mend` is to resume, skip, pause,
+cancel, redrive ...; who operates a queue does all that, looks and runs doctor.
+"""
+ASKED: tuple[Role, ...] = ("append", "consume", "mend")
+"""Those that write, and are asked about before."""
+
+SCRATCH = "doctor"
+"""The lane, beside the numbered ones, in which rights are tried; its keys are deleted afterwards."""
+_DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
+_RIGHT = re.compile(r"'([\w|-]+)' command")
+_ALONE = frozenset({"INFO", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD"})
+"""Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
+# To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
+_CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HSET", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
+_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
+_PLAIN: dict[Role, list[str]] = {
+    "append": _CONNECT,
+    "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
+    "mend": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
+}
+_SCRIPTS: dict[Role, tuple[str, ...]] = {
+    "append": ("append", "resume"),
+    "consume": ("claim", "ack", "nack", "renew", "resume"),
+    "mend": ("look", "resume", "step", "revise", "pause", "redrive", "purge"),
+}
+
+
+def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
+    """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
+    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, f"{keys.seen}:old"
+    return [
+        *(
+            ("TIME",),
+            ("INFO",),
+            ("CLIENT", "ID"),
+            ("CLIENT", "UNBLOCK", 0),
+            ("WATCH", keys.policy),
+            ("UNWATCH",),
+            ("MULTI",),
+            ("EXEC",),
+            ("MULTI",),
+            ("DISCARD",),
+        ),
+        *(("SET", keys.clock, 1), ("GET", keys.clock), ("EXISTS", keys.clock), ("TYPE", keys.clock)),
+        *(("RPUSH", keys.dispatch, group, group), ("LLEN", keys.dispatch), ("LTRIM", keys.dispatch, 0, 9)),
+        *(("BLPOP", keys.dispatch, "0.1"), ("HSET", body, "a", 1), ("HSETNX", body, "b", 1), ("HGET", body, "a")),
+        *(("HMGET", body, "a"), ("HGETALL", body), ("HKEYS", body), ("HLEN", body), ("HEXISTS", body, "a")),
+        *(("HINCRBY", body, "a", 1), ("HSCAN", body, 0), ("HDEL", body, "a"), ("ZADD", order, 1, "a", 2, "b")),
+        *(("ZRANGE", order, 0, 0), ("ZRANGEBYSCORE", order, 0, 1), ("ZCOUNT", order, 0, 1), ("ZCARD", order)),
+        *(("ZSCORE", order, "a"), ("ZMSCORE", order, "a"), ("ZSCAN", order, 0), ("ZREM", order, "a")),
+        *(("SADD", keys.seen, "a", "b"), ("SCARD", keys.seen), ("SISMEMBER", keys.seen, "a"), ("SREM", keys.seen, "b")),
+        *(("SMISMEMBER", keys.seen, "a"), ("SMEMBERS", keys.seen), ("RENAME", keys.seen, old), ("UNLINK", old)),
+        *(("XADD", keys.audit, "MAXLEN", "~", 9, "*", "a", 1), ("XRANGE", keys.audit, "-", "+"), ("XLEN", keys.audit)),
+        *(("XINFO", "STREAM", keys.audit), ("SCAN", 0, "MATCH", order, "COUNT", 1)),
+        *(("EVAL", "return 1", 0), ("DEL", *_scratch_keys(keys))),
+    ]
+
+
+def _scratch_keys(keys: LaneKeys) -> list[str]:
+    names = [getattr(keys, name) for name in keys.__slots__ if name != "prefix"]
+    return [*names, f"{keys.marks}:old", f"{keys.seen}:old", keys.order(SCRATCH), keys.body(SCRATCH)]
+
+
+def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
+    """Run each script on the scratch group; `run` gives None for one that failed."""
+    run(calls.append(keys, [Item(SCRATCH, str(n), f"{n}.0", b"[1]") for n in range(3)]))
+    claimed = run(calls.claim(keys, SCRATCH, SCRATCH, 60.0, ClaimLimits(1, 1)))
+    leased = claimed.groups[0] if claimed and claimed.groups else None
+    token, member = (leased.token, leased.members[0]) if leased else ("0" * 16, f"{'0' * 16}0")
+    letter = f"{member[:16]}{SCRATCH}\n0"
+    for call in (
+        calls.renew(keys, [(SCRATCH, token)], 60.0),
+        calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
+        calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
+        calls.redrive(keys, [letter]),
+        calls.purge(keys, [letter]),
+        calls.revise(keys, SCRATCH, "2", "", ""),
+        calls.step(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
+        calls.pause(keys, SCRATCH, True),
+        calls.pause(keys, SCRATCH, False),
+        calls.resume(keys, SCRATCH, b"", "", skip=True),
+        calls.look(keys, SCRATCH, "1"),
+        calls.mend(keys, SCRATCH, repair=True),
+    ):
+        run(call)
+
+
+class Rights:
+    """What a user may not do, as it shows while commands and scripts are tried."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.missing: dict[str, None] = {}
+        self.errors: dict[str, None] = {}
+
+    def try_command(self, pattern: str, *words: Any) -> None:
+        try:
+            self._link.command(*words)
+        except SequencerError as error:
+            self._note(words[0], pattern, error)
+            if words[0] in ("EXEC", "DISCARD"):
+                self._link.close()  # its MULTI may still wait
+
+    def run(self, pattern: str, call: Call[Any]) -> Any:
+        """The script's result, or None."""
+        try:
+            return self._link.run_one(call)
+        except SequencerError as error:
+            self._note(f"script {call.script}", pattern, error)
+            return None
+
+    def _note(self, name: str, pattern: str, error: SequencerError) -> None:
+        text, right = str(error), _RIGHT.search(str(error))
+        if not _DENIED.search(text):
+            self.errors[f"{name}: {text}"] = None
+        elif right or not name.startswith("script"):
+            is_key = "access a key" in text or "access one of the keys" in text
+            self.missing[pattern if is_key else f"+{right[1] if right else name}".lower()] = None
+        else:
+            self.errors[f"{name}: {text}"] = None
+
+
+def try_rights(link: Link, namespace: str, queues: Sequence[str]) -> Rights:
+    """Run everything on a scratch lane of each queue. Raises ServerUnavailable when the connection is lost."""
+    rights, registry = Rights(link), registry_key(namespace)
+    for queue in queues:
+        keys = lane_keys(namespace, queue, SCRATCH)
+        pattern = f"~{{{namespace}:{'*' if queue == SCRATCH else queue + ':*'}"
+        for words in plain_commands(keys):
+            rights.try_command(pattern, *words)
+        for words in (("HGET", registry, queue), ("HDEL", registry, "")):  # no queue is named ""
+            rights.try_command(f"~{registry}", *words)
+        run_every_script(lambda call, pattern=pattern: rights.run(pattern, call), keys)  # type: ignore[misc]
+        rights.try_command(pattern, "DEL", *_scratch_keys(keys))
+    return rights
+
+
+# -- roles ------------------------------------------------------------------------------------------------------
+
+
+def commands_of(script: str) -> set[str]:
+    """The commands that a script of ours may call, in capitals."""
+    return commands_in(script_source(script))
+
+
+def _name(words: Sequence[Any]) -> str:
+    return f"{words[0]}|{words[1]}" if words[0] in ("CLIENT", "XINFO") else str(words[0])
+
+
+@cache
+def needed(role: Role) -> frozenset[str]:
+    """The commands that a role needs, in capitals; a subcommand as CLIENT|ID."""
+    if role == "operate":
+        tried = plain_commands(lane_keys("sequencer", "jobs", SCRATCH))
+        return frozenset({_name(words) for words in tried} | {"EVALSHA"})
+    return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
+
+
+def acl_rules(namespace: str, role: Role, queue: str | None = None) -> list[str]:
+    """The least rights, as words for ACL SETUSER: key patterns of a namespace, or of one queue in it, and commands.
+
+    No channels. A URL that names another database than 0 needs +select besides, and `wait_replicas` +wait.
+    """
+    keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
+    return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role)))]
+
+
+def missing_rights(
+    link: Link, roles: Sequence[Role], namespace: str, queue: str, lanes: Iterable[LaneKeys], *, waits: bool = False
+) -> dict[Role, list[str]]:
+    """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
+
+    `waits`: whether appends wait for replicas, which takes one right more, and a server that can (fakeredis can't).
+    Raises ServerUnavailable, ServerNotUsable.
+    """
+    scratch = lane_keys(namespace, queue, SCRATCH)
+    wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
+    if waits and "append" in wanted:
+        wanted["append"] |= {"WAIT"}
+    names = sorted(frozenset().union(*wanted.values()) - _ALONE)
+    try:
+        opened = link.answers([("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
+        words = zip(("WATCH", "UNWATCH", "MULTI", "EXEC"), opened, strict=False)
+        missing = {name for name, reply in words if _is_denied(reply)}
+        if isinstance(opened[-1], Exception):  # what follows would be done, not queued
+            link.close()
+            if not _is_denied(opened[-1]):
+                raise opened[-1]
+        else:
+            patterns = {f"~{{{namespace}:{queue}:*": [[*_scratch_keys(keys)] for keys in lanes]}
+            patterns[f"~{registry_key(namespace)}"] = [[registry_key(namespace)]]
+            missing |= _queued(link, names, plain_commands(scratch), patterns)
+    except BaseException as error:
+        link.close()  # it may stand inside the MULTI
+        if isinstance(error, redis.RedisError | OSError):
+            raise translate(error, link.endpoint.name) from error
+        raise
+    general = sorted(name for name in missing if name.startswith("~"))
+    return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
+
+
+def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
+    """The error of a user who lacks rights for what is about to begin."""
+    what = "append to" if role == "append" else role
+    return ServerNotUsable(
+        f"server {server}: to {what} this queue, the user lacks {' '.join(missing)}; grant it with ACL SETUSER"
+    )
+
+
+def _queued(
+    link: Link, names: Sequence[str], words: Sequence[Sequence[Any]], patterns: dict[str, list[list[str]]]
+) -> set[str]:
+    """What is missing, seen inside an open MULTI, which ends here."""
+    by_name = {_name(one): one for one in words} | {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
+    # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
+    keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
+    replies = link.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
+    for name, reply in zip(names, replies, strict=False):
+        if name == "WAIT" and isinstance(reply, Exception) and "unknown command" in str(reply):
+            raise reply
+    missing = {name for name, reply in zip(names, replies, strict=False) if _is_denied(reply) and not _is_key(reply)}
+    for (pattern, _), reply in zip(keys, replies[len(names) :], strict=False):
+        if _is_denied(reply) and _is_key(reply):
+            missing.add(pattern)
+    if isinstance(replies[-1], Exception):
+        link.close()  # it would stay inside the MULTI
+        missing.add("DISCARD")
+    return missing
+
+
+def _is_denied(reply: Any) -> bool:
+    return isinstance(reply, Exception) and bool(_DENIED.search(str(reply)))
+
+
+def _is_key(reply: Any) -> bool:
+    return "access a key" in str(reply) or "access one of the keys" in str(reply)

@@ -1,0 +1,201 @@
+"""The events that a consumer tells: of a message that failed, of what its claim found, of its server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ..calls.claim import Halted, LeasedGroup
+from ..errors import SequencerError
+from ..settings.events import Event, duration, error_text, event, named, type_name
+from ..settings.options import QueueOptions
+from ..store.group import decode_group
+from ..values.commands import command
+from ..values.message import Message
+from .outcome import Failed
+
+
+def failed(options: QueueOptions, owner: str, one: Failed) -> Event:
+    """What a message failed with, and what becomes of it."""
+    message, failure, decision, queue = one.message, one.failure, one.decision, options.queue
+    fields: dict[str, Any] = {
+        "group": list(message.group),
+        "owner": owner,
+        "id": message.id,
+        "attempt": failure.attempt,
+        "attempts": options.max_attempts,
+        "error_type": type_name(one.error),
+        "error": error_text(failure.message),
+    }
+    tried = "" if one.is_late else f" attempt={failure.attempt} of {options.max_attempts}"
+    said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
+    if not one.is_held:
+        then = "its lease was lost: who has the group now tries it"
+        return event("message failed", queue, f"{said}; {then}", fields, error=one.error)
+    if decision.delay_s is not None:
+        fields["retry_in_s"] = round(decision.delay_s, 3)
+        return event(
+            "message failed", queue, f"{said}; tried again in {duration(decision.delay_s)}", fields, error=one.error
+        )
+    if decision.ending == "park":
+        fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
+        fields["skip"] = _command(options, "skip", *message.group)
+        said = f"{_mended(said, fields)}; or without this message: {fields['skip']}"
+        return event("group parked", queue, said, fields, error=one.error)
+    fields["late"] = one.is_late
+    error = None if one.is_late else one.error
+    if decision.ending == "drop":
+        return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
+    ids = [f"--id={message.id}"] if message.id.startswith("-") else ["--id", message.id]
+    fields["see"] = _command(options, "dead show", message.id, *message.group)
+    fields["mend"] = _command(options, "dead redrive", *message.group, more=ids)
+    return event("dead letter", queue, _mended(said, fields), fields, error=error)
+
+
+def message_name(message: Message) -> str:
+    """A message in a sentence: its group and id."""
+    return _of(message.group, message.id)
+
+
+def interrupted(queue: str, owner: str, message: Message) -> Event:
+    """Its handler did not come to its end; that counts for nothing."""
+    fields = {"group": list(message.group), "owner": owner, "id": message.id}
+    said = "its handler was interrupted; it is handled again from its beginning, and no attempt is counted"
+    return event("message given back", queue, f"{message_name(message)}: {said}", fields)
+
+
+def runs_long(queue: str, owner: str, message: Message, seconds: float, *, is_stopping: bool) -> Event:
+    """Its handler runs, and nothing else of this consumer."""
+    fields = {"group": list(message.group), "owner": owner, "id": message.id, "runs_s": round(seconds, 1)}
+    then = "; the stop waits for it" if is_stopping else ""
+    return event("handler runs", queue, f"{message_name(message)} for {seconds:.0f} s{then}", fields)
+
+
+def expired(queue: str, owner: str, groups: Sequence[LeasedGroup]) -> list[Event]:
+    """Leases that ran out: a claim found their groups."""
+    return [_expired(queue, owner, group) for group in groups if group.expired_owner]
+
+
+def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
+    head = group.messages[0]
+    fields = {
+        "group": list(group.group),
+        "owner": owner,
+        "expired_owner": group.expired_owner,
+        "id": head.id,
+        "attempt": head.attempt,
+    }
+    said = f"group={named(group.group)} owner={group.expired_owner} attempt={head.attempt}"
+    return event("lease expired", queue, said, fields)
+
+
+def halted(options: QueueOptions, owner: str, one: Halted) -> Event:
+    """A group that a claim put off or parked itself."""
+    fields: dict[str, Any] = {"group": list(one.group), "owner": owner}
+    if not one.error:
+        return _at_gap(options, fields, one)
+    fields |= {
+        "error": error_text(one.error),
+        "see": _command(options, "doctor"),
+        "mend": _command(options, "doctor", more=["--repair"]),
+    }
+    said = _mended(f"group={named(one.group)} error={fields['error']}", fields)
+    return event("group broken", options.queue, said, fields)
+
+
+def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event:
+    first, last = one.missing or (None, None)
+    which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
+    said = f"{_of(one.group, one.id)}: {which if first else 'a number is'} missing before {one.number}"
+    fields |= {
+        "id": one.id,
+        "number": one.number,
+        "first_missing": first,
+        "last_missing": last,
+        "see": _explain(options, one.group),
+        "mend": _command(options, "skip", *one.group),
+    }
+    once = (one.group, one.id, one.number, one.missing, one.until_us)
+    if one.until_us is None:
+        said += ", and did not come in time; it is parked until it comes"
+        return event("group parked", options.queue, _mended(said, fields), fields, once=once)
+    until = datetime.fromtimestamp(one.until_us / 1e6, UTC)
+    fields["until"] = one.until_us / 1e6
+    said += f"; it waits until {until:%Y-%m-%d %H:%M:%S} UTC, unless that comes"
+    return event("gap wait", options.queue, _mended(said, fields), fields, once=once)
+
+
+def lease_lost(queue: str, owner: str, key: str, token: str) -> Event:
+    """A lease of this consumer ended before its acknowledgement."""
+    group = decode_group(key)
+    said = f"group={named(group)} token={token}; what it finished is not acknowledged"
+    return event("lease lost", queue, said, {"group": list(group), "owner": owner, "token": token})
+
+
+def answer_repeated(queue: str, owner: str, key: str) -> Event:
+    """An acknowledgement that was sent twice was refused."""
+    group = decode_group(key)
+    said = f"group={named(group)}: a repeated acknowledgement was refused; its first try may have arrived"
+    return event("answer repeated", queue, said, {"group": list(group), "owner": owner})
+
+
+def server_lost(queue: str, owner: str, error: BaseException) -> Event:
+    """The server can't be reached."""
+    text = error_text(error)
+    return event("server lost", queue, f"{text}; trying until it is back", {"owner": owner, "error": text})
+
+
+def server_back(queue: str, owner: str, away_s: float) -> Event:
+    """The server is there again after so many seconds."""
+    return event("server back", queue, f"after {away_s:.1f} s", {"owner": owner, "away_s": round(away_s, 3)})
+
+
+def leases_not_kept(queue: str, owner: str, error: BaseException) -> Event:
+    """What the keeper does beside a handler failed; with its traceback where nobody foresaw it."""
+    said, fields = _raised(error)
+    cause = None if isinstance(error, SequencerError) else error
+    return event("leases not kept", queue, f"{said}; trying again", {"owner": owner, **fields}, error=cause)
+
+
+def groups_not_released(queue: str, owner: str, error: BaseException) -> Event:
+    """A consumer ended, and the server does not know."""
+    text = error_text(error)
+    said = f"{text}; they wait until their leases end"
+    return event("groups not released", queue, said, {"owner": owner, "error": text})
+
+
+def failure_not_recorded(queue: str, owner: str, group: tuple[str, ...], error: BaseException) -> Event:
+    """The server was not told that a message failed."""
+    text = error_text(error)
+    said = f"group={named(group)}: {text}; it is tried again when the lease ends"
+    return event("failure not recorded", queue, said, {"group": list(group), "owner": owner, "error": text})
+
+
+def observer_failed(queue: str, observer: Callable[[Event], object], error: BaseException) -> Event:
+    """An observer raised."""
+    name = str(getattr(observer, "__qualname__", "") or type(observer).__name__)
+    said, fields = _raised(error)
+    said = f"{name} raised {said}; it is still told of events, and this is said once"
+    return event("observer failed", queue, said, {"observer": name, **fields}, error=error)
+
+
+def _raised(error: BaseException) -> tuple[str, dict[str, str]]:
+    fields = {"error_type": type_name(error), "error": error_text(error)}
+    return f"{fields['error_type']}: {fields['error']}", fields
+
+
+def _of(group: tuple[str, ...], message_id: str) -> str:
+    return f"group={named(group)} id={message_id}"
+
+
+def _mended(said: str, fields: Mapping[str, Any]) -> str:
+    return f"{said}; see: {fields['see']}; then: {fields['mend']}"
+
+
+def _explain(options: QueueOptions, group: tuple[str, ...]) -> str:
+    return _command(options, "explain", *group)
+
+
+def _command(options: QueueOptions, name: str, *values: str, more: Sequence[str] = ()) -> str:
+    return command(name, options.queue, *values, namespace=options.namespace, options=more)

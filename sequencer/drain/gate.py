@@ -1,0 +1,29 @@
+"""Which messages are not given to a handler, and why. Pure."""
+
+from __future__ import annotations
+
+from ..calls.claim import LeasedGroup
+from ..settings.options import QueueOptions
+from .outcome import LeaseExpired, TooLate, Undecodable, has_expired, no_answer
+
+
+def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLate | Undecodable | LeaseExpired | None:
+    """Why this message of a group is not handled, or None.
+
+    The rules, in this order:
+      1. Late, where the queue gives late messages up. The order says so, whatever the bytes are: a message that nobody
+         would handle need not park its group because it can't be read. A redriven one is never late in this sense: a
+         person put it back.
+      2. Undecodable. That never gets better, so it is not blamed on the consumers that died.
+      3. Expired: too many leases on it ended without an answer.
+
+    A message in time, on its first attempt and decodable is never refused; a hot loop need not ask about it.
+    """
+    message = leased.messages[position]
+    if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
+        return TooLate(message, leased.mark, leased.on_late)
+    if leased.undecodable and position == len(leased.messages) - 1:
+        return Undecodable(leased.undecodable)
+    if has_expired(queue, message):
+        return LeaseExpired(no_answer(message, leased.expired_owner))
+    return None

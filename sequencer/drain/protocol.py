@@ -1,0 +1,187 @@
+"""The consumer's protocol as a generator of effects: claim, handle, acknowledge, wait. Pure.
+
+A shell (`consumer.py`) does what each effect asks and sends the answer back:
+
+    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip: so many
+                            messages, or `alone` of a group that is due alone, if that is more
+                            -> Claimed, already held; raises ServerUnavailable into the generator. If a claim is on its
+                            way, that is what comes; with `ahead` the next one sets out then
+    Ahead(lane, limits, after_s)
+                            send a claim, unless one is on its way, and wait for nothing -> None; so long from now, or
+                            never, if an Exchange comes before. Raises ServerUnavailable. A shell may leave it out
+    Message                 run the handler -> None, or the exception it raised
+    Failed                  tell what a message failed with and what becomes of it, before the server learns it -> None
+    Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
+    Wait(seconds, lane, limits)
+                            sleep until a dispatch hint, at most so long, and unless lane is None claim from it right
+                            then -> Claimed, already held, or None; raises ServerUnavailable
+    Pause(seconds)          sleep without asking the server -> None
+
+Order rests on one rule: the next message of a group is yielded only after the handler of the one before it
+succeeded, and only while the group's lease counts as held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from ..calls.claim import Claimed
+from ..errors import ServerUnavailable, StopConsuming
+from ..settings.backoff import RECONNECT
+from ..settings.options import ConsumerOptions, QueueOptions
+from ..values.message import ConsumeSummary
+from .batch import BATCH_S, BatchSize
+from .effects import Ahead, Control, Drain, Effect, Exchange, Flush, Pause, Wait
+from .gate import refusal_of
+from .held import FLUSH_S, Clock, Held, Holdings
+from .outcome import judge
+
+IDLE_S = 1.0
+"""An idle consumer looks again after this long, in case a hint was lost."""
+ENDING_S = 0.1
+"""With `until_empty`, how often to look whether the others have finished their groups."""
+
+
+def drain(
+    holdings: Holdings,
+    queue: QueueOptions,
+    options: ConsumerOptions,
+    control: Control,
+    *,
+    owner: str,
+    clock: Clock,
+    wall: Clock,
+    random: Clock,
+    lock: AbstractContextManager[Any],
+) -> Drain:
+    """Drain the queue's lanes until told to stop; the summary is the generator's return value.
+
+    `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1).
+    """
+    size = BatchSize(options.limits)
+    born, lanes = clock(), len(holdings.lanes)
+    lane, idle, waits, troubles, failed, handled, late = 0, 0, [IDLE_S], 0, 0, 0, 0
+    empty = goes_ahead = True
+    brought: Claimed | None = None  # by a wait
+
+    def ending() -> str | None:
+        if control.is_stopping:
+            return "stopped"
+        if options.max_messages is not None and handled + failed >= options.max_messages:
+            return "recycled"
+        if options.max_age_s is not None and clock() - born >= options.max_age_s:
+            return "recycled"
+        return None
+
+    while (reason := ending()) is None:
+        left = None if options.max_messages is None else options.max_messages - handled - failed
+        try:
+            # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
+            may_ahead = goes_ahead and lanes == 1 and left is None
+            ahead = may_ahead and size.is_quick
+            alone = size.alone if lanes == 1 and left is None else 0
+            claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead, alone))
+        except ServerUnavailable:
+            troubles += 1
+            if clock() >= holdings.deadline:
+                with lock:
+                    holdings.abandon()
+            yield Pause(RECONNECT.delay_s(troubles, random()))
+            continue
+        troubles, lane, brought = 0, (lane + 1) % lanes, None
+        goes_ahead = bool(claimed.groups) or not claimed.was_ahead
+        if not goes_ahead:
+            continue
+        if not claimed.groups:
+            idle, empty = idle + 1, empty and claimed.is_empty
+            waits.append(IDLE_S if claimed.next_due_s is None else claimed.next_due_s)
+            if idle >= lanes:
+                if options.until_empty and empty:
+                    reason = "drained"
+                    break
+                seconds = min([*waits, ENDING_S] if options.until_empty else waits)
+                try:
+                    # A hint does not say to a claim which of several lanes it is for.
+                    brought = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
+                except ServerUnavailable:
+                    yield Pause(RECONNECT.base_s)
+                idle, empty, waits = 0, True, [IDLE_S]
+            continue
+        idle, empty, waits = 0, True, [IDLE_S]
+
+        if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
+            with suppress(ServerUnavailable):
+                yield Ahead(lane, size.next_limits(left), after_s)
+        began, before = clock(), handled + failed + late
+        until = math.inf if claimed.has_more else began + BATCH_S
+        for index, held in enumerate(holdings.groups):
+            is_open = holdings.begin(index)
+            if is_open is None:
+                with lock:
+                    is_open = held.is_open
+            if is_open:
+                problem = yield from _handle_group(holdings, held, until, queue, control, clock, lock)
+                handled = holdings.handled
+                if isinstance(problem, StopConsuming):
+                    control.is_stopping = True
+                elif problem is not None:
+                    message, member = held.leased.messages[held.done], held.leased.members[held.done]
+                    one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=held.is_open)
+                    failed, late = failed + (not one.is_late), late + one.is_late
+                    yield one
+                    told = one.told(member)
+                    with lock:
+                        holdings.fail(held, *told)
+        is_alone = not (claimed.has_more or holdings.is_more_due)
+        size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
+
+    for _ in range(3):
+        try:
+            yield Exchange(None)
+            break
+        except ServerUnavailable:
+            yield Pause(RECONNECT.base_s)
+    return ConsumeSummary(reason, handled, failed, holdings.lost)  # type: ignore[arg-type]
+
+
+def _handle_group(
+    holdings: Holdings,
+    held: Held,
+    until: float,
+    queue: QueueOptions,
+    control: Control,
+    clock: Clock,
+    lock: AbstractContextManager[Any],
+) -> Generator[Effect, Any, BaseException | None]:
+    """Handle the messages of one group in order; returns what its head failed with, or None.
+
+    From `until` on none but the first is begun once an acknowledgement has told that other groups are due.
+    """
+    leased, now = held.leased, clock()
+    last = len(leased.messages) - 1 if leased.undecodable else None
+    for position, message in enumerate(leased.messages):
+        if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
+            with lock:
+                holdings.settle()
+            with suppress(ServerUnavailable):
+                yield Flush()
+            now = clock()  # it may have waited for an answer for longer than the lease
+            if now >= holdings.deadline:
+                return None
+        if control.is_stopping or not held.is_open or (position and holdings.is_more_due and now >= until):
+            return None
+        # No other message can be refused, and a call for each of them would show.
+        is_doubtful = message.late or message.attempt > 1 or position == last
+        if is_doubtful and (refusal := refusal_of(queue, leased, position)):
+            return refusal
+        holdings.running_since = began = now
+        problem: BaseException | None = yield message
+        now = clock()
+        holdings.running_since = None
+        if problem is not None:
+            return problem
+        holdings.finish(held, began, now)
+    return None

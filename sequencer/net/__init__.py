@@ -1,0 +1,4 @@
+"""Redis and nothing else: connections, what is sent on them, and errors of the driver as ours.
+
+Not here: what is sent (`calls`).
+The rule: only this room imports redis."""

@@ -1,0 +1,24 @@
+"""Loads lua/*.lua, and makes the commands that run a call: EVAL, which carries its script, or EVALSHA."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha1
+from typing import Any
+
+from ..calls import source
+from ..calls.call import Call
+
+
+@cache
+def script_sha(name: str) -> str:
+    return sha1(source.script_source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+def eval_command(call: Call[Any]) -> tuple[Any, ...]:
+    """The call as an EVAL that carries its script: for MULTI/EXEC, where NOSCRIPT could not be mended."""
+    return ("EVAL", source.script_source(call.script), len(call.keys), *call.keys, *call.args)
+
+
+def evalsha_command(call: Call[Any]) -> tuple[Any, ...]:
+    return ("EVALSHA", script_sha(call.script), len(call.keys), *call.keys, *call.args)

@@ -1,0 +1,88 @@
+"""How an idle consumer waits: blocked on the dispatch lists, and no longer than it should."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+
+from ..calls.call import Call
+from ..calls.claim import Claimed
+from ..errors import SequencerError
+from .endpoint import SOCKET_TIMEOUT_S, Endpoint
+from .link import UNDONE, Link
+from .refusals import translate
+
+SLICE_S = 0.05
+"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
+
+
+class Waiter:
+    """Blocks on the dispatch lists, so that an idle consumer costs two commands a second and starts at once.
+
+    A claim may follow the BLPOP on its connection: the server carries it out as soon as the BLPOP is over, so that a
+    message is on its way to the consumer without another round trip.
+
+    The server looks at the timeouts of blocked clients about ten times a second only. A wait that must end sooner is
+    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
+    """
+
+    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link) -> None:
+        self.link = Link(endpoint)
+        self._lists, self._other = lists, other
+        self._client_id: tuple[Any, int] | None = None
+
+    def wait(
+        self, seconds: float, should_stop: Callable[[], bool], claim: Call[Claimed] | None = None
+    ) -> Claimed | None:
+        """Return at a hint, after `seconds`, or when `should_stop` says so; with what the claim took, unless the server
+        has lost its script. Raises ServerUnavailable, and what a claim raises.
+        """
+        if seconds <= 0:
+            return None
+        calls = [claim] if claim else []
+        try:
+            connection = self._known_connection()
+            until = time.monotonic() + seconds
+            # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
+            is_exact = seconds < 1.0
+            self.link.post(calls, behind=("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}"))
+            while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
+                now = time.monotonic()
+                if should_stop() or (is_exact and now >= until):
+                    self._other.command("CLIENT", "UNBLOCK", self._client_id[1])  # type: ignore[index]
+                    break
+                if now >= until + SOCKET_TIMEOUT_S:
+                    raise redis.TimeoutError(f"no answer to a wait of {seconds:.1f} s")
+            refusal = _refusal(connection)
+            (claimed,) = self.link.parsed(calls, self.link.collect(calls)) or (None,)
+            if isinstance(claimed, SequencerError):
+                raise claimed
+            if refusal and not (claimed and claimed is not UNDONE and claimed.groups):
+                raise refusal
+        except BaseException as error:
+            self.link.close()  # an answer may still be on its way
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self.link.endpoint.name) from error
+            raise
+        return None if claimed is UNDONE else claimed
+
+    def _known_connection(self) -> Any:
+        """The link's connection, whose number is known to who is to unblock it."""
+        connection = self.link.connection()
+        if self._client_id is None or self._client_id[0] is not connection:
+            number = self.link.command("CLIENT", "ID")
+            connection = self.link.connection()  # the command has replaced one that had gone stale
+            self._client_id = (connection, number)
+        return connection
+
+
+def _refusal(connection: Any) -> redis.ResponseError | None:
+    """The answer to a BLPOP, if it is an error."""
+    try:
+        connection.read_response()
+    except redis.ResponseError as error:
+        return error
+    return None

@@ -1,0 +1,185 @@
+"""One consumer process as its supervisor sees it: how it is started, told to stop, and what it reported.
+
+Its standard input is the control pipe: one line of configuration, then a digit for each stage of a stop. Only the
+supervisor holds the other end. Reports come as JSON lines by a pipe that all consumers share, each line shorter than
+PIPE_BUF, so that lines never mix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from .wakeup import STOP_SIGNALS
+from .worker.config import WorkerConfig
+
+
+class ConsumerProcess:
+    """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
+
+    def __init__(self, config: WorkerConfig, module: str) -> None:
+        fds = (config.lock_fd, config.report_fd)
+        # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
+        # it blocked gets it then, and does not die of it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            self._process = subprocess.Popen(
+                # -P: a folder named `sequencer` in the working directory must not stand in for this package.
+                [sys.executable, "-P", "-m", module],
+                stdin=subprocess.PIPE,
+                pass_fds=[fd for fd in fds if fd is not None],
+                start_new_session=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        self.pid = self._process.pid
+        self.started_at = time.monotonic()
+        self.is_connected = self.has_begun = False
+        """Whether it is connected; whether its first handler began."""
+        self.status: int | None = None
+        """How it says that it ended; None while it works, and for one that was killed."""
+        self.ended_at: float | None = None
+        """When it said so."""
+        self.threads: list[str] = []
+        """What keeps it from exiting."""
+        self.counts: dict[str, int] = {}
+        self.command_group: int | None = None
+        """The process group of the command that it runs for a message now."""
+        self.in_hand = ""
+        """Group and id of the message at which it was seen last, if that took a while."""
+        self.is_killed = False
+        self._write(config.line())
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended for the system; None while it runs."""
+        return self._process.poll()
+
+    def tell_stage(self, stage: int) -> None:
+        """Tell it of a stage of stopping."""
+        self._write(str(stage).encode())
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it died: reaped like any other
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it at once, and the command that it runs."""
+        self.is_killed = True
+        self._process.kill()
+
+    def leave(self) -> None:
+        """Close the control pipe: it stops by itself if it still runs."""
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+    def bury(self) -> None:
+        """It is dead: its command must not go on beside its successor."""
+        self.leave()
+        if self.command_group is not None:
+            with suppress(OSError):
+                os.killpg(self.command_group, signal.SIGKILL)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take in a report about itself."""
+        match event["event"]:
+            case "started":
+                self.is_connected = True
+            case "began":
+                self.has_begun = True
+            case "counts":
+                self.counts = event["counts"]
+            case "running":
+                self.in_hand = event["what"]
+            case "command":
+                self.command_group = event["pgid"]
+            case "exit":
+                self.status, self.threads, self.ended_at = event["status"], event["threads"], time.monotonic()
+
+
+@dataclass(slots=True)
+class Slot:
+    """One place for a consumer process, and the one in it."""
+
+    process: ConsumerProcess | None = None
+    start_at: float = 0.0
+    """When to start the next one; only while there is no process and the slot is not done."""
+    is_done: bool = False
+    fast_deaths: int = 0
+    """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
+    barren_deaths: int = 0
+    """Deaths in a row in this place, each before any handler began: for giving up."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the consumers of this run did, by their reports. What one that was killed did in its last second, or in
+    the group that it had in hand, is not in it.
+    """
+
+    handled: int = 0
+    failed: int = 0
+    lost: int = 0
+    parked: int = 0
+    dead: int = 0
+    dropped: int = 0
+    started: int = 0
+    died: int = 0
+    killed: int = 0
+    """By the service: at the third stage of a stop, or because they did not end."""
+    seconds: float = 0.0
+
+    def add(self, counts: dict[str, int]) -> None:
+        """Add what one consumer counted."""
+        for name, count in counts.items():
+            setattr(self, name, getattr(self, name) + count)
+
+
+class Reports:
+    """The reading end of the pipe by which all consumers report, and the writing end that they are given."""
+
+    def __init__(self) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        for fd in (self.read_fd, self.write_fd):
+            os.set_blocking(fd, False)
+        self._rest = b""
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """What has been reported, each event with its `pid`. What is no report of ours is left out."""
+        with suppress(BlockingIOError):
+            while piece := os.read(self.read_fd, 65536):
+                self._rest += piece
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            with suppress(ValueError):  # an application wrote into a descriptor that is not its own
+                event = json.loads(line)
+                if isinstance(event, dict) and "event" in event and "pid" in event:
+                    yield event
+
+    def close(self) -> None:
+        for fd in (self.read_fd, self.write_fd):
+            os.close(fd)
+
+
+def reap_strangers(own: list[int]) -> None:
+    """As process 1 of a container we inherit what others leave behind: take note of those that have ended."""
+    for _ in range(1000):
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid in own:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(found.si_pid, os.WNOHANG)

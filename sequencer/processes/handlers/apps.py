@@ -1,0 +1,133 @@
+"""What a consumer process runs: an application's function, found by its name; and what the two other handlers share.
+
+Those are a command for each message (exec.py) and a line printed for each (printing.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import os
+import sys
+import tomllib
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...client import Sequencer
+from ...drain.effects import Handler
+from ...errors import HandlerNotFound
+from ...values.message import Message
+
+log = logging.getLogger("sequencer")
+
+
+class CommandFailed(Exception):
+    """The command for a message ended with a non-zero exit status."""
+
+
+def message_line(message: Message) -> bytes:
+    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any."""
+    fields: dict[str, Any] = {
+        "queue": message.queue,
+        "group": message.group,
+        "id": message.id,
+        "score": message.score,
+        "attempt": message.attempt,
+        "token": message.token,
+        "appended_at": message.appended_at,
+        "body": message.body,
+    }
+    if message.headers:
+        fields["headers"] = message.headers
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """What `module:attribute` named: a handler, and the Sequencer it is registered with, if it is one."""
+
+    handler: Handler
+    sequencer: Sequencer | None
+
+
+def load_app(spec: str) -> App:
+    """Import `module:attribute`: a Sequencer with a registered handler, or a function that takes a Message.
+
+    The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found.
+    """
+    module_name, found, attribute = spec.partition(":")
+    if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
+        raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and not (module_name + ".").startswith(error.name + "."):
+            raise _import_failed(spec, error) from error
+        here = sorted(path.stem for path in Path.cwd().glob("*.py"))
+        raise HandlerNotFound(
+            f"no module {error.name!r} for app {spec!r}; looked in {os.getcwd()} (modules there: "
+            f"{', '.join(here) or 'none'}) and in the installed packages"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(spec, error) from error
+    value: Any = module
+    for name in attribute.split("."):
+        if not hasattr(value, name):
+            raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
+        value = getattr(value, name)
+    if isinstance(value, Sequencer):
+        if value.registered_handler is None:
+            raise HandlerNotFound(
+                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler is registered with it"
+            )
+        return App(value.registered_handler, value)
+    if not callable(value) or isinstance(value, type):
+        raise HandlerNotFound(
+            f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
+        )
+    return App(value, None)
+
+
+def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
+    log.debug("importing %s failed", spec, exc_info=error)
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return HandlerNotFound(
+        f"app {spec!r} can't be imported: {type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+    )
+
+
+def _candidates(module: Any) -> str:
+    names = []
+    for name, value in sorted(vars(module).items()):
+        is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
+        if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function):
+            names.append(f"{name} ({'function' if is_own_function else 'Sequencer'})")
+    return f"it has: {', '.join(names)}" if names else "it has no Sequencer and no function of its own"
+
+
+def app_from_project(directory: Path) -> str | None:
+    """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
+    for place in (directory, *directory.parents):
+        path = place / "pyproject.toml"
+        if path.is_file():
+            try:
+                table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise HandlerNotFound(f"{path} can't be read for [tool.sequencer] app: {error}") from error
+            for name in ("tool", "sequencer", "app"):
+                if isinstance(table, dict) and name not in table:
+                    return None
+                table = table[name] if isinstance(table, dict) else None
+            if not isinstance(table, str) or not table:
+                raise HandlerNotFound(
+                    f'{path}: [tool.sequencer] app must be text like "shop.orders:seq", got {table!r}'
+                )
+            return table
+    return None

@@ -1,0 +1,178 @@
+"""What goes between a command and us while it runs: a line goes in, what it says on standard error is passed on.
+
+Only the waiting can be interrupted, where `interruption.allowed`; nothing else here waits for long.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ...consume.interruption import allowed
+
+KEPT_BYTES = 64 * 1024
+"""Of what a command said on standard error, from its end: a large amount may be blank lines."""
+READ_BYTES = 64 * 1024
+"""What a pipe holds, usually."""
+LARGEST_PIPE_BYTES = 2**20
+WRITE_BYTES = 4096
+"""What a pipe takes without waiting, if it says that it takes something."""
+STALLED_S = 1.0
+"""Our standard error is waited for while it takes nothing, then what there is for it is dropped."""
+LOOK_S = 0.005
+"""How often to look whether a command has ended, where nothing tells."""
+
+
+class Output:
+    """Our standard error, for what commands say there. Nothing here raises, and nobody waits for long.
+
+    What it refuses (a full disk, a reader that is gone) is dropped. When it takes nothing because nobody reads, the
+    command is not read either and waits, as if it wrote there itself; but after STALLED_S what there is gets dropped,
+    and so does what follows, at once, until it takes something again. So the work does not depend on who reads what
+    commands say. (It is shared with others, so it can't be made non-blocking. A write still waits if another process
+    fills a pipe in the moment between the look and the write.)
+    """
+
+    def __init__(self) -> None:
+        self.fd = -1  # without standard error, another file may have its number 2
+        with suppress(ValueError, AttributeError):
+            self.fd = sys.stderr.fileno()
+        self.waiting = memoryview(b"")
+        self._moved_at, self._patience_s = 0.0, STALLED_S
+
+    def add(self, said: bytes) -> None:
+        """Only when nothing waits."""
+        if self.fd >= 0:
+            self.waiting, self._moved_at = memoryview(said), time.monotonic()
+
+    def patience_s(self) -> float:
+        return max(0.0, self._moved_at + self._patience_s - time.monotonic())
+
+    def pass_on(self, is_ready: bool) -> None:
+        try:
+            if is_ready:
+                self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
+                self._moved_at, self._patience_s = time.monotonic(), STALLED_S
+        except OSError:
+            self.waiting = self.waiting[:0]
+        if self.waiting and not self.patience_s():
+            self.waiting, self._patience_s = self.waiting[:0], 0.0
+
+
+class Talk:
+    """What goes between us and one command."""
+
+    def __init__(self, process: subprocess.Popen[bytes], line: bytes, output: Output, heard: int) -> None:
+        assert process.stdin
+        assert process.stderr
+        self._process, self._stdin, self._stderr = process, process.stdin, process.stderr
+        self._rest, self._output, self._heard = memoryview(line), output, heard
+        self.said = b""
+        """The end of what it said on standard error."""
+        self._is_saying = True
+        self._ended = -1
+        """A descriptor by which its end can be waited for, if there is one."""
+        for file in (self._stdin, self._stderr):
+            os.set_blocking(file.fileno(), False)
+
+    def until_end(self) -> None:
+        """Until the command has ended. A signal interrupts it, where it waits.
+
+        macOS has no descriptor of a process, nor Linux before 5.3, or it is refused. Then we look now and then: the end
+        of its standard error tells nothing, that may be closed, or kept open by others.
+        """
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                self._ended = os.pidfd_open(self._process.pid)
+        try:
+            while not self._go_on():
+                pass
+        finally:
+            if self._ended >= 0:
+                os.close(self._ended)
+
+    def _go_on(self) -> bool:
+        """Do what there is to do, after a wait for it; whether the command has ended."""
+        with allowed():
+            ready = self._wait()
+        if self._heard in ready:
+            os.read(self._heard, 64)  # what is to be done about the signal was done on the way here
+        self._output.pass_on(self._output.fd in ready)
+        if self._rest and self._stdin.fileno() in ready:
+            self._write()
+        if self._is_saying and self._stderr.fileno() in ready:
+            self._take(os.read(self._stderr.fileno(), READ_BYTES))
+        return self._ended in ready or (self._ended < 0 and self._process.poll() is not None)
+
+    def _wait(self) -> set[int]:
+        """The descriptors at which there is something to do."""
+        waits_s = []
+        poll = select.poll()
+        for fd in (self._heard, self._ended):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        if self._rest:
+            poll.register(self._stdin, select.POLLOUT)
+        if self._output.waiting:
+            poll.register(self._output.fd, select.POLLOUT)
+            waits_s.append(self._output.patience_s())
+        elif self._is_saying:
+            poll.register(self._stderr, select.POLLIN)
+        if self._ended < 0:
+            waits_s.append(LOOK_S)
+        return {fd for fd, _ in poll.poll(1000 * min(waits_s) if waits_s else None)}
+
+    def _write(self) -> None:
+        try:
+            self._rest = self._rest[os.write(self._stdin.fileno(), self._rest) :]
+        except BrokenPipeError:  # nobody reads it
+            self._rest = self._rest[:0]
+        if not self._rest:
+            self._stdin.close()
+
+    def _take(self, said: bytes) -> None:
+        self.said = (self.said + said)[-KEPT_BYTES:]
+        self._output.add(said)
+        self._is_saying = bool(said)
+
+    def finish(self) -> None:
+        """Behind its end: what it said before that is in the pipe; who else holds the pipe is not waited for."""
+        self._flush()
+        with suppress(BlockingIOError):
+            self._take(os.read(self._stderr.fileno(), LARGEST_PIPE_BYTES))
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._output.waiting:
+            poll = select.poll()
+            poll.register(self._output.fd, select.POLLOUT)
+            self._output.pass_on(bool(poll.poll(1000 * self._output.patience_s())))
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A descriptor that tells of signals; -1 outside the main thread, which alone hears of them.
+
+    A signal that comes after Python has looked for signals and before the kernel begins to wait does not end that wait,
+    and what is to be done about it would be done at its end. So the byte is waited for that Python writes for each
+    (`signal.set_wakeup_fd`).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield -1
+        return
+    heard, told = socket.socketpair()
+    with heard, told:
+        told.setblocking(False)
+        old = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        try:
+            yield heard.fileno()
+        finally:
+            signal.set_wakeup_fd(old)

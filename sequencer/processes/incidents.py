@@ -1,0 +1,70 @@
+"""What consumers report and concerns all of them, told once: a server that is away, leases that the dead left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..settings.events import Event
+from . import service_events
+
+GATHER_S = 1.0
+"""Leases that expire within it are told of together."""
+
+
+class Incidents:
+    """Takes the consumers' reports, and tells of each condition when it begins and when it is over."""
+
+    def __init__(self, queue: str, tell: Callable[[Event], None]) -> None:
+        self._queue, self._tell = queue, tell
+        self._without_server: set[int] = set()
+        self._lost_at: float | None = None
+        """When it was told that the server is lost; None once it is told to be back."""
+        self._blocked: set[int] = set()
+        """Consumers that can't print, since nobody reads."""
+        self._expired: dict[str, int] = {}
+        self._expired_at = 0.0
+
+    def take(self, event: dict[str, Any], now: float) -> None:
+        """A consumer's report; one of another kind changes nothing."""
+        pid = event["pid"]
+        match event["event"]:
+            case "server lost":
+                if self._lost_at is None:
+                    self._lost_at = now
+                    self._tell(service_events.server_lost(self._queue, event["error"]))
+                self._without_server.add(pid)
+            case "server back" | "started":  # who has started is connected
+                self._without_server.discard(pid)
+                self._is_back(now)
+            case "lease expired":
+                if not self._expired:
+                    self._expired_at = now
+                self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
+            case "output blocked":
+                if not self._blocked:
+                    self._tell(service_events.output_blocked(self._queue))
+                self._blocked.add(pid)
+            case "output read":
+                self._blocked.discard(pid)
+
+    def gone(self, pid: int) -> None:
+        """This consumer ended: it waits for nothing any more."""
+        self._without_server.discard(pid)
+        self._blocked.discard(pid)
+
+    def _is_back(self, now: float) -> None:
+        if not self._without_server and self._lost_at is not None:
+            self._tell(service_events.server_back(self._queue, away_s=now - self._lost_at))
+            self._lost_at = None
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until `tick` has something to tell; None when nothing is gathered."""
+        return max(0.0, self._expired_at + GATHER_S - now) if self._expired else None
+
+    def tick(self, now: float, *, is_last: bool = False) -> None:
+        """Tell of the leases that expired, once no more of them are waited for."""
+        if self._expired and (is_last or now >= self._expired_at + GATHER_S):
+            for owner, groups in self._expired.items():
+                self._tell(service_events.expired_leases(self._queue, owner=owner, groups=groups))
+            self._expired.clear()

@@ -1,0 +1,252 @@
+"""Where the log of our processes goes: to standard error, as text or as one JSON object a line.
+
+A line that can't be written (a full disk, a reader that is gone, standard error closed) is counted and dropped: a log
+never stops the work. How many were lost is said with the next line that can be written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+
+from ..errors import shown
+from ..settings.events import Event, error_text, event, many, plain
+
+LINES_WAITING = 1000
+"""Lines that wait for whoever reads standard error; more are lost, and counted."""
+END_S = 2.0
+"""How long the end of a process waits for them."""
+Format = Literal["text", "json"]
+FORMATS: tuple[Format, ...] = ("text", "json")
+_OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_OWN = ("time", "level", "logger", "pid", "event", "queue", "message", "traceback")
+"""Names in a JSON line that no field of a record can take."""
+_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029]")
+"""What JSON itself lets through."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What a command line asks of the log."""
+
+    level: str = "WARNING"
+    format: Format = "text"
+
+
+def configure(level: str, format: Format) -> None:
+    """Send the log of this process to standard error, from this level on; again, to change that.
+
+    A log that the process has set up itself is left alone. What the supervisor tells is shown, unless at level ERROR.
+    """
+    root = logging.getLogger()
+    ours = [handler for handler in root.handlers if isinstance(handler, Output)]
+    if root.handlers and not ours:
+        return
+    output = ours[0] if ours else Output()
+    output.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    if not ours:
+        root.addHandler(output)
+    root.setLevel(level)
+    number = logging.getLevelNamesMapping()[level]
+    logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
+
+
+def tell_losses() -> None:
+    """Say what lines were lost, if that can be written now; called about once a second."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Output):
+            handler.tell_loss()
+
+
+def aside(patience_s: float = 0.0) -> AbstractContextManager[None]:
+    """Within, the log is written by a thread of its own, where `configure` set it up (see Output)."""
+    ours = [handler for handler in logging.getLogger().handlers if isinstance(handler, Output)]
+    return ours[0].aside(patience_s) if ours else nullcontext()
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31 12:00:00,123 WARNING sequencer[4711] orders: message failed: ...`, and the traceback behind it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        is_ours = record.name.split(".")[0] == "sequencer"
+        name = "sequencer" if is_ours else record.name
+        said = plain(_message(record)) if is_ours else _lines(_message(record))
+        line = f"{self.formatTime(record)} {record.levelname} {plain(name)}[{record.process}] {said}"
+        trace = _trace(self, record)
+        return f"{line}\n{_lines(trace)}" if trace else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One object: time, level, logger, pid, event, queue, the event's fields, message, traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = vars(record)
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "pid": record.process,
+        }
+        line |= {name: fields[name] for name in ("event", "queue") if name in fields}
+        line |= {name: value for name, value in fields.items() if name not in _OF_RECORD and name not in _OWN}
+        line["message"] = _message(record)
+        if trace := _trace(self, record):
+            line["traceback"] = trace
+        return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", _json(line))
+
+
+def _json(line: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(line).decode()
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({str(name): _plain_value(value) for name, value in line.items()})
+
+
+def _plain_value(value: Any) -> Any:
+    """The value, or a text for what JSON has no word for."""
+    try:
+        return json.loads(orjson.dumps(value, default=shown))
+    except (TypeError, ValueError, RecursionError):
+        return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else shown(value)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # its arguments don't fit: a mistake of whoever wrote that line
+        return f"{shown(record.msg)} (its arguments do not fit)"
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    try:
+        trace = formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[1] else ""
+    except Exception as broken:
+        trace = f"the traceback could not be read: {type(broken).__name__}"
+    stack = formatter.formatStack(record.stack_info) if record.stack_info else ""
+    return "\n".join(part for part in (trace, stack) if part)
+
+
+def _lines(text: str) -> str:
+    """Several lines, with the control characters in them spelled out."""
+    return "\n".join(plain(line).replace("\\x09", "\t") for line in text.split("\n"))
+
+
+class Output(logging.Handler):
+    """Writes to standard error, whatever that is just now.
+
+    Within `aside` a thread does the writing: where nobody reads standard error (`2>&1 | less`, a terminal that was
+    halted), a write ends when somebody does, and the process that writes it can't wait for that. It waits for
+    `patience_s`, so that a line usually is written before what follows; but not again until all that waits is written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lost = 0
+        self._why = ""
+        self._is_torn = False
+        """Whether the last line was cut in the middle."""
+        self._waiting: queue.Queue[str] | None = None
+        self._patience_s = 0.0
+        os.register_at_fork(after_in_child=self._write_here)
+
+    def _write_here(self) -> None:
+        self._waiting = None  # a copy of this process has no other thread
+
+    @contextmanager
+    def aside(self, patience_s: float = 0.0) -> Iterator[None]:
+        """Lines are written by another thread; at the end, what is written within END_S."""
+        waiting: queue.Queue[str] = queue.Queue(LINES_WAITING)
+        self._waiting, self._patience_s = waiting, patience_s
+        threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
+        try:
+            yield
+        finally:
+            self.tell_loss()
+            until = time.monotonic() + END_S
+            while waiting.unfinished_tasks and time.monotonic() < until:
+                time.sleep(0.005)
+            self._waiting = None
+
+    def _write_all(self, waiting: queue.Queue[str]) -> None:
+        while True:
+            self._put(waiting.get())
+            waiting.task_done()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = self.format(record) + "\n"
+            if self._waiting is None:
+                self._put(text)
+            else:
+                self._hand_over(text, self._waiting)
+        except queue.Full:
+            self._lost, self._why = self._lost + 1, "nobody reads standard error"
+        except Exception as error:
+            self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+
+    def tell_loss(self) -> None:
+        """Try again to say how many lines were lost: nothing else may ever be written."""
+        waiting = self._waiting
+        if self._lost and waiting is None:
+            self._put("")
+        elif self._lost and waiting is not None:
+            with suppress(queue.Full):
+                waiting.put_nowait("")
+
+    def _hand_over(self, text: str, waiting: queue.Queue[str]) -> None:
+        is_stuck = waiting.unfinished_tasks > 0
+        waiting.put_nowait(text)
+        until = time.monotonic() + self._patience_s
+        while not is_stuck and waiting.unfinished_tasks and time.monotonic() < until:
+            time.sleep(0.0001)
+
+    def _put(self, lines: str) -> None:
+        said = self._lost  # more may be lost while this is written
+        try:
+            if said:
+                lines = self._loss() + lines
+            self._write(("\n" if self._is_torn else "") + lines)
+            self._lost, self._is_torn = self._lost - said, False
+        except Exception as error:
+            self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+
+    def _loss(self) -> str:
+        lost = lines_lost(self._lost, self._why)
+        made = logging.LogRecord("sequencer", lost.level, "", 0, lost.text, None, None)
+        vars(made).update(event=lost.name, queue=lost.queue, **lost.fields)
+        return self.format(made) + "\n"
+
+    def _write(self, text: str) -> None:
+        stream = sys.stderr
+        try:
+            fd = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # none, or not a file: closed, or a test's
+            if stream is None:
+                raise OSError("there is no standard error") from None
+            stream.write(text)
+            stream.flush()
+            return
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
+        while data:  # not by the stream: what it could not write would stay in its buffer
+            written = os.write(fd, data)
+            self._is_torn = written < len(data)
+            data = data[written:]
+
+
+def lines_lost(count: int, why: str) -> Event:
+    """So many lines could not be written."""
+    said = f"{many(count, 'line')} of the log could not be written: {why}"
+    return event("lines lost", "", said, {"lines": count, "error": why})

@@ -1,0 +1,111 @@
+"""The events that a supervisor tells: of its service as a whole, and of its consumers. Pure."""
+
+from __future__ import annotations
+
+from ..settings.events import Event, duration, error_text, event, many, type_name
+
+
+def service_started(queue: str, *, server: str, app: str, processes: int, lease_s: float, version: str) -> Event:
+    """The service runs; `app` is what handles the messages, in words."""
+    said = f"{many(processes, 'consumer')}, {app}, on {server}, lease {lease_s:g} s, sequencer {version}"
+    fields = {"server": server, "app": app, "processes": processes, "lease_s": lease_s, "version": version}
+    return event("service started", queue, said, fields)
+
+
+def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, in_hand: str = "") -> Event:
+    """`ended_by`: "exit status 1", "signal SIGKILL"; `in_hand`: the message at which it was seen last."""
+    fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1), "in_hand": in_hand}
+    return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s{_seen(in_hand)}", fields)
+
+
+def _seen(in_hand: str) -> str:
+    return f"; last seen at {in_hand}" if in_hand else ""
+
+
+def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = False) -> Event:
+    """What a consumer says before it ends; with its traceback where nobody foresaw it."""
+    fields = {"error_type": type_name(error), "error": error_text(error)}
+    said = f"{fields['error_type']}: {fields['error']}" if has_trace else fields["error"]
+    return event("consumer can't work", queue, said, fields, error=error if has_trace else None)
+
+
+def output_closed(queue: str) -> Event:
+    """Whoever read the printed lines is gone."""
+    return event("output closed", queue, "whoever read the printed lines is gone")
+
+
+def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
+    """A place is empty for so long."""
+    return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
+
+
+def place_stands(queue: str, *, deaths: int, consumers: int, retry_in_s: float) -> Event:
+    """A place is tried seldom from now on; so many consumers are left."""
+    said = f"{many(deaths, 'consumer')} in a row died in it before they began a message; {many(consumers, 'other')} "
+    said += f"left; next try in {retry_in_s:g} s"
+    return event("place stands", queue, said, {"deaths": deaths, "consumers": consumers, "retry_in_s": retry_in_s})
+
+
+def service_gives_up(queue: str, *, deaths: int) -> Event:
+    """No consumer gets to work."""
+    said = f"in each place {many(deaths, 'consumer')} in a row died before they began a message"
+    return event("service gives up", queue, said, {"deaths": deaths})
+
+
+def consumer_cant_start(queue: str, error: BaseException) -> Event:
+    """No process could be made."""
+    text = f"{type_name(error)}: {error_text(error)}"
+    return event("consumer can't start", queue, text, {"error": text})
+
+
+STAGES = {
+    1: "{n}: finish the message in hand{then}; again to release it and stop now",
+    2: "{n}: release what is in hand and stop now; again to kill them",
+    3: "{n}: killed; what was in hand waits until the leases end",
+}
+
+
+def service_stopping(queue: str, stage: int, consumers: int, grace_s: float | None = None) -> Event:
+    """A stage of a stop was told; `grace_s` after the first comes the second."""
+    then = "" if grace_s is None else f" within {grace_s:g} s"
+    said = STAGES[stage].format(n=many(consumers, "consumer"), then=then)
+    return event("service stopping", queue, said, {"stage": stage, "consumers": consumers})
+
+
+def consumer_killed(queue: str, *, pid: int, why: str, in_hand: str = "") -> Event:
+    """The service itself killed a consumer."""
+    fields = {"consumer_pid": pid, "why": why, "in_hand": in_hand}
+    return event("consumer killed", queue, f"{pid}, because {why}{_seen(in_hand)}", fields)
+
+
+def expired_leases(queue: str, *, owner: str, groups: int) -> Event:
+    """Groups of a consumer that is gone were taken over when its leases had ended."""
+    said = f"{many(groups, 'group')} of consumer {owner} waited for {'its lease' if groups == 1 else 'their leases'}"
+    return event("expired leases", queue, said, {"expired_owner": owner, "groups": groups})
+
+
+def output_blocked(queue: str) -> Event:
+    """Whoever reads standard output does not."""
+    return event("output blocked", queue, "nobody reads what is printed; consumers wait, and go on when it is read")
+
+
+def server_lost(queue: str, error: str) -> Event:
+    """Consumers can't reach the server."""
+    return event("server lost", queue, f"{error}; trying until it is back", {"error": error})
+
+
+def server_back(queue: str, *, away_s: float) -> Event:
+    """They reach it again."""
+    return event("server back", queue, f"after {away_s:.1f} s", {"away_s": round(away_s, 3)})
+
+
+def service_ended(queue: str, said: str, *, seconds: float, **counts: int) -> Event:
+    """`said` is the summary for people; `counts` as the event's fields."""
+    return event("service ended", queue, said, {"seconds": round(seconds, 2), **counts})
+
+
+def supervisor_trouble(queue: str, error: BaseException, *, what: str) -> Event:
+    """Something unforeseen happened while the supervisor did `what`; it goes on."""
+    fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}
+    said = f"{what}: {fields['error_type']}: {fields['error']}; the service goes on"
+    return event("supervisor trouble", queue, said, fields, error=error)

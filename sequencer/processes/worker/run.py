@@ -1,0 +1,266 @@
+"""One consumer process, as the supervisor starts it: `python -m sequencer.processes.worker.run`.
+
+Standard input is the control pipe: one JSON line (WorkerConfig), then a digit for each stage of a stop; its end means
+that the supervisor is gone (watcher.py). A signal to stop means stage 1, whoever sent it and however often: only the
+supervisor's stage 2 interrupts a handler. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see the
+constants.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from ...client import Sequencer
+from ...consume.stopping import Stop
+from ...consume.teller import Teller
+from ...drain.effects import Handler
+from ...errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
+from ...settings.backoff import RECONNECT
+from ...settings.events import Event
+from ...settings.options import ConsumerOptions
+from ...values.message import ConsumeSummary, Message
+from .. import logs
+from ..handlers.exec import CommandNotFound
+from ..handlers.printing import OutputClosed, OutputFailed, Printer
+from ..service_events import consumer_cant_work
+from ..wakeup import STOP_SIGNALS, heard_signals
+from .config import WorkerConfig, prepare
+from .long_run import LongRun
+from .watcher import Watcher
+
+DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
+"""How a consumer says that it ended."""
+GAVE_UP = 1
+ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
+"""Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
+PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
+LOG_S = 1.0
+"""How long a line of the log is waited for, where standard error takes nothing."""
+REPORT_S = 1.0
+"""How long to wait for room in the pipe of reports, where its supervisor stands still; at the end, until it goes on."""
+
+
+class Worker:
+    """A consumer under a supervisor, from its configuration to its exit status."""
+
+    def __init__(self, config: WorkerConfig, control_fd: int) -> None:
+        self._config, self._stop, self.queue = config, Stop(), config.queue
+        self._watcher = Watcher(control_fd, self._stop, self.report, config.grace)
+        self._ending: StopConsuming | None = None
+        """Why nothing can be handled any more, as the handler said."""
+
+    def report(self, event: dict[str, Any]) -> bool:
+        """Tell the supervisor; false when it takes nothing. Counts are not waited with, they come again."""
+        return self._send(event, 0.0 if event["event"] == "counts" else REPORT_S)
+
+    def _send(self, event: dict[str, Any], patience_s: float) -> bool:
+        """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
+        fd = self._config.report_fd
+        if fd is None:
+            return True
+        line, until = report_line(event), time.monotonic() + patience_s
+        with suppress(OSError):  # the supervisor is gone: the end of the control pipe says so too
+            while True:
+                with suppress(BlockingIOError):
+                    os.write(fd, line)
+                    return True
+                if (left_s := until - time.monotonic()) <= 0:
+                    return False
+                select.select([], [fd], [], min(left_s, REPORT_S))
+        return False
+
+    def route(self, event: Event) -> bool:
+        """What concerns all consumers is said once, by the supervisor."""
+        if event.name in ("server lost", "server back"):
+            self.report({"event": event.name, "error": event.fields.get("error", "")})
+            return True
+        if event.name == "lease expired":
+            self.report({"event": event.name, "owner": event.fields["expired_owner"]})
+            return True
+        return False
+
+    def listen(self) -> None:
+        """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
+        self._take_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        self._watcher.start()
+
+    def _take_signals(self) -> None:
+        for number in heard_signals():
+            signal.signal(number, lambda *_: self._watcher.begin_stop())
+        signal.signal(signal.SIGUSR2, self._interrupt)
+
+    def _interrupt(self, *_: Any) -> None:
+        watcher = self._watcher
+        if self._stop.stage < 2 or watcher.is_over or watcher.is_interrupted:
+            return  # anybody may send this signal
+        try:
+            if watcher.consumer is None:
+                raise StopConsuming("interrupted")
+            watcher.consumer.interrupt()
+        except StopConsuming:  # else the signal comes again: a handler may be about to begin
+            watcher.is_interrupted = True
+            raise
+
+    def run(self) -> int:
+        """Consume until the end; returns the exit status. Raises SequencerError, and StopConsuming at stage 2 while
+        the application is imported.
+        """
+        config = self._config
+        sequencer, handler = prepare(config, self._stop, self.report)
+        if signal.getsignal(signal.SIGUSR2) != self._interrupt:
+            raise ConfigurationError(
+                f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
+            )
+        self._take_signals()  # the app may have taken some, also where Python does not see it (faulthandler)
+        if isinstance(handler, Printer):
+            self._watcher.hooks.append(handler.look)
+        with sequencer:
+            if not self._wait_for_server(sequencer):
+                return STOPPED
+            gc.collect()
+            gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
+            consumer = sequencer.consumer(
+                handler if config.app else self._noticing(handler),
+                ConsumerOptions(
+                    lease_s=config.lease,
+                    until_empty=config.until_empty,
+                    max_messages=config.max_messages,
+                    max_age_s=config.max_age,
+                    audit=config.audit,
+                    audit_length=config.audit_length,
+                ),
+            )
+            consumer.on_first = lambda: self.report({"event": "began"})
+            consumer.teller.route = self.route
+            long_run = LongRun(consumer, self._stop, self.report)
+            self._watcher.hooks += [consumer.teller.tick, long_run.look, lambda _now: logs.tell_losses()]
+            self.report({"event": "started", "owner": consumer.owner})
+            self._watcher.consumer = consumer
+            if self._stop.stage:
+                consumer.stop()
+            return self._status_of(consumer.run())
+
+    def _noticing(self, handler: Handler) -> Handler:
+        def handle(message: Message) -> None:
+            try:
+                handler(message)
+            except (OutputClosed, OutputFailed, CommandNotFound) as error:
+                self._ending = error
+                raise
+
+        return handle
+
+    def _wait_for_server(self, sequencer: Sequencer) -> bool:
+        """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong. False when
+        told to stop meanwhile.
+        """
+        failures = 0
+        while not self._stop.stage:
+            try:
+                sequencer.connect()
+                if failures:
+                    self.report({"event": "server back"})
+                return True
+            except ServerUnavailable as error:
+                failures += 1
+                self.report({"event": "server lost", "error": str(error)[:1000]})
+                until = time.monotonic() + RECONNECT.delay_s(failures, random.random())
+                while not self._stop.stage and time.monotonic() < until:
+                    time.sleep(0.05)
+        return False
+
+    def _status_of(self, summary: ConsumeSummary) -> int:
+        match self._ending:
+            case OutputClosed():
+                return OUTPUT_CLOSED
+            case OutputFailed() | CommandNotFound():
+                Teller(self._config.queue).tell(consumer_cant_work(self._config.queue, self._ending))
+                return OUTPUT_FAILED if isinstance(self._ending, OutputFailed) else WRONG_USE
+        return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
+
+    def end(self, status: int) -> int:
+        """The work is over: say so, with what may keep this process from exiting."""
+        self._watcher.ended(status)
+        threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+        if counts := self._watcher.counts:
+            self._send({"event": "counts", "counts": counts}, math.inf)
+        self._send({"event": "exit", "status": status, "threads": threads[:20]}, math.inf)
+        return status
+
+
+def report_line(event: dict[str, Any]) -> bytes:
+    """The line for an event: what makes it longer than a pipe takes in one piece is cut."""
+    for length in (select.PIPE_BUF, 100, 10):
+        line = json.dumps({"pid": os.getpid(), **_cut(event, length)}).encode() + b"\n"
+        if len(line) <= select.PIPE_BUF:
+            break
+    return line
+
+
+def _cut(value: Any, length: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(one, length) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_cut(one, length) for one in value[:length]]
+    return value[:length] if isinstance(value, str) else value
+
+
+def read_config(control_fd: int) -> WorkerConfig | None:
+    """The line that comes first by the control pipe; None when it ended before. What follows it stays there."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(control_fd, 1)
+        if not piece:
+            return None
+        line += piece
+    return WorkerConfig(**json.loads(line))
+
+
+def main() -> int:
+    control = os.dup(0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    config = read_config(control)
+    if config is None:
+        return WRONG_USE
+    logs.configure(config.log_level, config.log_format)
+    worker = Worker(config, control)
+    # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
+    with logs.aside(LOG_S):
+        status = work(worker)
+    return worker.end(status)
+
+
+def work(worker: Worker) -> int:
+    """Consume until the end; the exit status."""
+    queue = worker.queue
+    teller = Teller(queue)
+    try:
+        worker.listen()
+        return worker.run()
+    except SequencerError as error:
+        teller.tell(consumer_cant_work(queue, error))
+        if isinstance(error, ConfigurationError):
+            return WRONG_USE
+        return SERVER if isinstance(error, ServerError) else CRASHED
+    except StopConsuming:
+        return STOPPED
+    except Exception as error:
+        teller.tell(consumer_cant_work(queue, error, has_trace=True))
+        return CRASHED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""Proves from what consumers recorded (`audit=True`) that each group was handled in order and one at a time.
+
+A record is one handler run that succeeded; stamp, token and the times of the run are ticks of the lane's clock, in us.
+Records come in the order of their acknowledgements. A run that failed, or whose consumer died, left none.
+
+Rules, within a group:
+  - Inversion: a message was acknowledged after one with a higher (score, stamp), although it was there when that one's
+    lease was taken: its stamp lies below that token. One that arrived later is late, and a redriven one was away: both
+    are in order. So are messages with a due time, since these hold back what lies behind them, and rescheduled or
+    replaced ones, since these have a new stamp.
+  - Overlap: a run began before a run under a smaller token ended.
+  - Token going back: a smaller token after a greater one; by acknowledgement, or by the times of the runs.
+
+A run whose acknowledgement was refused, because its lease was lost, has no place in the order of acknowledgements: it
+counts for overlaps and tokens by its times alone. A message that was handled again is a duplicate, not an inversion.
+
+Each rule holds for every part of a legal history, so a stream that was trimmed shows no violation that was none; but
+within the first lease of a group in it, a run looks like the repeat of one that was trimmed, and shows no inversion.
+Memory is bounded by the number of groups, time by the number of records: the KEPT constants are per group.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from ..errors import DataError
+from ..net.link import Link
+from ..store.group import decode_group
+from ..store.keys import LaneKeys
+
+PAGE = 1000
+KEPT_LEASES = 8
+"""Latest leases of a group, with which a run is compared."""
+KEPT_STAMPS = 1000
+"""Messages after which a duplicate may no longer be known as one: what one lease may hold."""
+KEPT_TOPS = 1000
+"""Messages of a group, each followed by one with a smaller score, after which an inversion may be missed."""
+DRIFT_PART = 1000
+"""A run's end is taken as this part of the time since its claim earlier: two clocks that are being set, at 500 ppm each
+(adjtimex), differ in rate by 0.1 %."""
+
+Kind = Literal["inversion", "overlap", "token back"]
+
+
+class AuditRecord(NamedTuple):
+    """One recorded handler run."""
+
+    group: str
+    """Encoded."""
+    id: str
+    score: float
+    stamp: int
+    token: int
+    began: int
+    """By the lane's clock in us, as are stamp and token; never too late."""
+    ended: int
+    redriven: bool
+    refused: bool
+    """Whether its acknowledgement was refused, because its lease was lost."""
+    at_ms: int
+    """When it was recorded, by the server's clock since 1970: after its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the audit streams of a queue show."""
+
+    messages: int
+    """Different messages that were handled."""
+    groups: int
+    duplicates: int
+    """Further runs of messages that were handled before; delivery is at least once."""
+    refused: int
+    """Runs whose acknowledgement was refused, because their consumer had lost the lease."""
+    inversions: int
+    overlaps: int
+    """Runs that overlap with one recorded before them."""
+    tokens_back: int
+    untimed: int
+    """Runs not checked for overlaps, since the server's clock was behind the lane's: it had been set back."""
+    first_at: float | None
+    """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
+    last_at: float | None
+    is_trimmed: bool | None
+    """Whether older records are gone; None when the server can't tell (before Redis 7)."""
+    case: str | None
+    """The first violation, in words."""
+
+    @property
+    def is_clean(self) -> bool:
+        """No violation; also when nothing was recorded."""
+        return not (self.inversions or self.overlaps or self.tokens_back)
+
+
+@dataclass(slots=True)
+class _Lease:
+    """The runs under one token: from the beginning of the first to the end of the last; the id of the latest."""
+
+    token: int
+    id: str
+    began: int
+    ended: int
+
+
+class _Top(NamedTuple):
+    """A message that no later one has passed by token and by place in order."""
+
+    token: int
+    place: tuple[float, int]
+    id: str
+
+
+@dataclass(slots=True)
+class _Group:
+    first_token: int = 0
+    """That of its first record, if the stream was trimmed; else 0."""
+    leases: list[_Lease] = field(default_factory=list)
+    """The latest."""
+    tops: list[_Top] = field(default_factory=list)
+    """By token upwards and so by place downwards."""
+    accepted: tuple[int, str] = (0, "")
+    """The greatest token whose acknowledgement was accepted, and the message it was for."""
+    stamps: dict[int, int] = field(default_factory=dict)
+    """Stamp -> token of messages that were handled: the latest, and the generation before."""
+    old_stamps: dict[int, int] = field(default_factory=dict)
+
+    def handled_under(self, record: AuditRecord) -> int | None:
+        """The token under which the message was handled before, if it was; from now on that of this record."""
+        known = self.stamps.get(record.stamp, self.old_stamps.get(record.stamp))
+        if len(self.stamps) >= KEPT_STAMPS:
+            self.old_stamps, self.stamps = self.stamps, {}
+        self.stamps[record.stamp] = record.token
+        return known
+
+    def passed_by(self, record: AuditRecord) -> _Top | None:
+        """A message handled before this one, though it lies behind and this one was there; notes this one's place."""
+        place, found = (record.score, record.stamp), None
+        if self.tops and place < self.tops[0].place:
+            first = bisect_right(self.tops, record.stamp, key=lambda top: top.token)
+            if first < len(self.tops) and place < self.tops[first].place:
+                found = self.tops[first]
+        while self.tops and self.tops[-1].place < place:
+            self.tops.pop()
+        if not self.tops or record.token > self.tops[-1].token:
+            self.tops.append(_Top(record.token, place, record.id))
+        if len(self.tops) > 2 * KEPT_TOPS:
+            del self.tops[:KEPT_TOPS]
+        return found
+
+    def met(self, run: _Lease) -> tuple[Kind, str] | None:
+        """How this run and those of another lease exclude each other; notes its times."""
+        own = next((lease for lease in self.leases if lease.token == run.token), None)
+        found = next(filter(None, (_compare(run, lease) for lease in self.leases if lease is not own)), None)
+        if own:
+            own.id, own.began, own.ended = run.id, min(own.began, run.began), max(own.ended, run.ended)
+            return found
+        self.leases.append(run)
+        if len(self.leases) > KEPT_LEASES:
+            del self.leases[0]
+        return found
+
+
+def _compare(one: _Lease, other: _Lease) -> tuple[Kind, str] | None:
+    """Runs under the smaller token end before the first under the greater one begins; else this says what is wrong."""
+    older, newer = (one, other) if one.token < other.token else (other, one)
+    if older.ended <= newer.began:
+        return None
+    if older.began >= newer.ended:
+        return "token back", f"{older.id} was handled under token {older.token} after {newer.id} under {newer.token}"
+    by_s = (older.ended - newer.began) / 1e6
+    text = f"{newer.id} under token {newer.token} began {by_s:.6f} s before {older.id} under {older.token} ended"
+    return "overlap", text
+
+
+class Prover:
+    """Takes in records, those of a group in the order of their stream, and keeps the count of what they show."""
+
+    def __init__(self, is_trimmed: bool | None = False) -> None:
+        self._is_trimmed = is_trimmed
+        self._groups: dict[str, _Group] = {}
+        self._counts: dict[Kind, int] = {"inversion": 0, "overlap": 0, "token back": 0}
+        self._runs = self._duplicates = self._refused = self._untimed = 0
+        self._times: tuple[float, float] | None = None
+        self._case: tuple[int, str] | None = None
+
+    def add(self, record: AuditRecord) -> None:
+        """Take in the next record. One that repeats another (its call was sent twice) changes nothing."""
+        at = record.at_ms / 1e3
+        first, last = self._times or (at, at)
+        self._times = min(first, at), max(last, at)
+        group = self._groups.get(record.group)
+        if group is None:
+            group = self._groups[record.group] = _Group(0 if self._is_trimmed is False else record.token)
+        known = group.handled_under(record)
+        if known == record.token:
+            return
+        self._runs += 1
+        self._duplicates += known is not None
+        self._refused += record.refused
+        token, name = group.accepted
+        is_back = not record.refused and record.token < token
+        if is_back:
+            text = f"{record.id} was handled under token {record.token} after {name} under {token}"
+            self._violation("token back", record, text)
+        self._time(group, record, is_back)
+        if not record.refused:
+            group.accepted = max(group.accepted, (record.token, record.id))
+            self._place(group, record, is_repeat=known is not None)
+
+    def _time(self, group: _Group, record: AuditRecord, is_back: bool) -> None:
+        ended = record.ended - max(0, record.ended - record.token) // DRIFT_PART
+        if ended >= (record.at_ms + 1) * 1000:
+            self._untimed += 1
+            return
+        found = group.met(_Lease(record.token, record.id, record.began, ended))
+        if found and not (is_back and found[0] == "token back"):
+            kind, text = found
+            self._violation(kind, record, text + ("; its acknowledgement was refused" if record.refused else ""))
+
+    def _place(self, group: _Group, record: AuditRecord, *, is_repeat: bool) -> None:
+        top = group.passed_by(record)
+        # The first record of one in the first lease may have been trimmed.
+        if top and not (is_repeat or record.token == group.first_token or record.redriven):
+            text = f"{record.id} (score {record.score:.17g}) was handled after {top.id} (score {top.place[0]:.17g})"
+            text += f", though it was there when that was claimed (stamp {record.stamp}, token {top.token})"
+            self._violation("inversion", record, text)
+
+    def _violation(self, kind: Kind, record: AuditRecord, text: str) -> None:
+        self._counts[kind] += 1
+        if self._case is None or record.at_ms < self._case[0]:
+            self._case = record.at_ms, f"{kind} in group {' '.join(decode_group(record.group))}: {text}"
+
+    def proof(self) -> Proof:
+        """What all records so far show."""
+        return Proof(
+            messages=self._runs - self._duplicates,
+            groups=len(self._groups),
+            duplicates=self._duplicates,
+            refused=self._refused,
+            inversions=self._counts["inversion"],
+            overlaps=self._counts["overlap"],
+            tokens_back=self._counts["token back"],
+            untimed=self._untimed,
+            first_at=self._times and self._times[0],
+            last_at=self._times and self._times[1],
+            is_trimmed=self._is_trimmed,
+            case=self._case[1] if self._case else None,
+        )
+
+
+def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> Proof:
+    """What these records show, those of a group in the order of their stream; read once, and not kept."""
+    prover = Prover(is_trimmed)
+    for record in records:
+        prover.add(record)
+    return prover.proof()
+
+
+def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> Proof:
+    """What the audit streams of these lanes show, each up to its end now. Raises ServerError, and DataError for an
+    entry that no consumer wrote.
+    """
+    streams: list[tuple[str, bytes]] = []
+    is_trimmed: bool | None = False
+    for stream in (keys.audit for keys in lanes if link.command("EXISTS", keys.audit)):
+        words = link.command("XINFO", "STREAM", stream)
+        facts = dict(zip(words[::2], words[1::2], strict=True))
+        streams.append((stream, facts[b"last-generated-id"]))
+        added = facts.get(b"entries-added")
+        is_trimmed = is_trimmed or (None if added is None else added > facts[b"length"])
+    records = (read_records(link, stream, last, page) for stream, last in streams)
+    return prove(chain.from_iterable(records), is_trimmed=is_trimmed)
+
+
+def read_records(link: Link, stream: str, last: bytes, page: int = PAGE) -> Iterator[AuditRecord]:
+    """The records of one audit stream up to this entry, a page at a time: the server is never blocked."""
+    start = b"-"
+    while True:
+        entries = link.command("XRANGE", stream, start, last, "COUNT", page)
+        for name, words in entries:
+            yield _parse(stream, name.decode(), words)
+        if len(entries) < page:
+            return
+        start = b"(" + entries[-1][0]
+
+
+def _parse(stream: str, name: str, words: list[bytes]) -> AuditRecord:
+    texts = [word.decode("utf-8", "surrogateescape") for word in words]
+    found: dict[str, Any] = dict(zip(texts[::2], texts[1::2], strict=True))
+    try:
+        stamp, token, began, ended = (int(found[key]) for key in ("stamp", "token", "began", "ended"))
+        redriven, refused = (found[key] == "1" for key in ("redriven", "refused"))
+        score, at_ms = float(found["score"]), int(name.partition("-")[0])
+        return AuditRecord(found["group"], found["id"], score, stamp, token, began, ended, redriven, refused, at_ms)
+    except (KeyError, ValueError) as error:
+        what = f"has no field {error}" if isinstance(error, KeyError) else f"holds no number: {error}"
+        raise DataError(f"entry {name} of {stream} {what}; no consumer wrote it, remove it with XDEL") from error

@@ -1,0 +1,157 @@
+"""Why a group does not move, in one sentence, from what the server says about it. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ..calls.examine import Facts
+from ..settings.policy import Policy
+from ..store.failure import decode_failure
+from ..store.group import decode_group
+from ..store.keys import PAUSED
+from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
+from ..store.watermark import Sequenced
+from ..values.views import Explanation
+
+
+def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
+    """The numbers that a sequence waits for before its head: first and last."""
+    if not (policy.sequence and facts.head) or decode_head(facts.head_record).flag == "R":
+        return None
+    if not math.isfinite(float(facts.head_score)):
+        return None  # no client of ours wrote it: it is handed out, and found undecodable
+    return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
+
+
+def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
+    """The reason, a sentence, and when the group may move by itself.
+
+    A pause comes first, with what the group would wait for without it.
+    """
+    is_held = facts.is_paused or facts.visible_us == PAUSED
+    is_leased = bool(facts.lease) and facts.visible_us is not None and facts.now_us < facts.visible_us < PAUSED
+    if is_leased or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
+        return _explain(group, facts, policy)
+    visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
+    inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
+    name = f"group {' '.join(inner.group)}"
+    what, how = ("is paused", "unpause the group") if is_held else ("waits", "the whole queue is paused: unpause it")
+    text = f"{name} {what}; {how}"
+    if inner.reason != "due":
+        text += f", after which it {inner.text.removeprefix(name).strip()}"
+    return replace(inner, reason="paused" if is_held else "queue paused", text=text, moves_in_s=None)
+
+
+def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
+
+    def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
+        moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
+        name, size = " ".join(decode_group(group)), max(0, facts.order_size)
+        head_id = facts.head[STAMP_DIGITS:] or None
+        return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id)
+
+    broken = _broken(facts, policy)
+    if broken:
+        return because("broken", f"is broken: {broken}; `sequencer doctor --repair` mends what can be mended")
+    if not facts.order_size or facts.visible_us is None:
+        return because("nothing", "has no messages; append one")
+    now, visible = facts.now_us, facts.visible_us
+    head = facts.head[STAMP_DIGITS:]
+    if facts.lease and now < visible < PAUSED:
+        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
+        since_s = max(0, now - int(facts.lease[:STAMP_DIGITS])) / 1e6
+        then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
+        text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
+        return because("leased", f"{text} unless that is prolonged; it moves when {head} is handled{then}", visible)
+    if math.isinf(visible) and facts.failure:
+        failure = decode_failure(facts.failure)[0]
+        said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
+        tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""
+        return because("parked", f"is parked on {failure.id or head}{tried} ({said}); resume it, or skip that message")
+    closed = _gate(facts, policy, head)
+    if closed:
+        reason, text, until = closed
+        return because(reason, text, until)
+    if visible > now and facts.failure:
+        failure = decode_failure(facts.failure)[0]
+        said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
+        text = f"backs off until {_when(visible, now)} after {_tries(failure.attempt)} of {failure.id} ({said})"
+        return because("backoff", f"{text}; resume it to try at once", visible)
+    if visible > now:
+        text = f"is put off until {_when(visible, now)} by a rule that holds no more"
+        return because("due", f"{text}; resume it to wake it", visible)
+    waits = f"is due for {(now - visible) / 1e6:.1f} s"
+    if facts.lease:
+        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
+        waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
+    return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
+
+
+def _tries(count: int) -> str:
+    return f"{count} failed attempt{'' if count == 1 else 's'}"
+
+
+def _when(at_us: float, now_us: int) -> str:
+    moment = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
+    return f"{moment.removesuffix('+00:00')} UTC (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
+
+
+def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | None:
+    """What keeps the head from being handled, as the claim sees it: its own time, the window, a missing number."""
+    now, record = facts.now_us, decode_head(facts.head_record)
+    arrived = int(facts.head[:STAMP_DIGITS])
+    if record.due_us is not None and record.due_us > now:
+        return (
+            "delayed",
+            f"waits for its first message, {head}, which is delayed until {_when(record.due_us, now)}",
+            (record.due_us),
+        )
+    ripe = arrived + policy.reorder_window * 1e6
+    if policy.reorder_window and record.flag != "R" and ripe > now:
+        text = f"waits for stragglers: {head} is handled {policy.reorder_window:g} s after its arrival"
+        return "window", f"{text}, at {_when(ripe, now)}", ripe
+    missing = missing_number(facts, policy)
+    if missing is None:
+        return None
+    first, last = missing
+    which = f"number {first}" if first == last else f"numbers {first} to {last}"
+    text = f"waits for {which}, missing before {int(float(facts.head_score))} ({head})"
+    ends = arrived + policy.gap_timeout * 1e6
+    if ends > now and facts.visible_us != math.inf:
+        then = "it is parked then" if policy.on_gap == "park" else "then it goes on without"
+        return "gap", f"{text}, until {_when(ends, now)}, and {then}; append what is missing, or skip it", ends
+    if policy.on_gap == "skip":
+        return None
+    return "gap", f"is parked: it {text}, and gap_timeout is over; append what is missing, or skip it", math.inf
+
+
+def _broken(facts: Facts, policy: Policy) -> str:
+    """The invariant that does not hold, or ""."""
+    visible, size = facts.visible_us, facts.order_size
+    if size < 0 or facts.body_size < 0:
+        return f"its {'order' if size < 0 else 'body'} key holds another type than ours"
+    if size != facts.body_size:
+        return f"its order holds {size} messages and its body {facts.body_size}"
+    if size and visible is None:
+        return f"it has {size} messages but is not in the schedule, so that no consumer sees it"
+    if not size and visible is not None:
+        return "it is in the schedule without a message"
+    if not size and (facts.lease or facts.failure):
+        return f"it has a {'lease' if facts.lease else 'failure'} and no message"
+    if facts.lease and not facts.lease[:STAMP_DIGITS].isdigit():
+        return "its lease can't be read"
+    if size and not facts.head[:STAMP_DIGITS].isdecimal():
+        return f"its first message has no stamp: {facts.head!r}"
+    if size and facts.head_record[:STAMP_DIGITS].decode("latin-1") != facts.head[:STAMP_DIGITS]:
+        return f"its head {facts.head[STAMP_DIGITS:]} has no record of its own in the body"
+    if visible is not None and math.isinf(visible):
+        if facts.lease:
+            return "it is leased and parked at once"
+        if not facts.failure and (missing_number(facts, policy) is None or policy.on_gap == "skip"):
+            return "it is parked without a failure or a missing number to wait for"
+    if visible == PAUSED and not facts.is_paused:
+        return "it is held as paused, but is not among the paused groups"
+    return ""

@@ -1,0 +1,174 @@
+"""The half of Sequencer that looks at a queue and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .. import calls
+from ..doctor.diagnose import diagnose
+from ..net.refusals import Reading
+from ..settings.options import QueueOptions
+from ..settings.policy import Policy
+from ..store.envelope import encode_id
+from ..store.failure import decode_failure
+from ..store.group import decode_group, encode_group
+from ..store.item import Group
+from ..store.keys import PAUSED
+from ..store.record import STAMP_DIGITS, decode_head, readable_message
+from ..store.watermark import late_below
+from ..values.checks import check_integer
+from ..values.message import Message
+from ..values.views import DeadLetter, Explanation, Finding, GroupInfo, GroupState, MessageInfo, MessageState, QueueInfo
+from . import views
+from .audit import Proof, prove_lanes
+from .dead_letters import Letters, Wanted, check_pattern
+from .explain import explain
+from .session import Place
+
+MAX_LIMIT = 10**9
+"""The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
+
+
+class Looking:
+    """Methods of Sequencer. A mere look does not register the queue."""
+
+    options: QueueOptions
+    _place: Place
+    _rates: views.Rates
+
+    @property
+    def policy(self) -> Policy:
+        """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
+        self._place.lanes(register=bool(self.options.asked))
+        with self._place.link() as link:
+            return self._place.fresh_policy(link)
+
+    def info(self) -> QueueInfo:
+        """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
+        with self._view() as view:
+            return self._rates.add(view.info())
+
+    def groups(self, state: GroupState | None = None, *, limit: int = 1000) -> list[GroupInfo]:
+        """Groups, the longest due first, at most `limit`; only those in `state` if given. Raises ConfigurationError."""
+        check_integer("limit", limit, 1, MAX_LIMIT)
+        with self._view() as view:
+            return view.groups(state, limit)
+
+    def parked(self, *, limit: int = 1000) -> list[GroupInfo]:
+        """Parked groups, each with the failure of its head."""
+        return self.groups("parked", limit=limit)
+
+    def paused_groups(self) -> list[tuple[str, ...]]:
+        """The groups that were paused, whether they have messages or not."""
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            found = link.commands([("SMEMBERS", keys.paused) for keys in lanes])
+            return sorted(decode_group(group.decode("utf-8", "surrogateescape")) for some in found for group in some)
+
+    def peek(self, group: Group, *, limit: int = 10) -> list[Message]:
+        """The next messages of a group, in order; changes nothing. Empty when the group has none."""
+        key = encode_group(group)
+        check_integer("limit", limit, 1, MAX_LIMIT)
+        with self._view() as view:
+            return view.peek(key, limit)
+
+    def explain(self, group: Group) -> Explanation:
+        """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
+        key = encode_group(group)
+        keys = self._place.keys_of(key, register=False)
+        with self._place.link() as link:
+            return explain(key, link.run_one(calls.look(keys, key)), self._place.fresh_policy(link))
+
+    def get(self, group: Group, id: str | int) -> MessageInfo | None:
+        """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
+        key, message_id = encode_group(group), encode_id(id)
+        keys = self._place.keys_of(key, register=False)
+        with self._place.link() as link:
+            facts = link.run_one(calls.look(keys, key, message_id))
+            if not facts.member:
+                wanted = Wanted(key, message_id)
+                for _, dead in Letters(link, [keys], self.options.queue).find(wanted):
+                    return MessageInfo(
+                        message_id, dead.message.group, "dead", None, dead.attempts, dead.error, dead.message
+                    )
+        parts = decode_group(key)
+        if not facts.member:
+            return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
+        rest = (facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
+        with Reading(self._place.name):
+            message = readable_message(*rest, late_below(facts.mark))
+        failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
+        state, due_us = _state(facts)
+        due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
+        error = failure if member == facts.member else None
+        return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
+
+    def dead(
+        self,
+        group: Group | None = None,
+        *,
+        id: str | int | None = None,
+        error: str | None = None,
+        limit: int = 1000,
+    ) -> list[DeadLetter]:
+        """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
+        message".
+        """
+        check_integer("limit", limit, 1, MAX_LIMIT)
+        check_pattern(error)
+        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+        with self._place.link() as link:
+            return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)
+
+    def count_dead(self, group: Group | None = None, *, id: str | int | None = None, error: str | None = None) -> int:
+        """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+        check_pattern(error)
+        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+        with self._place.link() as link:
+            return Letters(link, self._place.lanes(register=False), self.options.queue).count(wanted)
+
+    def audit(self) -> Proof:
+        """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            return prove_lanes(link, lanes)
+
+    def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
+        """Examine the server and this queue's invariants; with `repair`, mend what the data allow.
+
+        `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
+        """
+        return diagnose(self._place.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
+
+    @contextmanager
+    def _view(self) -> Iterator[views.View]:
+        lanes = self._place.lanes(register=False)
+        with self._place.link() as link:
+            yield views.View(link, lanes, self.options)
+
+
+def _state(facts: calls.Facts) -> tuple[MessageState, float | None]:
+    """The state of a pending message, and its own time in us: now if it has none, None if it won't come by itself."""
+    record, now, visible = decode_head(facts.record), facts.now_us, facts.visible_us
+    own_us = record.due_us if record.due_us is not None else float(now)
+    if visible == float("inf"):
+        return "parked", None
+    if facts.is_paused or facts.is_queue_paused or visible == PAUSED:
+        return "paused", None
+    if own_us > now:
+        return "delayed", own_us
+    is_head = facts.member == facts.head
+    if facts.lease and visible is not None and visible > now:
+        stamp, token = _number(facts.member[:STAMP_DIGITS]), _number(facts.lease[:STAMP_DIGITS])
+        return ("leased" if is_head and max(stamp, record.due_us or 0) <= token else "behind"), own_us
+    if not is_head:
+        return "behind", own_us
+    if visible is not None and visible > now:
+        return "waiting", visible
+    return "due", own_us
+
+
+def _number(text: str | bytes) -> int:
+    """A stamp or a token; 0 for what no client of ours wrote."""
+    return int(text) if text.isdigit() and text.isascii() else 0

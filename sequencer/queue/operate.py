@@ -1,0 +1,279 @@
+"""The half of Sequencer that changes what is in a queue by hand: stuck groups, timers, pauses, dead letters."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from .. import calls
+from ..errors import (
+    ConfigurationError,
+    GroupBusy,
+    GroupNotFound,
+    InvalidScore,
+    InvalidTime,
+    MessageBusy,
+    MessageNotFound,
+    NotParked,
+    OutcomeUnknown,
+)
+from ..net.link import Link
+from ..settings.options import QueueOptions
+from ..store.envelope import encode_due, encode_id, encode_score
+from ..store.failure import decode_failure
+from ..store.group import decode_group, encode_group
+from ..store.item import Group, Score
+from ..store.record import STAMP_DIGITS, readable_message
+from ..store.watermark import Sequenced, advance
+from ..values.message import Message
+from ..values.views import Gap, Redriven
+from .dead_letters import Letters, Wanted, check_pattern, check_rate
+from .explain import explain, missing_number
+from .session import Place
+
+TRIES = 5
+"""How often to look again when something changed between look and act."""
+
+
+class Mending:
+    """Methods of Sequencer. Each change is one script, so that nothing is ever half done."""
+
+    options: QueueOptions
+    _place: Place
+
+    # -- stuck groups -----------------------------------------------------------------------------------------
+
+    def resume(self, group: Group) -> bool:
+        """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
+
+        Raises GroupNotFound; GroupBusy when a consumer holds it; NotParked when it waits for its time or for a missing
+        number, or is paused.
+        """
+        key = encode_group(group)
+        if self._was_put_off(key):
+            return True
+        if self._missing(key):
+            raise NotParked(
+                f"group {list(decode_group(key))} waits for a missing number (see explain); append it, or skip it"
+            )
+        return self._resume(key, skip=False)[0].status == "resumed"
+
+    def skip(self, group: Group) -> Message | Gap:
+        """Remove the failed head of a group and let the group go on; returns the removed message, the only copy of it.
+
+        In a sequence that waits for a number, step over what is missing instead; returns the Gap. A message with such
+        a number is late when it comes after all. Raises GroupNotFound, NotParked when its head did not fail,
+        GroupBusy when a consumer holds it.
+        """
+        key = encode_group(group)
+        if gap := self._step(key):
+            return gap
+        done, member = self._resume(key, skip=True)
+        return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, self.options.queue)
+
+    def _was_put_off(self, group: str) -> bool:
+        """Whether the group slept by a rule that holds no more; it is woken."""
+        keys = self._place.keys_of(group, register=False)
+        with self._place.link("mend") as link:
+            facts = link.run_one(calls.look(keys, group))
+            found = explain(group, facts, self._place.fresh_policy(link))
+            sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
+            if sleeps:
+                link.run_one(calls.resume(keys, group, b"", "", look=True))
+        return sleeps
+
+    def _missing(self, group: str) -> bool:
+        if not self._place.policy(register=False).sequence:
+            return False
+        with self._place.link("mend") as link:
+            facts = link.run_one(calls.look(self._place.keys_of(group, register=False), group))
+        return not facts.failure and missing_number(facts, self._place.policy(register=False)) is not None
+
+    def _step(self, group: str) -> Gap | None:
+        keys, policy = self._place.keys_of(group, register=False), self._place.policy(register=False)
+        if not policy.sequence:
+            return None
+        seen: tuple[int, int] | None = None
+        with self._place.link("mend") as link:
+            for _ in range(TRIES):
+                facts = link.run_one(calls.look(keys, group))
+                missing = missing_number(facts, policy)
+                if seen is None and (missing is None or facts.failure):
+                    return None
+                seen = seen or missing
+                if missing != seen or seen is None:
+                    break  # only what was seen is stepped over
+                mark = Sequenced.parse(facts.mark).stepped(seen).text()
+                status = link.run_one(calls.step(keys, group, facts.head, facts.mark, mark))
+                if status == "stepped":
+                    return Gap(decode_group(group), *seen)
+                _doubt(link, status == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+                if status == "leased":
+                    break
+        raise GroupBusy(f"group {list(decode_group(group))} was changed or taken meanwhile; look again")
+
+    def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
+        keys, name = self._place.keys_of(group, register=False), list(decode_group(group))
+        seen: str | None = None
+        with self._place.link("mend") as link:
+            for _ in range(TRIES):
+                facts = link.run_one(calls.look(keys, group))
+                member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
+                if facts.failure and not member:  # a failure without its message: it is about the head
+                    member = facts.head
+                if skip and seen not in (None, member):
+                    break  # only what was seen is skipped
+                seen = member
+                if skip and member and self._place.policy(register=False).sequence:
+                    score = link.command("ZSCORE", keys.order(group), member)
+                    mark = advance(facts.mark or "#0", [score.decode()]) if score else ""
+                done = link.run_one(calls.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
+                if done.status == "resumed":
+                    break
+                _doubt(link, skip, f"message {member[STAMP_DIGITS:]!r} was skipped")
+                if link.is_repeat and done.status in ("changed", "due", "missing"):
+                    return done._replace(status="resumed"), member  # the first try did it
+                if done.status != "changed":
+                    break
+        if done.status == "missing":
+            raise GroupNotFound(f"group {name} has no messages in queue {self.options.queue!r}")
+        if done.status in ("leased", "changed"):
+            raise GroupBusy(f"group {name} is held by a consumer just now; look again, and repeat if still needed")
+        if done.status == "unfailed":
+            raise NotParked(
+                f"group {name} has no failed head{' to skip' if skip else ''}: it is not parked, nor waiting after a "
+                "failure; explain says what it waits for"
+            )
+        return done, member
+
+    # -- messages and timers ----------------------------------------------------------------------------------
+
+    def cancel(self, group: Group, id: str | int) -> None:
+        """Remove a pending message; it will not be handled.
+
+        Raises MessageNotFound, and MessageBusy when a consumer may have it in hand.
+        """
+        self._revise(encode_group(group), encode_id(id), "", "")
+
+    def reschedule(
+        self,
+        group: Group,
+        id: str | int,
+        *,
+        delay: float | timedelta | None = None,
+        at: Score | None = None,
+        score: Score | None = None,
+    ) -> None:
+        """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
+
+        It takes its place anew, as if it arrived now; its score is the new time if it was its old one, else it stays,
+        unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
+        consumer may have it in hand.
+        """
+        due = encode_due(delay, at)
+        if not due:
+            raise InvalidTime("no time given; pass delay= in seconds, or at=")
+        key, message_id = encode_group(group), encode_id(id)
+        if score is not None and self._place.policy(register=False).sequence:
+            raise InvalidScore(
+                "score is given, but in a queue with sequence=True a number stays what it is; leave it out"
+            )
+        self._revise(key, message_id, "due" if score is None else encode_score(score), due)
+
+    def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
+        keys = self._place.keys_of(group, register=False)
+        with self._place.link("mend") as link:
+            was_there = bool(link.run_one(calls.look(keys, group, message_id)).member)
+            status = link.run_one(calls.revise(keys, group, message_id, score, due)) if was_there else "missing"
+            if status == "missing" and was_there and link.is_repeat and not score:
+                return  # the first try, whose answer was lost, had removed it
+            _doubt(
+                link, was_there and status != "done" and bool(score), f"message {message_id!r} was given its new time"
+            )
+        name = f"message {message_id!r} of group {list(decode_group(group))}"
+        if status == "missing":
+            raise MessageNotFound(f"{name} is not pending in queue {self.options.queue!r}")
+        if status == "leased":
+            raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
+
+    # -- pause ------------------------------------------------------------------------------------------------
+
+    def pause(self, group: Group | None = None) -> bool:
+        """Hold back a group, or without one the whole queue, from the next claim on; what runs is finished.
+
+        Appending goes on. Survives restarts of everything. False when it was paused already. A group may be paused
+        before it has messages.
+        """
+        return self._pause(group, True)
+
+    def unpause(self, group: Group | None = None) -> bool:
+        """Let a paused group, or the whole queue, go on. False when it was not paused."""
+        return self._pause(group, False)
+
+    def _pause(self, group: Group | None, is_paused: bool) -> bool:
+        key = "" if group is None else encode_group(group)
+        lanes = self._place.lanes(register=is_paused)  # to let go on what was never used changes nothing
+        lanes = lanes if group is None else [self._place.keys_of(key, register=False)]
+        with self._place.link("mend") as link:
+            return any(link.run([calls.pause(keys, key, is_paused) for keys in lanes]))
+
+    # -- dead letters -----------------------------------------------------------------------------------------
+
+    def redrive(
+        self,
+        group: Group | None = None,
+        *,
+        id: str | int | None = None,
+        error: str | None = None,
+        everything: bool = False,
+        rate: float = 1000.0,
+    ) -> Redriven:
+        """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
+
+        Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
+        "Type: message". At most `rate` messages a second. Raises MessageNotFound when an `id` was given and is not
+        there, ConfigurationError.
+        """
+        wanted = _wanted(group, id, error, everything, "redrive")
+        check_rate(rate)
+        with self._place.link("mend") as link:
+            done = Letters(link, self._place.lanes(register=False), self.options.queue).redrive(wanted, rate)
+        if id is not None and not done.redriven and not done.pending:
+            raise MessageNotFound(
+                f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
+            )
+        return done
+
+    def purge(
+        self,
+        group: Group | None = None,
+        *,
+        id: str | int | None = None,
+        error: str | None = None,
+        everything: bool = False,
+    ) -> int:
+        """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
+        wanted = _wanted(group, id, error, everything, "purge")
+        with self._place.link("mend") as link:
+            count = Letters(link, self._place.lanes(register=False), self.options.queue).purge(wanted)
+        if id is not None and not count:
+            raise MessageNotFound(
+                f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
+            )
+        return count
+
+
+def _doubt(link: Link, is_refused: bool, what: str) -> None:
+    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
+    if is_refused and link.is_repeat:
+        raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
+
+
+def _wanted(group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str) -> Wanted:
+    if everything == (group is not None or id is not None or error is not None):
+        raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
+    check_pattern(error)
+    return Wanted(
+        None if group is None else encode_group(group),
+        None if id is None else encode_id(id),
+        error,
+    )

@@ -1,0 +1,238 @@
+"""What is told to people and to what they alarm with: every event by name, with its fields. Pure.
+
+EVENTS is the whole list. A record of the logger `sequencer` carries an event's name as `event`, its queue as `queue`,
+and its fields (`extra=` of logging); a line of text says them in one sentence that begins with the queue. No event
+holds a body or a header. An error's text is in one line and cut; its traceback is whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..values.commands import CONTROL
+
+DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+ERROR_CHARACTERS = 500
+"""Of an error's text in an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What all events of a name have in common."""
+
+    level: int
+    meaning: str
+    fields: tuple[str, ...] = ()
+    """Their names, with the unit at the end: `_s` is seconds."""
+    is_observed: bool = False
+    """Whether observers (`Sequencer.observe`) are told."""
+
+
+_GROUP = ("group", "owner")
+_MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
+_MENDED = ("see", "mend")
+FIELDS: Mapping[str, str] = {
+    "group": "the group's parts, as a list of texts",
+    "owner": "name of the consumer that tells it",
+    "id": "of the message",
+    "attempt": "how often the message was tried",
+    "attempts": "how often it may be tried",
+    "error_type": "class of the error",
+    "error": "text of the error, in one line",
+    "retry_in_s": "seconds until the next try; none if another consumer decides that",
+    "late": "whether the message was given up because it was late",
+    "see": "command that shows what is wrong",
+    "mend": "command that mends it",
+    "skip": "command that mends it by giving up the message",
+    "runs_s": "for how long, in seconds",
+    "in_hand": "group and id of the message at which the consumer was seen last",
+    "number": "of the first message that is there",
+    "first_missing": "first number that is missing before it",
+    "last_missing": "last number that is missing before it",
+    "until": "when the wait ends, in seconds since 1970",
+    "expired_owner": "name of the consumer whose lease ran out",
+    "token": "of the lease",
+    "groups": "how many groups",
+    "away_s": "how long the server was away, in seconds",
+    "server": "the server, without its password",
+    "app": "what handles the messages",
+    "processes": "how many consumers the service keeps",
+    "lease_s": "time of a lease, in seconds",
+    "version": "of sequencer",
+    "consumer_pid": "process id of the consumer",
+    "ended_by": "how the consumer ended: an exit status or a signal",
+    "deaths": "how often in a row",
+    "lived_s": "how long the consumer lived, in seconds",
+    "stage": "1: what runs is finished; 2: it is interrupted; 3: it is killed",
+    "consumers": "how many consumers run",
+    "why": "the reason",
+    "lines": "how many lines of the log",
+    "observer": "name of the callback",
+    "seconds": "how long the service ran",
+    "handled": "messages handled",
+    "failed": "tries that failed",
+    "lost": "leases lost",
+    "parked": "groups parked",
+    "dead": "messages set aside as dead letters",
+    "dropped": "messages dropped",
+    "started": "consumers that were started",
+    "died": "consumers that died",
+    "killed": "consumers that the service killed",
+    "what": "what was being done",
+    "suppressed": "how many events of this name the line stands for",
+    "errors": "how many of them by class of the error, the ten most frequent",
+}
+"""What each field says."""
+
+EVENTS: Mapping[str, Kind] = {
+    "message failed": Kind(WARNING, "one try failed; the message is tried again", (*_MESSAGE, "retry_in_s"), True),
+    "group parked": Kind(
+        ERROR,
+        "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
+        "before it did not come in time",
+        (*_MESSAGE, *_MENDED, "skip", "number", "first_missing", "last_missing"),
+        True,
+    ),
+    "dead letter": Kind(ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "late"), True),
+    "message dropped": Kind(ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late"), True),
+    "message given back": Kind(
+        WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")
+    ),
+    "handler runs": Kind(
+        WARNING,
+        "a handler has run for a minute, or a stop waits for it; told again as its time doubles",
+        (*_GROUP, "id", "runs_s"),
+    ),
+    "gap wait": Kind(
+        WARNING,
+        "a group of a sequence waits for a number that is missing",
+        (*_GROUP, "id", "number", "first_missing", "last_missing", "until", *_MENDED),
+    ),
+    "group broken": Kind(ERROR, "a group was parked: others changed its keys", (*_GROUP, "error", *_MENDED), True),
+    "lease expired": Kind(
+        WARNING, "a consumer died or stood still; another has its group", (*_GROUP, "expired_owner", "id", "attempt")
+    ),
+    "lease lost": Kind(WARNING, "this consumer stood still for longer than its lease", (*_GROUP, "token")),
+    "answer repeated": Kind(INFO, "a repeated acknowledgement was refused; its first try may have arrived", _GROUP),
+    "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error")),
+    "server back": Kind(WARNING, "the server is there again", ("owner", "away_s")),
+    "leases not kept": Kind(ERROR, "renewing leases beside a handler failed", ("owner", "error_type", "error")),
+    "groups not released": Kind(WARNING, "a consumer ended without giving back its groups", ("owner", "error")),
+    "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
+    "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
+    "consumer died": Kind(
+        WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", "in_hand")
+    ),
+    "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
+    "place stands": Kind(
+        ERROR, "consumers die in a place before they begin a message", ("deaths", "consumers", "retry_in_s")
+    ),
+    "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths",)),
+    "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
+    "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
+    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", "in_hand")),
+    "expired leases": Kind(WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups")),
+    "output blocked": Kind(WARNING, "nobody reads what consumers print"),
+    "lines lost": Kind(WARNING, "lines of the log could not be written", ("lines", "error")),
+    "service ended": Kind(
+        INFO,
+        "the service ended: what the consumers of this run did, by their reports",
+        ("seconds", "handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed"),
+    ),
+    "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
+    "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
+    "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
+    "observer failed": Kind(ERROR, "an observer raised; told once for each", ("observer", "error_type", "error")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `fields` are plain values, so that an event can be sent as JSON."""
+
+    name: str
+    queue: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    error: BaseException | None = None
+    """What the handler raised, if one did."""
+    detail: str = ""
+    """What the sentence says behind the name."""
+    once: tuple[Any, ...] | None = None
+    """What it is about, if it is told once for that."""
+
+    @property
+    def level(self) -> int:
+        """Of the log line. A late message is dropped because the queue's policy says so: that is no error."""
+        if self.name == "message dropped" and self.fields.get("late"):
+            return WARNING
+        return EVENTS[self.name].level
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, in one line."""
+        said = ": ".join(part for part in (self.queue, self.name, self.detail) if part)
+        return plain(said)
+
+
+def event(
+    name: str,
+    queue: str,
+    detail: str = "",
+    fields: Mapping[str, Any] | None = None,
+    *,
+    error: BaseException | None = None,
+    once: tuple[Any, ...] | None = None,
+) -> Event:
+    """An event of the list. Raises KeyError for a name or a field that is not in it."""
+    kind, fields = EVENTS[name], fields or {}
+    unknown = [one for one in fields if one not in kind.fields]
+    if unknown:
+        raise KeyError(f"event {name!r} has no field {unknown[0]!r}")
+    return Event(name, queue, fields, error, detail, once)
+
+
+# -- how things are shown ---------------------------------------------------------------------------------------
+
+
+def plain(text: str) -> str:
+    """The text with its control characters spelled out: nothing in it ends a line, or moves a terminal's cursor."""
+    return CONTROL.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def type_name(error: BaseException) -> str:
+    """The class of an error, for people."""
+    return plain(type(error).__name__)
+
+
+def error_text(error: BaseException | str) -> str:
+    """The error's own text in one line, cut; also of one that can't say what it is."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"its text could not be read: {type(broken).__name__}"
+    text = plain(text[: ERROR_CHARACTERS + 1])
+    return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}..."
+
+
+def named(group: Sequence[str]) -> str:
+    """A group in a sentence: its parts with blanks between."""
+    return plain(" ".join(group))
+
+
+def duration(seconds: float) -> str:
+    """`250 ms`, `2.5 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def many(count: int, noun: str) -> str:
+    """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -1,0 +1,176 @@
+"""Options of a queue and of a consumer, checked when they are made. Seconds here; `calls.py` makes integers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..errors import ConfigurationError, shown
+from ..values.checks import check_choice, check_integer, check_name, check_number
+from .backoff import Backoff
+from .policy import NAMES, OnGap, OnLate, Policy
+
+MAX_LANES = 1024
+AUDIT_LENGTH = 100_000
+"""Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
+MAX_WAIT_S = 4.0
+"""Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
+OnFailure = Literal["park", "dead_letter", "drop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """What a client knows about its queue. Raises ConfigurationError for a value out of range."""
+
+    queue: str
+    namespace: str = "sequencer"
+    group_by: tuple[str, ...] | None = None
+    """Names of body fields that make the group when `append` gets none."""
+    id_by: str | None = None
+    score_by: str | None = None
+    lanes: int | None = None
+    """Shards of the queue, kept in the server at first use; None takes what is there, else 1."""
+    max_attempts: int = 5
+    """Tries of one message, the first included, before `on_failure` says what becomes of it."""
+    backoff_s: float = 0.5
+    backoff_cap_s: float = 60.0
+    max_body_bytes: int = 1024 * 1024
+    """Largest body and headers together, as JSON."""
+    on_failure: OnFailure = "park"
+    """After the last attempt: park the group behind the message, or set it aside or drop it, and let the group go
+    on.
+    """
+    park_on: tuple[str, ...] = ()
+    """Names of exceptions that park the group at once; `ValueError` or `shop.errors.NoStock`, and their subclasses."""
+    dead_letter_on: tuple[str, ...] = ()
+    """Names of exceptions that make the message a dead letter at once."""
+    dedup_window: float | None = None
+    """This and what follows: see Policy. None takes what the queue has."""
+    dedup_cap: int | None = None
+    on_late: OnLate | None = None
+    watermark_window: float | None = None
+    watermark_cap: int | None = None
+    reorder_window: float | None = None
+    sequence: bool | None = None
+    gap_timeout: float | None = None
+    on_gap: OnGap | None = None
+    wait_replicas: int = 0
+    """How many replicas must confirm an append before it counts as done; 0 asks none."""
+    wait_timeout_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.queue)
+        check_name("namespace", self.namespace)
+        are_names = isinstance(self.group_by, tuple) and all(isinstance(f, str) and f for f in self.group_by)
+        if self.group_by is not None and not (are_names and self.group_by):
+            raise ConfigurationError(
+                f"group_by={shown(self.group_by)} must be a sequence of field names, "
+                "for example ('user_id', 'order_id')"
+            )
+        for name in ("id_by", "score_by"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value):
+                raise ConfigurationError(f"{name}={shown(value)} must be the name of a body field")
+        if self.lanes is not None:
+            check_integer("lanes", self.lanes, 1, MAX_LANES)
+        check_integer("max_attempts", self.max_attempts, 1, 9999)
+        check_number("backoff_s", self.backoff_s, 0, 86_400, " of seconds")
+        check_number("backoff_cap_s", self.backoff_cap_s, self.backoff_s, 7 * 86_400, " of seconds")
+        check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
+        check_integer("wait_replicas", self.wait_replicas, 0, 100)
+        check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
+        check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
+        for option in ("park_on", "dead_letter_on"):
+            names = getattr(self, option)
+            if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+                raise ConfigurationError(f"{option}={shown(names)} must be a tuple of the names of exception classes")
+        for name in set(self.park_on) & set(self.dead_letter_on):
+            raise ConfigurationError(f"{name} stands in park_on and in dead_letter_on; leave it in one of them")
+        if self.asked:
+            Policy(**{"watermark_window": 1.0, **self.asked})
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The policies that were named."""
+        return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
+
+    @property
+    def backoff(self) -> Backoff:
+        return Backoff(self.backoff_s, self.backoff_cap_s)
+
+
+def field_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """`group_by` as a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
+    return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names  # type: ignore[return-value]
+
+
+def error_names(option: str, errors: Any) -> tuple[str, ...]:
+    """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
+    if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
+        raise ConfigurationError(f"{option}={shown(errors)} must be a sequence of exception classes or their names")
+    return tuple(_error_name(option, error) for error in errors)
+
+
+def _error_name(option: str, error: Any) -> str:
+    if isinstance(error, type) and issubclass(error, BaseException):
+        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
+        return error
+    raise ConfigurationError(
+        f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
+    )
+
+
+def is_named(error: BaseException, names: Sequence[str]) -> bool:
+    """Whether the error's class, or one it inherits from, is among the names, with its module or without."""
+    return bool(names) and any(
+        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in type(error).__mro__
+    )
+
+
+SIZE_BESIDE = 40
+"""Bytes that a message counts for beside its record: id, stamp and frame of a claim's answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLimits:
+    """The most that one claim takes: groups, messages, and bytes, SIZE_BESIDE and its body for each message (one
+    message always fits).
+
+    By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.
+    """
+
+    groups: int = 100
+    messages: int = 500
+    bytes: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        check_integer("groups", self.groups, 1, 1000)
+        check_integer("messages", self.messages, 1, 1000)
+        check_integer("bytes", self.bytes, 1, 2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """How one consumer works. Raises ConfigurationError for a value out of range."""
+
+    lease_s: float = 15.0
+    """A consumer that dies delays its groups by this long; renewed at a third of it while a handler runs."""
+    until_empty: bool = False
+    """End when nothing is left but parked or paused groups."""
+    max_messages: int | None = None
+    """End, to be replaced, after this many messages."""
+    max_age_s: float | None = None
+    audit: bool = False
+    """Record each handled message in the lane's audit stream."""
+    audit_length: int = AUDIT_LENGTH
+    limits: ClaimLimits = field(default_factory=ClaimLimits)
+
+    def __post_init__(self) -> None:
+        check_number("lease", self.lease_s, 0.1, 86_400, " of seconds")
+        if self.max_messages is not None:
+            check_integer("max_messages", self.max_messages, 1, 2**53)
+        if self.max_age_s is not None:
+            check_number("max_age", self.max_age_s, 0.1, 366 * 86_400, " of seconds")
+        check_integer("audit_length", self.audit_length, 1, 10**9)

@@ -1,0 +1,146 @@
+"""What a caller passes as bytes on the wire: ids, scores, times, and bodies in envelopes. Pure.
+
+An envelope is the JSON array `[body]` or `[body, headers]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from ..errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, shown
+
+MAX_ID_BYTES = 256
+MAX_EXACT_INTEGER = 2**53
+"""A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
+MAX_DELAY_S = 100 * 366 * 86_400
+MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
+
+
+def encode_id(message_id: Any) -> str:
+    """The id as text. Raises InvalidId."""
+    if type(message_id) is str and message_id.isascii() and 0 < len(message_id) <= MAX_ID_BYTES:
+        return message_id  # the usual case
+    if isinstance(message_id, bool) or not isinstance(message_id, str | int):
+        raise InvalidId(f"id {shown(message_id)} is {type(message_id).__name__}, must be str or int")
+    value = message_id.value if isinstance(message_id, Enum) else message_id
+    if isinstance(value, int) and value.bit_length() >= 8 * MAX_ID_BYTES:
+        raise InvalidId(f"id {shown(value)} is too long, at most {MAX_ID_BYTES} bytes")
+    text = str(value)
+    if not text:
+        raise InvalidId("id is empty; leave it out to have one made")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidId(f"id {text!r} holds a lone surrogate, which is not text") from None
+    if size > MAX_ID_BYTES:
+        raise InvalidId(f"id {text[:40]!r}... is {size} bytes long, at most {MAX_ID_BYTES}")
+    return text
+
+
+def encode_score(score: Any) -> str:
+    """The score as the shortest text that reads back as the same double. Raises InvalidScore."""
+    if type(score) in (int, float) and -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
+        return repr(float(score) + 0.0)  # the usual case; neither NaN nor infinity lies between
+    if isinstance(score, datetime):
+        if score.utcoffset() is None:
+            raise InvalidScore(f"score {shown(score)} has no time zone; use an aware datetime")
+        score = score.timestamp()
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise InvalidScore(f"score {shown(score)} is {type(score).__name__}, must be a number or an aware datetime")
+    if isinstance(score, float) and not math.isfinite(score):
+        raise InvalidScore(f"score {shown(score)} must be finite")
+    if not -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
+        raise InvalidScore(
+            f"score {shown(score)} is beyond 2**53, where neighbouring integers become equal; "
+            "use seconds, milliseconds or microseconds instead of nanoseconds"
+        )
+    return repr(float(score) + 0.0)
+
+
+def _has_non_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(_has_non_finite(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(_has_non_finite(item) for item in value)
+    if isinstance(value, Enum):
+        return _has_non_finite(value.value)
+    if is_dataclass(value):
+        return any(_has_non_finite(getattr(value, field.name)) for field in fields(value))
+    return False
+
+
+def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int) -> bytes:
+    """The envelope of a body and its headers. Raises InvalidBody.
+
+    A body is what orjson writes: JSON types, and also dataclasses, datetimes and UUIDs, which come back as JSON.
+    """
+    if headers is not None and not (
+        isinstance(headers, Mapping) and all(type(k) is str and type(v) is str for k, v in headers.items())
+    ):
+        raise InvalidBody("headers must map str to str; make other keys and values text")
+    try:
+        envelope = orjson.dumps([body, dict(headers)] if headers else [body])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidBody(f"body can't be written as JSON: {error}") from error
+    # orjson writes null for NaN and infinity: only a body with a null in it needs the walk.
+    if b"null" in envelope and _has_non_finite(body):
+        raise InvalidBody("body holds NaN or infinity, which JSON has no word for; send null or leave it out")
+    if len(envelope) > max_bytes:
+        raise InvalidBody(f"body and headers are {len(envelope)} bytes as JSON, at most max_body_bytes={max_bytes}")
+    return envelope
+
+
+def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
+    """Body and headers. Raises ValueError for bytes that no client of ours wrote."""
+    parts = orjson.loads(envelope)
+    if type(parts) is not list or not 1 <= len(parts) <= 2 or not isinstance(parts[-1] if parts[1:] else {}, dict):
+        raise ValueError("not an envelope: expected [body] or [body, headers]")
+    return parts[0], parts[1] if len(parts) == 2 else {}
+
+
+def encode_time(at: Any) -> int:
+    """A point in time (seconds, aware datetime, or ISO 8601 text) as us since 1970. Raises InvalidTime."""
+    given = at
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            raise InvalidTime(f"at={shown(given)} is not ISO 8601, like 2030-01-31T09:00:00+01:00") from None
+    if isinstance(at, datetime):
+        if at.utcoffset() is None:
+            raise InvalidTime(f"at={shown(str(given))} has no time zone; say it, like 2030-01-31T09:00:00+01:00")
+        at = at.timestamp()
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= MAX_TIME_S:
+        raise InvalidTime(
+            f"at={shown(given)} must be seconds since 1970, at most {MAX_TIME_S:.0f}, an aware datetime, "
+            "or ISO 8601 text"
+        )
+    return round(at * 1e6)
+
+
+def encode_due(delay: Any, at: Any) -> str:
+    """When a message is due, as scripts take it: us since 1970, or "+" and us from now; "" for now. Raises
+    InvalidTime.
+    """
+    if delay is not None and at is not None:
+        raise InvalidTime(f"delay={shown(delay)} and at={shown(at)} are both given; give one of them")
+    if at is not None:
+        return str(encode_time(at))
+    if delay is None:
+        return ""
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= MAX_DELAY_S:
+        raise InvalidTime(
+            f"delay={shown(delay)} must be a number of seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta"
+        )
+    return f"+{round(delay * 1e6)}"

@@ -1,0 +1,47 @@
+"""The failure of a message as it is kept in the server."""
+
+from __future__ import annotations
+
+from ..values.message import Failure
+from .text import dumps_words, loads_words
+
+TRACEBACK_BYTES = 8 * 1024
+
+
+def encode_failure(failure: Failure, member: str) -> bytes:
+    """The failure of a group's head, with the member it belongs to; error texts are cut to 8 KiB each."""
+    return dumps_words(
+        {
+            "member": member,
+            "id": failure.id,
+            "type": failure.type,
+            "message": _clean(failure.message),
+            "traceback": _clean(failure.traceback),
+            "attempt": failure.attempt,
+            "at": failure.at,
+            "owner": failure.owner,
+        }
+    )
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace")[-TRACEBACK_BYTES:].decode("utf-8", "ignore")
+
+
+def decode_failure(record: bytes) -> tuple[Failure, str]:
+    """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them."""
+    try:
+        data = loads_words(record)
+        failure = Failure(
+            id=str(data.get("id", "")),
+            type=str(data.get("type", "")),
+            message=str(data.get("message", "")),
+            traceback=str(data.get("traceback", "")),
+            attempt=int(data.get("attempt", 0)),
+            at=float(data.get("at", 0)),
+            owner=str(data.get("owner", "")),
+        )
+        return failure, str(data.get("member", ""))
+    except (ValueError, TypeError, AttributeError):
+        text = record[:200].decode("utf-8", "backslashreplace")
+        return Failure("", "Broken", f"unreadable failure record: {text}", "", 0, 0.0, ""), ""

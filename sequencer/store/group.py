@@ -1,0 +1,66 @@
+"""How a group becomes text, part of a key, and back. No two groups share one text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+from ..errors import InvalidGroup, shown
+
+MAX_GROUP_BYTES = 512
+
+
+_UNSAFE = re.compile(r"[%:\x00-\x1f\x7f]")
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
+
+
+def _part(part: Any, group: Any) -> str:
+    kind = type(part)
+    if kind is str:
+        if part.isalnum():  # the usual case, without a look for what must be escaped
+            return str(part)
+        text = part
+    elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
+        return str(part)
+    elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
+        raise InvalidGroup(f"group: part {shown(part)} is too long for a key, at most {MAX_GROUP_BYTES} bytes")
+    elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
+        raise InvalidGroup(f"group {shown(group)}: part {shown(part)} is {kind.__name__}, must be str, int or UUID")
+    else:
+        text = str(part.value if hasattr(part, "value") else part)
+    if not text:
+        raise InvalidGroup(f"group {shown(group)} has an empty part; give every part a value")
+    return _UNSAFE.sub(_escape, text)
+
+
+def encode_group(group: Any) -> str:
+    """The text of a group inside a key: parts joined by ':', with ':', '%' and control characters as %XX.
+
+    So `["a:b", "c"]` and `["a", "b:c"]` differ, and `1002` equals `"1002"`. A single str, int or UUID is a group of one
+    part. Raises InvalidGroup.
+    """
+    if isinstance(group, str | int | UUID):
+        group = (group,)
+    if not isinstance(group, list | tuple):
+        raise InvalidGroup(f"group must be a list of str, int or UUID parts, got {shown(group)}")
+    if not group:
+        raise InvalidGroup("group is empty; give at least one part, for example group=[user_id, order_id]")
+    text = ":".join([_part(part, group) for part in group])
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidGroup(f"group {shown(group)} holds a lone surrogate, which is not text") from None
+    if size > MAX_GROUP_BYTES:
+        raise InvalidGroup(f"group {text[:40]!r}... is {size} bytes long in its key, at most {MAX_GROUP_BYTES}")
+    return text
+
+
+def decode_group(text: str) -> tuple[str, ...]:
+    """The parts of an encoded group, each as text."""
+    parts = text.split(":")
+    return tuple([unquote(part) for part in parts]) if "%" in text else tuple(parts)

@@ -1,0 +1,140 @@
+"""From what a caller passes to what a script takes: one checked Item for each message.
+
+Pure but for the id's randomness: what the server knows of the queue, the caller asks before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import weakref
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from ..settings.options import QueueOptions
+from .envelope import encode_due, encode_envelope, encode_id, encode_score
+from .group import encode_group
+
+Group = Sequence[str | int | UUID] | str | int | UUID
+Score = float | int | datetime
+FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at"))
+
+
+class ItemMaker:
+    """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        self._options, self._ids = options, _IdMaker()
+
+    def make(
+        self,
+        body: Any,
+        group: Any,
+        message_id: Any,
+        score: Any,
+        headers: Mapping[str, str] | None,
+        delay: Any = None,
+        at: Any = None,
+        *,
+        is_sequence: bool,
+    ) -> Item:
+        """An item from `append`'s arguments; what is None comes out of the body where the options name a field.
+
+        `is_sequence`: whether the queue's scores are consecutive numbers. What breaks another rule is said before.
+        """
+        options = self._options
+        if group is None:
+            if options.group_by is None:
+                raise InvalidGroup("no group given; pass group=[...] or make the Sequencer with group_by=(...)")
+            group = [_field(body, name, "group_by", InvalidGroup) for name in options.group_by]
+        if message_id is None and options.id_by is not None:
+            message_id = _field(body, options.id_by, "id_by", InvalidId)
+        if score is None and options.score_by is not None:
+            score = _field(body, options.score_by, "score_by", InvalidScore)
+        key, text = encode_group(group), "" if score is None else encode_score(score)
+        given_id = "" if message_id is None else encode_id(message_id)
+        envelope = encode_envelope(body, headers, options.max_body_bytes)
+        due = "" if delay is None and at is None else encode_due(delay, at)
+        if is_sequence:
+            number = _number(text)
+            given_id = given_id or number
+        return Item(key, given_id or self._ids.make(), text, envelope, due)
+
+    def make_of(self, value: Any, *, is_sequence: bool) -> Item:
+        """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
+        if self._options.group_by is not None:
+            return self.make(value, None, None, None, None, is_sequence=is_sequence)
+        if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
+            raise InvalidMessage(
+                f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
+            )
+        if not FIELDS.issuperset(value):
+            names = sorted(map(str, set(value) - FIELDS))
+            raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
+        get = value.get
+        body, group, headers = value["body"], get("group"), get("headers")
+        return self.make(
+            body, group, get("id"), get("score"), headers, get("delay"), get("at"), is_sequence=is_sequence
+        )
+
+
+def _number(score: str) -> str:
+    """The number of a message in a sequence, as the id that it has if none is given."""
+    if not score:
+        raise InvalidScore("no score given; in a queue with sequence=True it is the producer's own number, 1, 2, 3 ...")
+    if not float(score).is_integer() or float(score) < 0:
+        raise InvalidScore(f"score {float(score):g} must be a whole number from 0: the queue has sequence=True")
+    return str(int(float(score)))
+
+
+def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:
+    if not isinstance(body, Mapping):
+        raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {type(body).__name__}")
+    value = body.get(name)
+    if value is None:
+        raise error(f"body has no field {name!r}, which {option} names; it has {sorted(map(str, body))[:20]}")
+    return value
+
+
+class _IdMaker:
+    """Ids that no other client makes: 64 random bits for each process, then a count.
+
+    0.2 us against 1.5 us for a UUID, and half its length in memory.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        _makers.add(self)
+
+    def _renew(self) -> None:
+        self._prefix, self._count = secrets.token_hex(8), itertools.count(1)
+
+    def make(self) -> str:
+        return f"{self._prefix}-{next(self._count):x}"
+
+
+_makers: weakref.WeakSet[_IdMaker] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for maker in _makers:
+        maker._renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
+
+
+class Item(NamedTuple):
+    """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival or its due time),
+    envelope, and when it is due: us since 1970, "+" and us from now, or "".
+    """
+
+    group: str
+    id: str
+    score: str
+    envelope: bytes
+    due: str = ""

@@ -1,0 +1,79 @@
+"""Every key name, and how a group becomes part of one. The only Python file that builds a key; scripts make those of a
+group from the lane's prefix, and append.lua some of the lane's.
+
+All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
+script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
+
+    {sequencer:orders:0}:schedule       zset    group -> visible-at in us; ahead: leased, backing off, delayed ...;
+                                                9e15: paused; inf: parked
+    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone, owner
+    {sequencer:orders:0}:failures       hash    group -> last failure of its head (JSON)
+    {sequencer:orders:0}:clock          string  the lane clock in us; stamps and tokens come from it
+    {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost
+    {sequencer:orders:0}:stats          hash    event -> how often, ever
+    {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
+    {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
+    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; and `paused`
+    {sequencer:orders:0}:paused         set     groups to hold back
+    {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
+    {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
+    {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
+    {sequencer:orders:0}:memory         hash    when those generations began and last grew, us
+    {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
+    {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
+    {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
+    sequencer:queues                    hash    queue -> number of lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from zlib import crc32
+
+PAUSED = 9e15
+"""The visible-at of a paused group, in us: beyond every time a message may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneKeys:
+    """The keys of one lane; `prefix` + "order:" or "body:" + group makes those of a group (here and in Lua)."""
+
+    prefix: str
+    schedule: str
+    leases: str
+    failures: str
+    clock: str
+    dispatch: str
+    stats: str
+    policy: str
+    paused: str
+    marks: str
+    numbers: str
+    seen: str
+    memory: str
+    dead: str
+    letters: str
+    audit: str
+
+    def order(self, group: str) -> str:
+        return f"{self.prefix}order:{group}"
+
+    def body(self, group: str) -> str:
+        return f"{self.prefix}body:{group}"
+
+
+@lru_cache(maxsize=1024)
+def lane_keys(namespace: str, queue: str, lane: int | str) -> LaneKeys:
+    prefix = f"{{{namespace}:{queue}:{lane}}}:"
+    return LaneKeys(prefix, *[prefix + field.name for field in fields(LaneKeys)[1:]])
+
+
+def lane_of(group: str, lanes: int) -> int:
+    """Which lane an encoded group belongs to: the same in every process and version (CRC-32, not `hash`)."""
+    return crc32(group.encode()) % lanes if lanes > 1 else 0
+
+
+def registry_key(namespace: str) -> str:
+    """The hash of all queues of a namespace and their number of lanes."""
+    return f"{namespace}:queues"

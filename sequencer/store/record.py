@@ -1,0 +1,192 @@
+"""Records as a group's hash holds them, and what is read of them. Pure.
+
+A record is 16 digits of stamp, 4 digits of attempts, a flag, for some flags 16 digits of a due time in us, then the
+envelope: the head lets scripts count attempts and compare content without ever decoding JSON of a user.
+
+Flags: `A` plain, and its score is its arrival, which its stamp tells too; `0` plain, with a score of its own; `D` not
+before its due time; `T` the same, and that time is its score; `R` redriven.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
+
+import orjson
+
+from ..values.message import Message
+from ..values.views import DeadLetter
+from .envelope import decode_envelope
+from .failure import decode_failure
+from .group import decode_group
+
+STAMP_DIGITS = 16
+FLAG_AT = STAMP_DIGITS + 4
+RECORD_HEAD = FLAG_AT + 1
+DUE_HEAD = RECORD_HEAD + STAMP_DIGITS
+REDRIVEN, HAS_DUE = ord("R"), b"DT"
+LEASE_HEAD = STAMP_DIGITS + 1
+"""A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
+
+
+class Head(NamedTuple):
+    """The fixed part of a record: what scripts read of it."""
+
+    stamp: int
+    attempts: int
+    flag: str
+    due_us: int | None
+    size: int
+    """Where the envelope begins."""
+
+
+def decode_head(record: bytes) -> Head:
+    """Never raises: what can't be read is 0, as for a message that lost its record."""
+    stamp, attempts, flag = record[:STAMP_DIGITS], record[STAMP_DIGITS:FLAG_AT], record[FLAG_AT:RECORD_HEAD]
+    due = record[RECORD_HEAD:DUE_HEAD] if flag and flag in HAS_DUE else b""
+    return Head(
+        int(stamp) if stamp.isdigit() else 0,
+        int(attempts) if attempts.isdigit() else 0,
+        flag.decode("latin-1"),
+        int(due) if due.isdigit() else None,
+        DUE_HEAD if due else RECORD_HEAD,
+    )
+
+
+def decode_record(
+    member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str, below: float = -math.inf
+) -> Message:
+    """One message from its sorted-set member, score and record; late if its score lies below `below`.
+
+    Raises ValueError for foreign bytes.
+    """
+    flag = record[FLAG_AT] if len(record) > FLAG_AT else 0
+    envelope = record[DUE_HEAD if flag in HAS_DUE else RECORD_HEAD :]
+    parts = orjson.loads(envelope)
+    if type(parts) is not list or len(parts) != 1:
+        parts = decode_envelope(envelope)
+    stamp, number = int(member[:STAMP_DIGITS]), float(score)
+    if not math.isfinite(number):
+        raise ValueError(f"its score is {score}, no finite number")
+    return Message(
+        member[STAMP_DIGITS:],
+        group,
+        number,
+        parts[0],
+        parts[1] if len(parts) == 2 else {},
+        int(record[STAMP_DIGITS:FLAG_AT]) + 1,
+        token,
+        stamp / 1e6,
+        queue,
+        stamp,
+        number < below,
+        flag == REDRIVEN,
+    )
+
+
+class Arrivals(Sequence[str]):
+    """The scores of messages that are ordered by their arrival, made of their members when they are asked for."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: Sequence[str]) -> None:
+        self.members = members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Arrivals: ...
+    def __getitem__(self, at: int | slice) -> str | Arrivals:
+        if isinstance(at, slice):
+            return Arrivals(self.members[at])
+        member = self.members[at]
+        return f"{member[: STAMP_DIGITS - 6]}.{member[STAMP_DIGITS - 6 : STAMP_DIGITS]}"
+
+
+_FRESH = {b"0000A", b"00000"}
+"""Attempts and flag of plain messages that were not tried yet."""
+_make: Any = tuple.__new__
+
+
+def decode_records(
+    members: Sequence[str],
+    scores: Sequence[str],
+    records: Sequence[bytes],
+    group: tuple[str, ...],
+    token: int,
+    queue: str,
+    below: float,
+) -> list[Message] | None:
+    """The messages of one group, all at once: 0.8 us each against 1.5. None unless all are plain and not tried yet."""
+    if not {record[STAMP_DIGITS:RECORD_HEAD] for record in records} <= _FRESH:
+        return None
+    try:
+        envelopes = orjson.loads(b"[%b]" % b",".join([record[RECORD_HEAD:] for record in records]))
+        stamps = orjson.loads("[" + ",".join([member[:STAMP_DIGITS] for member in members]) + "]")
+        if {*map(type, stamps)} != {int} or {*map(type, envelopes)} != {list}:
+            return None
+        times = [stamp / 1e6 for stamp in stamps]
+        # A quotient is rounded once, as its text is when it is read: both are the double next to the same number.
+        numbers = times if type(scores) is Arrivals else [*map(float, scores)]
+        if not all(map(math.isfinite, numbers)):
+            return None
+        return [
+            _make(
+                Message,
+                (member[STAMP_DIGITS:], group, number, body, {}, 1, token, at, queue, stamp, number < below, False),
+            )
+            for member, number, stamp, at, (body,) in zip(members, numbers, stamps, times, envelopes, strict=True)
+        ]
+    except (ValueError, TypeError):
+        return None
+
+
+def raw_message(
+    member: str, score: str, record: bytes, group: tuple[str, ...], token: int, queue: str, below: float = -math.inf
+) -> Message:
+    """The message of a record that can't be decoded: its body is the bytes as text, the rest as far as it reads."""
+    head = decode_head(record)
+    stamp = int(member[:STAMP_DIGITS]) if member[:STAMP_DIGITS].isdecimal() else 0
+    try:
+        number = float(score)
+    except ValueError:
+        number = math.nan
+    return Message(
+        member[STAMP_DIGITS:],
+        group,
+        number,
+        record[head.size :].decode("utf-8", "backslashreplace"),
+        {},
+        head.attempts + 1,
+        token,
+        stamp / 1e6,
+        queue,
+        stamp,
+        number < below,
+        head.flag == "R",
+    )
+
+
+def readable_message(*rest: Any) -> Message:
+    """`decode_record`, or `raw_message` where that fails."""
+    try:
+        return decode_record(*rest)
+    except ValueError:
+        return raw_message(*rest)
+
+
+def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
+    """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
+
+    Never raises: one that others damaged must not hide those beside it.
+    """
+    group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
+    score, _, rest = kept.partition(b"\n")
+    failure, _, record = rest.partition(b"\n")
+    member = letter[:STAMP_DIGITS] + message_id
+    message = readable_message(member, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue)
+    return DeadLetter(message, message.attempt - 1, decode_failure(failure)[0], died_us / 1e6, letter)

@@ -1,0 +1,249 @@
+"""Runs an app with a kill at every passage of every point, and judges each run; see `points` for how to use it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..client import Sequencer
+from ..errors import ConfigurationError
+from ..processes.handlers.apps import load_app
+from ..server import EmbeddedServer
+from ..store.group import encode_group
+from ..values.message import Message
+from .judge.history import Event, Recorder, read_events
+from .judge.judgement import judge
+from .points import APP, ARMED, DIRECTORY
+
+MODULE = "sequencer_recorded_app"
+_SOURCE = "from sequencer.testing.points import recorded_app\n\napp = recorded_app()\n"
+PEEKED = 10_000
+FINE = (0, 4)
+"""How `sequencer consume` ends when nothing is left, or parked groups only."""
+
+
+@dataclass(slots=True)
+class KillReport:
+    """What `kill_everywhere` showed."""
+
+    kills: int = 0
+    """Runs in which a process died, or stood still, at its point."""
+    passages: dict[str, int] = field(default_factory=dict)
+    """Point -> the highest passage at which it was killed."""
+    duplicates: int = 0
+    """Messages handled again; each explained by the fault of its run, or it is among the problems."""
+    recovery_s: list[float] = field(default_factory=list)
+    """From each kill to the end of its run, in seconds."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong, each with point and passage."""
+
+    @property
+    def is_clean(self) -> bool:
+        """No problem, and at least one kill."""
+        return self.kills > 0 and not self.problems
+
+
+def kill_everywhere(
+    app: str,
+    messages: Iterable[Any],
+    *,
+    queue: str | None = None,
+    points: Sequence[str] | None = None,
+    before: Callable[[], object] | None = None,
+    check: Callable[[], object] | None = None,
+    lease: float = 1.0,
+    consumers: int = 1,
+    most: int = 100,
+    timeout: float = 60.0,
+    env: Mapping[str, str] | None = None,
+) -> KillReport:
+    """Run the app once without a fault, then with `kill -9` at each passage of each point, and judge every run.
+
+    `app` is `module:attribute` as for `sequencer consume`, importable from the working directory; a function needs the
+    name of its `queue`. `messages` are items of `append_many`, small in number: each run handles them all. `points`:
+    those to kill at; None takes all that the first run passes. `before` is called before each run, `check` after it:
+    an AssertionError of its is a problem that names point and passage. `lease` and `timeout` of a run in
+    seconds; `most`: the highest passage tried. `env` is added to the consumers' environment.
+
+    Raises HandlerNotFound, ConfigurationError, ServerNotUsable without a server to start.
+    """
+    whole = _Whole(app, list(messages), queue, lease, consumers, timeout, dict(env or {}))
+    tour = _Tour(whole, before, check)
+    passed = sorted(tour.run("", 0).passed)
+    for point in passed if points is None else points:
+        for passage in range(1, most + 1):
+            if not tour.run(point, passage).is_killed:
+                break
+        if point not in tour.report.passages:
+            tour.report.problems.append(f"point {point!r} was never reached; the handler passes: {', '.join(passed)}")
+    return tour.report
+
+
+@dataclass(slots=True)
+class _Tour:
+    """Run after run, and what they showed so far."""
+
+    whole: _Whole
+    before: Callable[[], object] | None
+    check: Callable[[], object] | None
+    report: KillReport = field(default_factory=KillReport)
+    left: int | None = None
+    """Messages left by the first run, without a kill."""
+
+    def run(self, point: str, passage: int) -> _Run:
+        """One run, with a kill unless the point is ""."""
+        if self.before:
+            self.before()
+        run = self.whole.run(point, passage)
+        try:
+            if self.check:
+                self.check()
+        except AssertionError as error:
+            run.problems.append(f"check: {(str(error) or 'failed').splitlines()[0]}")
+        self.left = run.left if self.left is None else self.left
+        if run.left != self.left:
+            run.problems.append(f"{run.left} messages left, {self.left} without a kill; {run.said[-500:]}")
+        where = f"killed at {point}, passage {passage}" if run.is_killed else "without a kill"
+        self.report.problems += [f"{where}: {problem}" for problem in run.problems]
+        self.report.duplicates += run.duplicates
+        if run.is_killed:
+            self.report.kills += 1
+            self.report.passages[point] = passage
+            self.report.recovery_s.append(run.recovery_s)
+        return run
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one run showed."""
+
+    is_killed: bool
+    passed: set[str]
+    """The points that any process passed."""
+    left: int
+    """Messages in the queue at the end: of groups that the handler parked, say."""
+    said: str
+    """What the consumers wrote to standard error."""
+    duplicates: int
+    recovery_s: float
+    problems: list[str]
+
+
+@dataclass(slots=True)
+class _Whole:
+    """All that the runs have in common."""
+
+    app: str
+    messages: list[Any]
+    queue: str | None
+    lease_s: float
+    consumers: int
+    timeout_s: float
+    environment: dict[str, str]
+
+    def run(self, point: str, passage: int) -> _Run:
+        """One run on a fresh server."""
+        with tempfile.TemporaryDirectory(prefix="sqk-") as name:
+            directory = Path(name)
+            (directory / f"{MODULE}.py").write_text(_SOURCE)
+            with EmbeddedServer(directory / "server") as server, self._client(server.url) as seq:
+                seq.append_many(self.messages)
+                self._record(seq, directory)
+                status, said = self._consume(seq, server.url, directory, f"{point}:{passage}" if point else "")
+                ended = time.monotonic()
+                left = _names(
+                    message for info in seq.groups(limit=PEEKED) for message in seq.peek(info.group, limit=PEEKED)
+                )
+                dead = _names(letter.message for letter in seq.dead())
+            events = read_events(sorted(directory.glob("*.ndjson")))
+            run = _judge(events, left, dead, ended, said)
+            if status not in FINE:
+                run.problems.append(f"sequencer consume ended with status {status}: {said[-500:]}")
+            return run
+
+    def _client(self, url: str) -> Sequencer:
+        """The app's queue, with what it says about groups, ids and scores, on another server."""
+        own = load_app(self.app).sequencer
+        if own is None and self.queue is None:
+            raise ConfigurationError(f"app {self.app} is a function; pass queue= as well")
+        if own is None:
+            return Sequencer(str(self.queue), url)
+        options = own.options
+        return Sequencer(
+            options.queue,
+            url,
+            namespace=options.namespace,
+            group_by=options.group_by,
+            id_by=options.id_by,
+            score_by=options.score_by,
+            lanes=options.lanes,
+            **options.asked,
+        )
+
+    def _record(self, seq: Sequencer, directory: Path) -> None:
+        """What is in the queue was appended."""
+        recorder = Recorder(directory / "appended.ndjson", "producer")
+        for info in seq.groups(limit=PEEKED):
+            for message in seq.peek(info.group, limit=PEEKED):
+                name = {"group": encode_group(message.group), "id": message.id, "score": message.score}
+                recorder.note("appending", **name)
+                recorder.note("appended", kind="stored", stamp=message.stamp, **name)
+        recorder.close()
+
+    def _consume(self, seq: Sequencer, url: str, directory: Path, armed: str) -> tuple[int, str]:
+        """The real supervisor with real consumers, until nothing is left; what it said."""
+        words = f"consume {shlex.quote(seq.queue)} -n {self.consumers} --lease {self.lease_s:g} --until-empty"
+        paths = [str(directory), os.getcwd(), os.environ.get("PYTHONPATH", "")]
+        own = {"SEQUENCER_REDIS": url, DIRECTORY: str(directory), APP: self.app, ARMED: armed}
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        own["SEQUENCER_NAMESPACE"] = seq.options.namespace
+        source = "import sys; from sequencer.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", source, *shlex.split(words), "--app", f"{MODULE}:app"]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **self.environment, **own},
+        ) as process:
+            try:
+                said = process.communicate(timeout=self.timeout_s)[1]
+                return process.returncode, said.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                process.kill()  # its consumers see their standard input end, and stop
+                return -signal.SIGKILL, f"not done within {self.timeout_s:g} s"
+
+
+def _names(messages: Iterable[Message]) -> list[tuple[str, str]]:
+    return [(encode_group(message.group), message.id) for message in messages]
+
+
+def _judge(
+    events: list[Event], left: list[tuple[str, str]], dead: list[tuple[str, str]], ended: float, said: str
+) -> _Run:
+    """What a run showed; whether a process was really killed is what its parent saw."""
+    fault = next((event for event in events if event.what == "fault"), None)
+    verdict = judge(events, dead=dead, pending=left)
+    problems = list(verdict.cases)
+    if fault and "(signal SIGKILL)" not in said:
+        problems.append(
+            f"a process says that it died at the point, and the supervisor saw no such death; {said[-500:]}"
+        )
+    return _Run(
+        is_killed=fault is not None,
+        passed={event.id for event in events if event.kind == "passage"},
+        left=len(left),
+        said=said,
+        duplicates=verdict.duplicates,
+        recovery_s=ended - fault.at if fault else 0.0,
+        problems=problems,
+    )

@@ -1,0 +1,299 @@
+"""MemoryQueue: a queue for unit tests of what you build on sequencer: no server process, no sleep, time that you set.
+
+It is a `Sequencer` with all its methods, on a private fakeredis with our real scripts, in virtual time: `advance(60)`
+makes it a minute later, and `drain()` jumps over every backoff and delay.
+
+    queue = MemoryQueue("orders", group_by=["user_id"], max_attempts=3)
+
+    @queue.handler
+    def charge(message): ...
+
+    queue.append({"user_id": 7, "amount": 10}, delay=3600)
+    done = queue.drain()                                # an hour passes at once
+    assert [message.body["amount"] for message in done.handled] == [10]
+    assert not done.failed and not done.parked and not done.dead
+    assert_order(done.handled)
+
+What it can't show: fakeredis is not Redis. It has no `maxmemory`, no rights, no persistence and no other clients, its
+Lua is another (by lupa) and not isolated, replies of scripts may differ in a corner, and `doctor()` complains that it
+has no INFO. No claim that sequencer makes rests on it; test what depends on the server with `EmbeddedServer`. A `Lease`
+of `claim()` counts the local end of its lease by the real clock; the server's end follows `advance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..calls.claim import Claimed, claim
+from ..client import Sequencer, _checked_handler
+from ..consume.teller import ConsumerTeller
+from ..consume.threads import Consumer
+from ..drain.effects import Control, Exchange, Flush, Handler, Pause, Wait
+from ..drain.held import Holdings
+from ..drain.outcome import Failed
+from ..drain.protocol import drain
+from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
+from ..net.endpoint import Connection, Endpoint
+from ..net.link import Link
+from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
+from ..store.group import encode_group
+from ..values.message import ConsumeSummary, Message
+from ..values.views import DeadLetter, GroupInfo
+from .judge.history import Event
+from .judge.judgement import judge
+from .wire import Wire, Words, at_time, wired
+
+BEGAN_S = 1_800_000_000.0
+"""What the clock of a new MemoryQueue shows, in seconds since 1970 (2027-01-15): always the same."""
+MAX_STEPS = 10_000
+"""Effects in one `drain`: a queue that is not drained by then never will be, such as one that appends to itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one `drain` did. Messages in the order in which they were handled."""
+
+    handled: list[Message]
+    failed: list[tuple[Message, BaseException]]
+    """Each run that failed, with what it raised; a message that fails twice stands here twice."""
+    parked: list[GroupInfo]
+    """Groups that are parked now, each with the failure of its head."""
+    paused: list[tuple[str, ...]]
+    """Groups that are paused now."""
+    dead: list[DeadLetter]
+    """All dead letters of the queue."""
+    elapsed_s: float
+    """How much virtual time passed."""
+    reason: str = field(default="drained")
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.handled)
+
+    def __len__(self) -> int:
+        return len(self.handled)
+
+
+class MemoryQueue(Sequencer):
+    """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `test`.
+
+    Raises ConfigurationError when fakeredis or lupa are not installed.
+    """
+
+    def __init__(self, queue: str = "test", **options: Any) -> None:
+        self._now_us = round(BEGAN_S * 1e6)
+        self._server = _private_server()
+        endpoint = wired(self._server, lambda connection: _Clocked(self, connection))
+        super().__init__(queue, redis=endpoint, **options)
+
+    @property
+    def now(self) -> float:
+        """The queue's time, in seconds since 1970."""
+        return self._now_us / 1e6
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass. In a handler, it is a handler that takes so long: its lease is not renewed."""
+        if not 0 <= seconds < float("inf"):
+            raise ConfigurationError(f"advance({seconds!r}) must be a number of seconds, 0 or more")
+        self._now_us += round(seconds * 1e6)
+
+    def drain(self, handler: Handler | None = None, *, lease: float = 15.0, steps: int = MAX_STEPS) -> Drained:
+        """Run the handler (default: the registered one) until nothing is left but parked and paused groups.
+
+        Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
+        when that does not end in so many `steps`, HandlerNotFound without a handler.
+        """
+        began_s = self.now
+        run = self._run(handler, ConsumerOptions(lease_s=lease, until_empty=True))
+        summary = run.to_the_end(steps)
+        now = self.parked(), self.paused_groups(), self.dead()
+        return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
+
+    def consume(
+        self,
+        handler: Handler | None = None,
+        *,
+        lease: float = 15.0,
+        until_empty: bool = False,
+        max_messages: int | None = None,
+        max_age: float | None = None,
+        limits: ClaimLimits | None = None,
+        audit: bool = False,
+        audit_length: int = AUDIT_LENGTH,
+        on_start: Callable[[Consumer], None] | None = None,
+    ) -> ConsumeSummary:
+        """As `Sequencer.consume`, in virtual time, for code under test that calls it: ends when the queue is drained,
+        whatever `until_empty` says, as nobody else could append. Signals are left alone.
+
+        Raises as `drain`, and ConfigurationError for `on_start`: there is no consumer to stop from another thread; a
+        handler ends the run with StopConsuming.
+        """
+        del until_empty
+        if on_start is not None:
+            raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
+        options = ConsumerOptions(
+            lease_s=lease,
+            until_empty=True,
+            max_messages=max_messages,
+            max_age_s=max_age,
+            limits=limits or ClaimLimits(),
+            audit=audit,
+            audit_length=audit_length,
+        )
+        return self._run(handler, options).to_the_end(MAX_STEPS)
+
+    def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
+        function = self.registered_handler if handler is None else _checked_handler(handler)
+        if function is None:
+            raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
+        return _Run(self, function, options)
+
+
+def _private_server() -> Endpoint:
+    try:
+        import fakeredis
+        import lupa  # type: ignore[import-untyped]  # noqa: F401 - fakeredis says little when it is missing
+    except ImportError as error:
+        raise ConfigurationError(
+            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "redis-sequencer[test]"'
+        ) from error
+    return Endpoint.from_client(fakeredis.FakeRedis(server=fakeredis.FakeServer(version=(7,))))
+
+
+class _Clocked(Wire):
+    """Everything that asks for the time gets the queue's."""
+
+    def __init__(self, queue: MemoryQueue, connection: Connection) -> None:
+        super().__init__(connection)
+        self._queue = queue
+        self._asked: list[bool] = []
+
+    def sending(self, commands: list[Words]) -> list[Words]:
+        self._asked = [str(words[0]).upper() == "TIME" for words in commands]
+        return [at_time(words, self._queue._now_us) for words in commands]
+
+    def received(self, reply: Any) -> Any:
+        is_time = self._asked.pop(0) if self._asked else False
+        seconds, us = divmod(self._queue._now_us, 10**6)
+        return [b"%d" % seconds, b"%d" % us] if is_time and isinstance(reply, list) else reply
+
+
+class _Run:
+    """One drain: does what the generator asks, as a consumer would, with neither threads nor waiting."""
+
+    def __init__(self, queue: MemoryQueue, handler: Handler, options: ConsumerOptions) -> None:
+        self.queue, self.handler = queue, handler
+        self.handled: list[Message] = []
+        self.failed: list[tuple[Message, BaseException]] = []
+        self._options = options
+        self._lanes = queue._place.lanes(role="consume")
+        self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._tells = ConsumerTeller(queue._teller, queue.options, "memory")
+        self._dues_s: list[float] = []
+        """Seconds until something is due, as the last claims said."""
+
+    def to_the_end(self, steps: int) -> ConsumeSummary:
+        queue = self.queue
+        effects = drain(
+            self._holdings,
+            queue.options,
+            self._options,
+            Control(),
+            owner="memory",
+            clock=lambda: queue.now,
+            wall=lambda: queue.now,
+            random=lambda: 0.5,
+            lock=nullcontext(),
+        )
+        answer: Any = None
+        with queue._place.link() as link:
+            for _ in range(steps):
+                try:
+                    effect = effects.send(answer)
+                except StopIteration as end:
+                    summary: ConsumeSummary = end.value
+                    return summary
+                answer = self._do(effect, link)
+        raise AssertionError(
+            f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were handled, "
+            f"{len(self.failed)} runs failed; does a handler append to its own queue, or fail with Retry for ever?"
+        )
+
+    def _do(self, effect: Any, link: Link) -> Any:
+        if type(effect) is Message:
+            return self._handle(effect)
+        if isinstance(effect, Exchange):
+            return self._exchange(effect, link)
+        if isinstance(effect, Failed):
+            self._tells.failed(effect)
+        elif isinstance(effect, Flush):
+            self._send(link, [], self.queue.now)
+        elif isinstance(effect, Wait):
+            dues_s, self._dues_s = self._dues_s, []
+            self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
+        elif isinstance(effect, Pause):
+            self.queue.advance(effect.seconds)
+        return None
+
+    def _handle(self, message: Message) -> BaseException | None:
+        try:
+            self.handler(message)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as a consumer does: whatever ends a handler is a failure of its message
+            if not isinstance(error, StopConsuming):
+                self.failed.append((message, error))
+            return error
+        self.handled.append(message)
+        return None
+
+    def _exchange(self, effect: Exchange, link: Link) -> Claimed | None:
+        lane, before_s, calls = effect.lane, self.queue.now, []
+        self._holdings.settle(everything=True)
+        if lane is not None:
+            keys, lease_s = self._lanes[lane], self._options.lease_s
+            calls.append(claim(keys, self.queue.queue, "memory", lease_s, effect.limits, alone=effect.alone))
+        results = self._send(link, calls, None, lane)
+        if lane is None:
+            return None
+        claimed: Claimed = results[-1]
+        self._tells.claimed(claimed)
+        self._holdings.take(lane, claimed.groups, before_s, before_s)
+        if claimed.groups:
+            self._dues_s = []
+        elif claimed.next_due_s is not None:
+            self._dues_s.append(claimed.next_due_s)
+        return claimed
+
+    def _send(self, link: Link, more: list[Any], now_s: float | None, lane: int | None = None) -> list[Any]:
+        sending = self._holdings.outgoing(claims_next=lane, now=now_s)
+        calls = [*(sending.calls if sending else ()), *more]
+        if not calls:
+            return []
+        results = link.run(calls, in_order=sending is not None and sending.needs_order)
+        if sending:
+            self._holdings.sent(sending, results, self.queue.now, is_repeat=link.is_repeat)
+            self._tells.refused(self._holdings.take_untold())
+        return results
+
+
+def assert_order(messages: Iterable[Message | Event]) -> None:
+    """Raise AssertionError for the first message that was handled out of the order of its group.
+
+    Takes messages in the order in which they were handled (`Drained.handled`, or a list that your handler fills), or
+    the events of a `Recorder`. Within a group the order is by (score, stamp) for all that were there when the later one
+    was claimed; a message that came late, or was redriven, is excused. That one is handled twice is no disorder.
+    """
+    events: list[Event] = []
+    for number, one in enumerate(messages):
+        if isinstance(one, Event):
+            events.append(one)
+        else:
+            words = encode_group(one.group), one.id, one.score, one.stamp, one.token, one.attempt, one.redriven
+            events += [Event("begun", float(number), "", *words), Event("ended", number + 0.5, "", *words)]
+    judged = judge([*[event._replace(what="appending", at=-1.0) for event in events], *events])
+    if judged.disorder:
+        cases = [case for case in judged.cases if case.startswith(("order", "overlap", "token back"))]
+        raise AssertionError(cases[0] if cases else f"{judged.disorder} violations of order")

@@ -1,0 +1,40 @@
+"""Checks of single values that callers give; each raises ConfigurationError with the name, the value and the range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigurationError, shown
+
+MAX_NAME_CHARS = 128
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+
+
+def check_name(what: str, name: object) -> str:
+    """A queue's or namespace's name; anything that could end the hash tag or confuse a shell is refused."""
+    if not isinstance(name, str) or not _NAME.match(name) or len(name) > MAX_NAME_CHARS:
+        raise ConfigurationError(
+            f"{what} {shown(name)} must be 1 to {MAX_NAME_CHARS} characters, only letters, digits, '_', '.' and '-'"
+        )
+    return name
+
+
+def check_number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise ConfigurationError(f"{name}={shown(value)} must be a number{unit} from {low:g} to {high:g}")
+
+
+def check_integer(name: str, value: Any, low: int, high: int) -> None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= high or str(value) != str(int(value)):  # an enum's text may be its name
+        raise ConfigurationError(f"{name}={shown(value)} must be a whole number from {low} to {high}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")

@@ -1,0 +1,99 @@
+"""The values that cross the public interface. They hold data and decide nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Fate = Literal["stored", "duplicate", "dropped", "dead_letter"]
+
+
+class Message(NamedTuple):
+    """One message, as a handler gets it.
+
+    A named tuple, not a frozen dataclass: making one takes 0.3 us against 1.3 us, and a busy consumer makes
+    hundreds of thousands a second.
+    """
+
+    id: str
+    group: tuple[str, ...]
+    """The ordering unit's parts, as text: `1002` was appended as 1002 or "1002"."""
+    score: float
+    """What orders the group: the producer's number, else seconds since 1970 at arrival."""
+    body: Any
+    headers: dict[str, str]
+    attempt: int
+    """1 for the first try. Failures and consumers that died while they held the head count."""
+    token: int
+    """The fencing token of the lease: greater for every later lease of the lane; 0 when only looked at."""
+    appended_at: float
+    """Seconds since 1970 by the server's clock."""
+    queue: str
+    stamp: int
+    """The tick of the lane's clock, in us, that breaks ties of the score."""
+    late: bool = False
+    """Whether a message with a higher score was handled in its group before it."""
+    redriven: bool = False
+    """Whether it was a dead letter and was put back."""
+
+
+class Receipt(NamedTuple):
+    """What `append` says: the id, the stamp (lane clock, us), and whether the message was there already.
+
+    `stamp`, `duplicate` and `outcome` are None when the append was put on a caller's pipeline and so is not sent yet;
+    `stamp` also for a duplicate of a message that was handled.
+    """
+
+    id: str
+    stamp: int | None
+    duplicate: bool | None
+    outcome: Fate | None = None
+    """"dropped" and "dead_letter": it was late, and the queue's `on_late` says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One item that `append_many` did not store: its position from 0, and the error."""
+
+    index: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReceipt:
+    """What `append_many` did: counts, and each refused item."""
+
+    appended: int
+    duplicates: int
+    refused: list[Refused]
+    dropped: int = 0
+    """Late ones that the queue's `on_late` drops."""
+    dead: int = 0
+    """Late ones that became dead letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failure of a group's head, kept until the head succeeds or is skipped."""
+
+    id: str
+    type: str
+    """The exception's class, or `LeaseExpired`, `Undecodable`, `Broken`."""
+    message: str
+    traceback: str
+    """Cut at 8 KiB: the end is kept, where the cause is."""
+    attempt: int
+    at: float
+    """Seconds since 1970 by the consumer's clock."""
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeSummary:
+    """How one consumer ended: why, and what it did."""
+
+    reason: Literal["drained", "stopped", "recycled"]
+    handled: int
+    failed: int
+    lost: int
+    """Leases that ended before their acknowledgement; those messages are handled again."""

@@ -1,0 +1,149 @@
+"""What people see of a queue: counts, groups, messages, dead letters, and what doctor finds. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .message import Failure, Message
+
+GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
+
+
+MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message set aside so that its group could go on, with all that puts it back into its own place."""
+
+    message: Message
+    """As it was: id, group, score, stamp, body, headers."""
+    attempts: int
+    error: Failure
+    died_at: float
+    """Seconds since 1970 by the server's clock."""
+    letter: str
+    """Its name in Redis: stamp, encoded group, newline, id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What `redrive` did."""
+
+    redriven: int
+    pending: int
+    """Dead letters that stay, because a message with their id is pending again."""
+    parked: list[tuple[str, ...]]
+    """Groups that got a message back and are parked: `resume` lets them go on, this message first. At most 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The numbers of a sequence that `skip` stepped over: first and last."""
+
+    group: tuple[str, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageInfo:
+    """One message as the server has it at one moment."""
+
+    id: str
+    group: tuple[str, ...]
+    state: MessageState
+    """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
+    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content."""
+    due_in_s: float | None
+    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
+    attempts: int
+    error: Failure | None
+    message: Message | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """One group as the server has it at one moment."""
+
+    group: tuple[str, ...]
+    state: GroupState
+    backlog: int
+    """How many messages wait in it."""
+    lag_s: float | None
+    """Age of its head in seconds since arrival; None when the group ended meanwhile."""
+    due_in_s: float | None
+    """Seconds until it may be claimed: 0 when due, None when parked."""
+    head_id: str | None
+    head_score: float | None
+    attempts: int
+    """How often its head was tried and did not succeed."""
+    owner: str | None
+    token: int | None
+    leased_for_s: float | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a group does not move, and what would move it."""
+
+    group: tuple[str, ...]
+    reason: Literal[
+        "nothing", "due", "leased", "backoff", "delayed", "window", "gap", "parked", "paused", "queue paused", "broken"
+    ]
+    text: str
+    """One sentence for people."""
+    moves_in_s: float | None
+    """Seconds until it may move by itself; None when something has to be done."""
+    backlog: int
+    head_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue at one moment.
+
+    Groups by state are exact. Backlog and lag need a look at each group: when there are more than
+    `monitor.EXACT_GROUPS`, they come from a sample and `is_estimate` is true.
+    """
+
+    queue: str
+    namespace: str
+    lanes: int
+    backlog: int
+    lag_s: float
+    """Age in seconds of the oldest head of a group; 0 when empty."""
+    groups: int
+    due: int
+    leased: int
+    waiting: int
+    parked: int
+    paused: int
+    """Groups with messages that are paused and not in a consumer's hands."""
+    is_paused: bool
+    """Whether the whole queue is."""
+    dead: int
+    """Dead letters."""
+    is_estimate: bool
+    totals: dict[str, int]
+    """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
+    redriven, purged, cancelled, overtaken."""
+    append_rate: float | None
+    """Messages a second between this look and the one before; None at the first look."""
+    handle_rate: float | None
+
+
+Level = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be mended."""
+
+    check: str
+    level: Level
+    text: str
+    repaired: bool = False
+    """Whether a problem was mended by this run."""

@@ -1,0 +1,105 @@
+"""What the consumers of a chaos run do with a message, and how they fail: the app of `sequencer.processes.worker.run`.
+
+A handler fails by the seed, the message and the token, so that another attempt goes another way. Mutants: with "early
+ack" a message counts as handled before it is, and with "no renewal" leases are not kept beside a long handler.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from sequencer import calls
+from sequencer.client import Sequencer
+from sequencer.drain import held
+from sequencer.errors import Park, Retry, SetAside
+from sequencer.store.keys import LaneKeys
+from sequencer.testing.judge.history import Recorder
+from sequencer.values.message import Message
+
+from .setting import Setting
+
+setting = Setting.from_environment()
+
+LONG = 1.4
+"""How long a long handler runs, in leases."""
+
+
+@cache
+def recorder() -> Recorder:
+    """Opened with the first event: importing this file writes nothing."""
+    return setting.recorder("consumer")
+
+
+def misbehave(message: Message, announce: Callable[[float], None] = lambda seconds: None) -> None:
+    """Take a while, and perhaps fail; `announce` hears beforehand of a run that takes longer than a lease."""
+    chance = random.Random(f"{setting.seed}:{message.id}:{message.token}").random()
+    if str(message.body) != message.id.partition("-")[2]:
+        recorder().note("seen", kind=f"broken: {message.id} came with the body {message.body!r}")
+    if setting.is_healed:
+        return
+    if chance < (0.05 if setting.mutant == "no renewal" else 0.004):
+        announce(setting.lease_s * LONG)
+        time.sleep(setting.lease_s * LONG)
+    elif chance < 0.06:
+        time.sleep(0.02)
+    elif chance < 0.07:
+        raise Retry(after=0.05)
+    elif chance < 0.09:
+        raise ValueError("so it was drawn")
+    elif chance < 0.094:
+        raise SetAside("so it was drawn")
+    elif chance < 0.096:
+        raise Park("so it was drawn")
+
+
+class LogEvents(logging.Handler):
+    """Records that the consumer lost a lease, which it tells its log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "event", "") == "lease lost":
+            recorder().note("seen", kind="lease lost")
+
+
+def early_ack(handler: Callable[[Message], Any]) -> Callable[[Message], None]:
+    """The mutant that is done with a message before it handled it."""
+    waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            try:
+                handler(waiting.get())
+            except Exception:
+                continue  # nobody learns of it, which is the point
+            time.sleep(0.01)
+
+    threading.Thread(target=work, daemon=True).start()
+    return waiting.put
+
+
+def no_renewal(keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float) -> calls.Call[Any]:
+    """The mutant whose renewals last a millisecond, while it believes in a whole lease."""
+    return calls.renew(keys, leases, 0.001)
+
+
+def make_app() -> Sequencer:
+    """The queue with its handler, as this run wants it."""
+    app = setting.sequencer()
+
+    def handle(message: Message) -> Any:
+        return recorder().run(misbehave)(message)
+
+    app.handler(early_ack(handle) if setting.mutant == "early ack" else handle)
+    if setting.mutant == "no renewal":
+        vars(held)["renew"] = no_renewal
+    logging.getLogger("sequencer").addHandler(LogEvents())
+    return app
+
+
+seq = make_app()

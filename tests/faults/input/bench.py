@@ -1,0 +1,73 @@
+"""A server of the proof's own, and one queue on it that each input finds empty."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sequencer.client import Sequencer
+from sequencer.doctor.invariants import audit
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.server import EmbeddedServer
+from sequencer.store.keys import LaneKeys, lane_keys
+
+NAMESPACE, QUEUE = "input", "jobs"
+NOISY = ("clock", "stats", "memory")
+"""Keys of a lane that a refused append may move: ticks and counts, nothing of a message."""
+
+
+class Bench:
+    """The server, a plain link to it, and the keys of the queue's only lane."""
+
+    def __init__(self, server: EmbeddedServer, directory: Path) -> None:
+        self.url, self.directory = server.url, directory
+        self.endpoint = Endpoint.from_url(server.url)
+        self.link = Link(self.endpoint)
+        self.keys: LaneKeys = lane_keys(NAMESPACE, QUEUE, 0)
+
+    def client(self, redis: Any = None, **options: Any) -> Sequencer:
+        """A client of the queue."""
+        return Sequencer(QUEUE, redis or self.url, namespace=NAMESPACE, **options)
+
+    def clear(self) -> None:
+        """Delete everything: the server is our own."""
+        self.link.command("FLUSHALL")
+
+    def everything(self, *, noisy: bool = False) -> dict[bytes, bytes]:
+        """Every key with its content, as one comparable value; without ticks and counts unless `noisy`."""
+        skipped = set() if noisy else {f"{self.keys.prefix}{name}".encode() for name in NOISY}
+        names = [name for name in self.link.command("KEYS", "*") if name not in skipped]
+        values = self.link.commands([("DUMP", name) for name in names]) if names else []
+        return dict(zip(names, values, strict=True))
+
+    def audit(self) -> list[str]:
+        """Broken invariants, in words."""
+        return audit(self.link, [self.keys])
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """Start the server, and stop it at the end. What consumers log of records that are broken on purpose is not shown.
+
+    Raises ServerNotUsable where no server is installed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="sqi-"))
+    log = logging.getLogger("sequencer")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        with EmbeddedServer(directory) as server:
+            made = Bench(server, directory)
+            try:
+                yield made
+            finally:
+                made.link.close()
+    finally:
+        log.setLevel(level)
+        shutil.rmtree(directory, ignore_errors=True)

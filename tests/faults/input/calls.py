@@ -1,0 +1,133 @@
+"""Whole calls of `append` and `append_many` on a real server: what is refused leaves nothing, not a half; what is
+accepted is read back as it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sequencer.client import Sequencer
+from sequencer.errors import BatchRefused, InvalidMessage, SequencerError
+from sequencer.store.envelope import decode_envelope, encode_envelope
+
+from .bench import Bench
+from .explore import Target, Wrong
+from .values import group_texts, is_finite, part_text
+
+QUEUES: list[dict[str, Any]] = [
+    {},
+    {"group_by": ("user", "order"), "id_by": "id", "score_by": "ts"},
+    {"on_late": "refuse"},
+    {"on_late": "dead_letter", "dedup_window": 0.0},
+    {"sequence": True},
+    {"max_body_bytes": 40},
+    {"reorder_window": 5.0},
+]
+"""Options of queues, so that every way through the scripts is walked."""
+Call = tuple[str, Any]
+"""`append` with its arguments, or `append_many` with (items, on_refused, replace)."""
+
+
+def check_appends(given: tuple[int, Sequence[Call]], bench: Bench, wrap: Any = None) -> str | None:
+    """Run some calls on an empty queue. `wrap` puts a broken twin in the place of the client."""
+    options, calls = given
+    is_refused = False
+    bench.clear()
+    with bench.client(**QUEUES[options]) as client:
+        client.connect()
+        for name, arguments in calls:
+            before = bench.everything(noisy=True)
+            try:
+                _call(wrap(client) if wrap else client, client, name, arguments)
+            except SequencerError as error:
+                _check_refused(bench, before, error)
+                is_refused = True
+            problems = bench.audit()
+            if problems:
+                raise Wrong("an append leaves the data broken", f"{name}: {problems[0]}")
+    return "append refused" if is_refused else None
+
+
+def _call(used: Any, client: Sequencer, name: str, arguments: Any) -> None:
+    if name == "append":
+        receipt = used.append(**arguments)
+        if receipt.outcome == "stored":
+            _check_stored(client, receipt.id, arguments)
+        return
+    items, on_refused, replace = arguments
+    receipt = used.append_many(items, on_refused=on_refused, replace=replace)
+    counted = receipt.appended + receipt.duplicates + len(receipt.refused) + receipt.dropped + receipt.dead
+    if counted != len(items):
+        raise Wrong("a batch loses count", f"{receipt!r:.200} of {len(items)} items")
+
+
+def _check_refused(bench: Bench, before: Mapping[bytes, bytes], error: SequencerError) -> None:
+    if isinstance(error, BatchRefused) and error.stored:
+        return
+    after = bench.everything(noisy=True)
+    if not isinstance(error, InvalidMessage):  # the server said no: it may count that
+        noisy = {name for name in {*before, *after} if name.endswith((b":clock", b":stats", b":memory"))}
+        before, after = ({k: v for k, v in side.items() if k not in noisy} for side in (before, after))
+    if after != before:
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        raise Wrong("a refused append leaves something", f"{type(error).__name__}: {changed[:3]}")
+
+
+def _check_stored(client: Sequencer, message_id: str, arguments: Mapping[str, Any]) -> None:
+    body, wanted_id = arguments["body"], arguments.get("id")
+    group: Any = arguments.get("group")
+    if group is None and client.options.group_by:
+        group = [body[name] for name in client.options.group_by]
+        wanted_id = wanted_id if wanted_id is not None else body["id"]
+    parts = group_texts(group)
+    found = [message for message in client.peek(group, limit=1000) if message.id == message_id]
+    if parts is None or len(found) != 1 or not is_finite(body):
+        raise Wrong("what was accepted is not there", f"id {message_id!r}")
+    message = found[0]
+    sent = decode_envelope(encode_envelope(body, arguments.get("headers"), 2**20))
+    if (message.group, message.body, message.headers) != (parts, *sent):
+        raise Wrong("what was accepted is not what is there", f"{message!r:.200}")
+    if wanted_id is not None and message.id != part_text(wanted_id):
+        raise Wrong("a message has another id", f"{message.id!r}")
+    score = arguments.get("score")
+    if isinstance(score, int | float) and message.score != score:
+        raise Wrong("a message has another score", f"{message.score!r}")
+
+
+def appends() -> Any:
+    """Which queue, and some calls on it: mostly good ones on few groups and ids, so that they meet."""
+    from hypothesis import strategies as st
+
+    from . import strategies as inputs
+
+    few = st.sampled_from([["g"], ["g", 1], ["g:1"], "h\n"])
+    scores = st.one_of(st.none(), st.integers(0, 6), inputs.scores)
+    names = st.one_of(st.sampled_from(["a", "b", 1, "1"]), st.none(), inputs.ids)
+    plain = {"user": 1, "order": "o", "id": "x", "ts": 5}
+    bodies = st.one_of(st.sampled_from([{"n": 1}, plain, {**plain, "ts": None}, None]), inputs.bodies)
+    fields: dict[str, Any] = {"group": st.one_of(few, inputs.groups), "id": names, "score": scores}
+    fields |= {"headers": inputs.headers, "delay": inputs.times, "at": inputs.times}
+    mostly = {name: st.one_of(st.none(), strategy) for name, strategy in fields.items() if name != "group"}
+    good = {
+        "body": st.just({"n": 1}),
+        "group": few,
+        "id": st.sampled_from(["a", "b", None]),
+        "score": st.integers(0, 6),
+    }
+    item = st.one_of(
+        st.fixed_dictionaries(good),
+        st.fixed_dictionaries({"body": bodies}, optional=fields),
+        st.fixed_dictionaries({"body": bodies, "group": few}, optional=mostly),
+    )
+    items = st.lists(st.one_of(item, st.just(plain), inputs.anything), max_size=6)
+    replace = st.booleans()
+    one = st.builds(lambda given, flag: ("append", {**given, "replace": flag}), item, replace)
+    many = st.tuples(items, st.sampled_from(["stop", "skip"]), replace).map(lambda given: ("append_many", given))
+    return st.tuples(st.sampled_from(range(len(QUEUES))), st.lists(st.one_of(one, many), min_size=1, max_size=4))
+
+
+def targets(bench: Bench) -> list[Target]:
+    """What appends to a server."""
+    return [Target("appends on a server", appends(), partial(check_appends, bench=bench), 60)]

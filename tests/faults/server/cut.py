@@ -1,0 +1,288 @@
+"""The append-only file cut at every byte of the last write: afterwards all of what a script did is there, or nothing.
+
+The server starts from each cut file. Its data are compared with those before and after the write, audited, and drained:
+once for each different state, since a server does the same with the same data. A write that is not one script
+(`HALF`) is the control: cut in the middle, it must be found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sequencer.calls.claim import claim
+from sequencer.calls.settle import ack
+from sequencer.client import Sequencer
+from sequencer.doctor.invariants import audit
+from sequencer.drain.held import Held
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.group import decode_group
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.values.message import Message
+
+from .found import Found
+from .host import LISTING, Host, binaries, running, workplace
+from .load import NAMESPACE, QUEUE
+
+SETTINGS = ("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "yes")
+LEASE_S = 0.1
+State = dict[bytes, Any]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a last write works on."""
+
+    seq: Sequencer
+    link: Link
+    keys: list[LaneKeys]
+
+    def fill(self) -> None:
+        """Three groups with three messages each."""
+        self.seq.append_many(item(group, number) for number in range(3) for group in "abc")
+
+    def held(self) -> list[Held]:
+        """All of it claimed."""
+        call = claim(self.keys[0], QUEUE, "cut", LEASE_S, ClaimLimits())
+        return [Held(group) for group in self.link.run_one(call).groups]
+
+
+def item(group: str, number: float) -> dict[str, Any]:
+    return {"group": group, "id": f"{group}{number}", "score": number, "body": {"n": number}}
+
+
+Write = Callable[[Scene], Callable[[], Any]]
+"""Prepares, and gives what makes the last write."""
+
+
+def _append(scene: Scene) -> Callable[[], Any]:
+    scene.fill()
+    return lambda: scene.seq.append_many([item(group, 9 + n) for n in range(2) for group in "abd"], on_refused="skip")
+
+
+def _claim(scene: Scene) -> Callable[[], Any]:
+    scene.fill()
+    return scene.held
+
+
+def _ack(scene: Scene) -> Callable[[], Any]:
+    scene.fill()
+    done = dict(zip("abc", (1, 2, 3), strict=True))
+    entries = [held.entry(done[held.leased.key], release=True) for held in scene.held()]
+    return lambda: scene.link.run_one(ack(scene.keys[0], entries))
+
+
+def _failing(how: str) -> Write:
+    def prepare(scene: Scene) -> Callable[[], Any]:
+        scene.fill()
+        lease = scene.seq.claim(groups=1, lease=LEASE_S)
+        head = next(iter(lease))
+        ways: dict[str, Callable[[], Any]] = {
+            "nack": lambda: lease.nack(head, "no", after=0.05),
+            "park": lambda: lease.park(head, "no"),
+            "dead letter": lambda: lease.dead_letter(head, "no"),
+            "renew": lease.renew,
+            "release": lease.release,
+        }
+        return ways[how]
+
+    return prepare
+
+
+def _mended(failure: str, how: str) -> Write:
+    def prepare(scene: Scene) -> Callable[[], Any]:
+        _failing(failure)(scene)()
+        group = next((one.group for one in scene.seq.parked()), ("a",))
+        ways: dict[str, Callable[[], Any]] = {
+            "redrive": lambda: scene.seq.redrive(everything=True),
+            "purge": lambda: scene.seq.purge(everything=True),
+            "resume": lambda: scene.seq.resume(group),
+            "skip": lambda: scene.seq.skip(group),
+        }
+        return ways[how]
+
+    return prepare
+
+
+def _by_hand(how: str) -> Write:
+    def prepare(scene: Scene) -> Callable[[], Any]:
+        scene.fill()
+        ways: dict[str, Callable[[], Any]] = {
+            "cancel": lambda: scene.seq.cancel("a", "a0"),
+            "reschedule": lambda: scene.seq.reschedule("a", "a0", delay=0.05),
+            "replace": lambda: scene.seq.append({"n": 7}, "a", id="a0", score=0, replace=True),
+            "pause a group": lambda: scene.seq.pause("a"),
+            "pause": scene.seq.pause,
+        }
+        return ways[how]
+
+    return prepare
+
+
+def _half(scene: Scene) -> Callable[[], Any]:
+    scene.fill()
+    key, member = scene.keys[0], "1600000000000000x"
+    commands = [("HSET", key.body("a"), "x", "160000000000000000000[1]"), ("ZADD", key.order("a"), 5, member)]
+    return lambda: scene.link.commands(commands)
+
+
+HALF: Write = _half
+"""Two commands where one script is needed."""
+WRITES: dict[str, Write] = {
+    "append": _append,
+    "append over 2 lanes": _append,
+    "claim": _claim,
+    "ack and release": _ack,
+    **{how: _failing(how) for how in ("nack", "park", "dead letter", "renew", "release")},
+    "redrive": _mended("dead letter", "redrive"),
+    "purge": _mended("dead letter", "purge"),
+    "resume": _mended("park", "resume"),
+    "skip": _mended("park", "skip"),
+    **{how: _by_hand(how) for how in ("cancel", "reschedule", "replace", "pause a group", "pause")},
+}
+
+
+@dataclass
+class Cuts:
+    """What came of one write. `partial` and `broken` must be empty."""
+
+    size: int = 0
+    tried: int = 0
+    before: int = 0
+    after: int = 0
+    partial: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+
+def cut_write(directory: Path, write: Write, *, lanes: int = 1, binary: str | None = None, step: int = 1) -> Cuts:
+    """Make the write on a server of its own, and start one from each `step`-th cut of it, and from the last ones."""
+    host = Host(directory / "whole", *SETTINGS, binary=binary)
+    keys = [lane_keys(NAMESPACE, QUEUE, lane) for lane in range(lanes)]
+    with running(host), host.link() as link:
+        seq = _sequencer(host, lanes)
+        last = write(Scene(seq, link, keys))
+        states, start = [state_of(link)], host.aof.stat().st_size
+        last()
+        states.append(state_of(link))
+        end, name = host.aof.stat().st_size, host.aof.name
+        seq.close()
+    found, looked = Cuts(end - start), dict[str, list[str]]()
+    for at in _places(start, end, step):
+        place = directory / "cut"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(host.directory / LISTING, place / LISTING)
+        with (place / LISTING / name).open("r+b") as file:
+            file.truncate(at)
+        _judge_cut(Host(place, *SETTINGS, binary=binary), states, keys, found, looked, f"byte {at - start}")
+    return found
+
+
+def _places(start: int, end: int, step: int) -> Iterator[int]:
+    edges = {start, start + 1, end - 1, end}
+    return iter(sorted(edges | set(range(start, end, step)), reverse=True))
+
+
+def _judge_cut(
+    host: Host, states: list[State], keys: list[LaneKeys], found: Cuts, looked: dict[str, list[str]], said: str
+) -> None:
+    with running(host), host.link() as link:
+        state = state_of(link)
+        found.tried += 1
+        found.before += state == states[0]
+        found.after += state == states[1]
+        if state not in states:
+            found.partial.append(f"{said}: neither what was before nor what was after")
+        digest = hashlib.sha256(repr(sorted(state.items())).encode()).hexdigest()
+        if digest not in looked:
+            looked[digest] = audit(link, keys) or _drain(host, link, keys)
+        found.broken += [f"{said}: {problem}" for problem in looked[digest]]
+
+
+def _sequencer(host: Host, lanes: int) -> Sequencer:
+    return Sequencer(QUEUE, host.url, namespace=NAMESPACE, lanes=lanes)
+
+
+def _drain(host: Host, link: Link, keys: list[LaneKeys]) -> list[str]:
+    """What is wrong when all is handled that may be."""
+    waiting = {(group, id): place for lane in keys for group, id, place in _pending(link, lane)}
+    seen: defaultdict[tuple[str, ...], list[Message]] = defaultdict(list)
+    with _sequencer(host, len(keys)) as seq:
+        seq.consume(lambda message: seen[message.group].append(message), until_empty=True)
+    problems = audit(link, keys)
+    handled = {(message.group, message.id) for messages in seen.values() for message in messages}
+    problems += [f"{name} was not handled" for name in waiting.keys() - handled]
+    problems += [f"{name} was not there, and handled" for name in handled - waiting.keys()]
+    for group, messages in seen.items():
+        places = [(message.score, message.stamp) for message in messages]
+        problems += [] if places == sorted(set(places)) else [f"group {group} out of order: {places}"]
+    return problems
+
+
+def _pending(link: Link, keys: LaneKeys) -> Iterator[tuple[tuple[str, ...], str, float]]:
+    """Group, id and score of what a consumer is to handle."""
+    if link.command("HGET", keys.policy, "paused") == b"1":
+        return
+    paused = link.command("SMEMBERS", keys.paused)
+    groups = link.command("ZRANGE", keys.schedule, 0, -1, "WITHSCORES")
+    for group, at in zip(groups[::2], groups[1::2], strict=True):
+        words = link.command("ZRANGE", keys.order(group.decode()), 0, -1, "WITHSCORES")
+        if at != b"inf" and group not in paused:
+            for member, score in zip(words[::2], words[1::2], strict=True):
+                yield decode_group(group.decode()), member[16:].decode(), float(score)
+
+
+def state_of(link: Link) -> State:
+    """Everything on the server, in a form that can be compared."""
+    keys = sorted(link.command("KEYS", "*"))
+    kinds = link.commands([("TYPE", key) for key in keys]) if keys else []
+    read: dict[bytes, Callable[[bytes], tuple[Any, ...]]] = {
+        b"string": lambda key: ("GET", key),
+        b"hash": lambda key: ("HGETALL", key),
+        b"set": lambda key: ("SMEMBERS", key),
+        b"list": lambda key: ("LRANGE", key, 0, -1),
+        b"zset": lambda key: ("ZRANGE", key, 0, -1, "WITHSCORES"),
+        b"stream": lambda key: ("XRANGE", key, "-", "+"),
+    }
+    values = link.commands([read[kind](key) for key, kind in zip(keys, kinds, strict=True)]) if keys else []
+    return {key: _plain(kind, value) for key, kind, value in zip(keys, kinds, values, strict=True)}
+
+
+def _plain(kind: bytes, value: Any) -> Any:
+    if kind == b"hash":
+        return sorted(zip(value[::2], value[1::2], strict=True))
+    return sorted(value) if kind == b"set" else value
+
+
+def cut(found: Found) -> None:
+    """Each kind of write, on each server there is."""
+    steps = {"smoke": 10_000, "ci": 400, "nightly": 1}
+    names = list(WRITES) if found.scale != "smoke" else ["append", "ack and release"]
+    servers = list(binaries().items())
+    all_cuts: defaultdict[str, dict[str, Cuts]] = defaultdict(dict)
+    for number, name in enumerate(names):
+        # A slice of CI takes turns between the servers; the whole of it takes all.
+        chosen = servers if found.scale == "nightly" else [servers[(found.seed + number) % len(servers)]]
+        for version, binary in chosen:
+            lanes = 2 if "2 lanes" in name else 1
+            with workplace() as directory:
+                cuts = cut_write(directory, WRITES[name], lanes=lanes, binary=binary, step=steps[found.scale])
+            found.runs += cuts.tried
+            found.faults["append-only file cut"] += cuts.tried
+            if not (cuts.before and cuts.after):
+                found.problem(f"{name} on {version}: seen before {cuts.before} times, after {cuts.after} times")
+            for text in (cuts.partial + cuts.broken)[:3]:
+                found.problem(f"{name} on {version}: {text}")
+            all_cuts[version][name] = cuts
+    for version, kinds in all_cuts.items():
+        some = kinds.values()
+        found.figures[f"append-only file cut in its last write, {version}"] = (
+            f"{sum(cuts.tried for cuts in some)} cuts in {sum(cuts.size for cuts in some)} bytes, "
+            f"{sum(len(cuts.partial) for cuts in some)} half there, {sum(len(cuts.broken) for cuts in some)} broken; "
+            f"kinds: {', '.join(kinds)}"
+        )

@@ -1,0 +1,15 @@
+"""The command line with what SQ_SHELL_TWINS names changed in it and in its consumers."""
+
+from __future__ import annotations
+
+import importlib
+
+from sequencer.processes.supervisor import Supervisor
+
+from .twins import apply
+from .twins_supervisor import CHANGES
+
+if __name__ == "__main__":
+    apply(CHANGES)
+    Supervisor.WORKER = "tests.faults.shell.worker"
+    importlib.import_module("sequencer_start").main()

@@ -1,0 +1,204 @@
+"""Changes of the supervisor, of the command's start, and of what the supervisor starts consumers with."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from sequencer.cli import append, consume
+from sequencer.consume.stopping import ignore
+from sequencer.processes import consumer_process, supervisor, wakeup
+from sequencer.processes.consumer_process import ConsumerProcess
+from sequencer.processes.incidents import Incidents
+from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.wakeup import STOP_SIGNALS
+from sequencer.settings.backoff import Backoff, RestartPolicy
+from sequencer.settings.events import Event, event
+
+from .twins import by_name, put
+
+HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
+
+
+def hurried() -> None:
+    """No twin: consumers are replaced sooner, for cases with many deaths."""
+    put(supervisor, "RestartPolicy", lambda: HURRIED)
+
+
+def no_temporary_folder() -> None:
+    """No twin: as where no folder can be written."""
+    put(tempfile, "_candidate_tempdir_list", list)
+    tempfile.tempdir = None
+
+
+def started_unblocked() -> None:
+    """A consumer's signals are not blocked until it can hear them."""
+    put(consumer_process, "STOP_SIGNALS", ())
+
+
+def no_grace() -> None:
+    """Stage 2 comes by a second signal only."""
+
+    def look(self: Supervisor) -> None:
+        self._incidents.tick(time.monotonic())
+
+    put(Supervisor, "_look", look)
+
+
+def hears_what_was_ignored() -> None:
+    """A signal that was ignored at the start is taken all the same."""
+    put(wakeup, "heard_signals", lambda: STOP_SIGNALS)
+
+
+def strangers_stay() -> None:
+    """As process 1, what others left behind is not reaped."""
+    put(supervisor, "reap_strangers", lambda own: None)
+
+
+def deaf_at_first() -> None:
+    """As process 1, nothing is done about signals before the supervisor hears them."""
+    put(_start(), "os", SimpleNamespace(getpid=lambda: 2, _exit=os._exit))
+
+
+def supervisor_lingers() -> None:
+    """The command waits for all threads of the application."""
+    put(_start(), "threading", SimpleNamespace(enumerate=list))
+
+
+def append_says_nothing() -> None:
+    """An interrupted `append` only ends."""
+    put(append, "_say_interrupted", lambda *_: None)
+
+
+def append_lies() -> None:
+    """An interrupted `append` says that there are ids, whether there are or not."""
+    say = append._say_interrupted
+
+    def lie(tally: append.Tally, *rest: Any) -> None:
+        tally.has_ids = True
+        say(tally, *rest)
+
+    put(append, "_say_interrupted", lie)
+
+
+def start_ends_the_service() -> None:
+    """A consumer that can't be started ends the supervisor."""
+
+    def start(self: Supervisor) -> None:
+        for slot in self._slots:
+            if slot.process is None and not slot.is_done and slot.start_at <= time.monotonic():
+                slot.process = ConsumerProcess(self._config, self.WORKER)
+
+    put(Supervisor, "_start_due", start)
+    put(Supervisor, "_turn_safely", Supervisor._turn)
+
+
+def no_death_counts() -> None:
+    """No number of deaths is too high."""
+    put(RestartPolicy, "stands", lambda self, deaths: False)
+
+
+def every_death_counts() -> None:
+    """A death in a handler counts like one before any."""
+    take = ConsumerProcess.take
+
+    def take_most(self: ConsumerProcess, event: dict[str, Any]) -> None:
+        if event["event"] != "began":
+            take(self, event)
+
+    put(ConsumerProcess, "take", take_most)
+
+
+def lingers_for_ever() -> None:
+    """A consumer that has ended its work and does not exit is waited for."""
+    put(supervisor, "LINGER_S", 1e9)
+    put(Supervisor, "_linger_s", 1e9)
+
+
+def telling_raises() -> None:
+    """The loop has no net, and what can't be written raises in it."""
+
+    def tell(self: Supervisor, event: Event) -> None:
+        os.write(2, f"{event.text}\n".encode())
+
+    put(Supervisor, "_tell", tell)
+    put(Supervisor, "_turn_safely", Supervisor._turn)
+
+
+def dead_do_not_count() -> None:
+    """Only a consumer that ends well is counted."""
+    bury = ConsumerProcess.bury
+
+    def forget(self: ConsumerProcess) -> None:
+        bury(self)
+        if self.status is None:
+            self.counts = {}
+
+    put(ConsumerProcess, "bury", forget)
+
+
+def command_outlives() -> None:
+    """A dead consumer's command is left alone: by the supervisor, and by the kernel."""
+    put(ConsumerProcess, "bury", ConsumerProcess.leave)
+
+
+def any_word_is_a_command() -> None:
+    """What can't be found is noticed by consumers only."""
+    put(consume, "check_command", ignore)
+
+
+def lock_in_a_folder() -> None:
+    """The lock of the output is a file in a folder for temporary files."""
+    put(supervisor, "lock_file", lambda: tempfile.mkstemp()[0])
+
+
+def torn_line_stays() -> None:
+    """A line that a run before this one left open is not ended."""
+    put(supervisor, "mend_torn_line", lambda *_: None)
+
+
+def each_is_told() -> None:
+    """The loss of the server, and its return, are told for each consumer."""
+    take = Incidents.take
+
+    def take_each(self: Incidents, report: dict[str, Any], now: float) -> None:
+        if report["event"] in ("server lost", "server back"):
+            self._tell(event(report["event"], self._queue, "once more", {}))
+        else:
+            take(self, report, now)
+
+    put(Incidents, "take", take_each)
+
+
+def each_lease_is_told() -> None:
+    """A lease that was waited for is told by itself."""
+    take = Incidents.take
+
+    def take_each(self: Incidents, event: dict[str, Any], now: float) -> None:
+        take(self, event, now)
+        self.tick(now, is_last=True)
+
+    put(Incidents, "take", take_each)
+
+
+def _start() -> Any:
+    return importlib.import_module("sequencer_start")
+
+
+CHANGES = by_name(
+    *(
+        hurried,
+        no_temporary_folder,
+        started_unblocked,
+        no_grace,
+        hears_what_was_ignored,
+        strangers_stay,
+    ),
+    *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
+    *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
+    *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
+)

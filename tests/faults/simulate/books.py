@@ -1,0 +1,146 @@
+"""The books of a simulated queue: its groups and messages as they should be, and how a failed message may end."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from sequencer.settings.backoff import Backoff
+from sequencer.settings.policy import Policy
+from sequencer.store.record import STAMP_DIGITS
+
+from .scenario import POLICIES, Scenario
+
+MOST = 10
+"""Problems of a seed that are told: one wrong step makes every later one look wrong."""
+ENDINGS = {"park": "park", "dead_letter": "dead", "drop": "drop"}
+
+
+@dataclass(slots=True)
+class Row:
+    """One message."""
+
+    member: str
+    score: float
+    due_us: int
+    content: str
+    attempts: int = 0
+    redriven: bool = False
+
+
+class Ask(NamedTuple):
+    """When a group must be visible: at this time exactly, or, where nothing holds it, at the latest."""
+
+    at_us: int
+    is_lease: bool
+
+
+@dataclass(slots=True)
+class Book:
+    """A group."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    """Ids that ever came."""
+    mark: float = -math.inf
+    """The highest score handled; of a sequence, the number that it has come to."""
+    blocked_us: float = -math.inf
+    """Until when a failure holds it."""
+    leased_until_us: float = -math.inf
+    was_alone: bool = False
+    """Whether the claim of its newest lease took nothing else: its end is then an attempt."""
+    is_paused: bool = False
+
+    def pending(self) -> list[Row]:
+        return sorted(self.rows.values(), key=lambda row: (row.score, row.member))
+
+
+class Account:
+    """All lanes of a seed. `problems` says where the server did not agree."""
+
+    def __init__(self, play: Scenario) -> None:
+        self.play, self.policy = play, Policy(**{"watermark_window": 3600.0, **POLICIES[play.policy]})
+        self.backoff = Backoff(play.backoff_s, play.backoff_cap_s)
+        limit = play.max_attempts
+        self.most_attempts = max(2, limit) if play.on_failure == "drop" else limit
+        self.books: defaultdict[tuple[str, str], Book] = defaultdict(Book)
+        self.paused: set[str] = set()
+        """Lanes."""
+        self.dead: dict[tuple[str, str], Row] = {}
+        """Lane and letter -> the message."""
+        self.why: dict[tuple[str, str], str] = {}
+        """Lane and letter -> the failure that is kept with it."""
+        self.redriven: set[tuple[str, str]] = set()
+        self.asks: dict[tuple[str, str], Ask] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """Lane and name of a figure -> what `stats` should say."""
+        self.newest_us = 0
+        """The latest that the server's clock has shown; whoever carries commands out sets it."""
+        self.problems: list[str] = []
+
+    def wrong(self, text: str) -> None:
+        if len(self.problems) < MOST:
+            self.problems.append(text)
+
+    def opens_us(self, row: Row) -> int:
+        """From when on the message may be handled, whatever is missing before it; 0 for any time."""
+        window_us = round(self.policy.reorder_window * 1e6)
+        is_held_back = window_us and not row.redriven
+        return max(row.due_us, int(row.member[:STAMP_DIGITS]) + window_us if is_held_back else 0)
+
+    def over_us(self, row: Row, mark: float) -> float:
+        """From when on the numbers that are missing before it do not hold it; 0 for none missing."""
+        if not self.policy.sequence or row.redriven or row.score <= mark + 1:
+            return 0
+        if self.policy.on_gap == "park":
+            return math.inf
+        return int(row.member[:STAMP_DIGITS]) + round(self.policy.gap_timeout * 1e6)
+
+    def removed(self, prefix: str, group: str, member: str) -> Row | None:
+        book, message_id = self.books[prefix, group], member[STAMP_DIGITS:]
+        row = book.rows.get(message_id)
+        if row is None or row.member != member:
+            return None
+        del book.rows[message_id]
+        if not book.rows:
+            book.blocked_us = book.leased_until_us = -math.inf
+            self.asks.pop((prefix, group), None)
+        return row
+
+    def check_nack(self, name: str, book: Book, row: Row, args: list[str]) -> None:
+        kind, ending, attempt = orjson.loads(args[6])["type"], args[5], row.attempts + 1
+        tried = attempt - (kind in ("LeaseExpired", "TooLate"))
+        if int(args[4]) != tried:
+            self.wrong(f"{name} failed with {kind} and counts as tried {args[4]} times; it was {tried}")
+        is_late = self.policy.on_late in ("drop", "dead_letter") and not row.redriven and row.score < book.mark
+        if (kind == "TooLate") != is_late or (kind == "LeaseExpired" and attempt <= self.most_attempts):
+            self.wrong(f"{name}, attempt {attempt}, score {row.score} at watermark {book.mark}, ended as {kind}")
+        named = {"TooLate": ENDINGS.get(self.policy.on_late, ""), "SetAside": "dead", "Park": "park"}.get(kind)
+        if named is None and attempt >= self.play.max_attempts:
+            named = ENDINGS[self.play.on_failure]
+        if named is not None:
+            if ending != named:
+                loss = "loss: " if ending == "drop" else ""
+                self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {ending}, where {named} was asked")
+            return
+        low_ms, high_ms = (self.backoff.delay_s(attempt, part) * 1000 for part in (0.0, 1.0))
+        is_asked = ending.isdigit() and low_ms - 1 <= int(ending) <= high_ms + 1
+        if not is_asked and not (kind == "Retry" and ending == "50"):
+            loss = "loss: " if ending == "drop" else ""
+            self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {ending}, where a backoff was asked")
+
+
+def arrived(word: list[Any], mark: str, content: str, now_us: int) -> Row:
+    """The message as it is stored: without a score of its own, it has that of its time, in seconds."""
+    stamp, due_us, score = mark[1:], 0, word[2]
+    if len(word) > 3:
+        due = str(word[3])
+        due_us = int(float(due)) + (now_us if due.startswith("+") else 0)
+    if score == "":
+        digits = f"{due_us:0{STAMP_DIGITS}d}" if due_us else stamp
+        score = f"{digits[:10]}.{digits[10:]}"
+    return Row(stamp + str(word[1]), float(score), due_us, content)

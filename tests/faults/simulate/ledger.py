@@ -1,0 +1,297 @@
+"""What the server should hold in a simulation, followed command by command, and what it does otherwise.
+
+The ledger is a second, plain account of a queue: messages with their content and attempts, watermarks, pauses,
+failures. It changes by what was carried out, and each reply must agree with it: a claim gives the first messages of a
+group, whole, none of them before its time or before a missing number, and nothing of what is paused or backs off; what
+becomes of a late, a repeated or a failed message follows from the policy. `asks` are the questions whose answers show
+that a group will be looked at in time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from sequencer.store.record import STAMP_DIGITS
+from sequencer.testing.wire import arrivals
+
+from .books import Account, Ask, Book, Row, arrived
+
+LATE = {"refuse": "<", "drop": "~", "dead_letter": "x"}
+"""What an append says of a late message, by the policy."""
+PAUSED = 9e15
+FLAG_AT, HEAD, DUE_HEAD = 20, 21, 37
+"""Of a record: where its flag stands, and how long its head is, without a time and with one."""
+
+
+def marks_in(reply: bytes, count: int) -> list[str]:
+    """What an append says of each of its messages: a letter and a stamp. Of many that it stored, only the first's."""
+    text, size = reply.decode(), 1 + STAMP_DIGITS
+    if text[0] == "+" and len(text) == size:
+        return [f"+{int(text[1:]) + i:0{STAMP_DIGITS}d}" for i in range(count)]
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+class Ledger(Account):
+    """The account of all lanes. `problems` says where a reply did not agree with it."""
+
+    def saw(self, name: str, args: list[str], reply: Any) -> None:
+        """A script was carried out with these arguments, the time among them."""
+        look: Callable[[list[str], Any], None] | None = getattr(self, f"_{name}", None)
+        if look is not None:
+            look(args, reply)
+
+    # -- what comes in ----------------------------------------------------------------------------------------
+
+    def _append(self, args: list[str], reply: bytes) -> None:
+        prefix, (mode, text, words, contents) = args[0], arrivals(args[1:])
+        now_us = int(text)
+        marks = marks_in(reply, len(words))
+        if mode.startswith("check"):
+            return
+        is_undone = mode == "none" and any(mark[0] in "!#<" for mark in marks)
+        for word, mark, content in zip(words, marks, contents, strict=True):
+            key = prefix, str(word[0])
+            book, row = self.books[key], arrived(word, mark, content, now_us)
+            self._check_fate(book, word, mark[0], row)
+            if not is_undone:
+                if mark[0] == "=" and str(word[1]) not in book.known:
+                    self.wrong(f"loss: {word[0]}/{word[1]} never came, and its append said that it is known")
+                book.known.add(str(word[1]))
+            if mark[0] == "x" and not is_undone:
+                self.dead[prefix, row.member[:STAMP_DIGITS] + key[1] + "\n" + str(word[1])] = row
+                self.counts[prefix, "dead"] += 1
+            elif mark[0] == "~" and not is_undone:
+                self.counts[prefix, "dropped"] += 1
+            elif mark[0] == "+" and not is_undone:
+                book.rows[str(word[1])] = row
+                self.counts[prefix, "appended"] += 1
+                before, at_us = self.asks.get(key), max(now_us, self.opens_us(row))
+                self.asks[key] = Ask(min(at_us, before.at_us) if before and not before.is_lease else at_us, False)
+
+    def _check_fate(self, book: Book, word: list[Any], fate: str, row: Row) -> None:
+        """Whether this is what becomes of such a message, by the policy and what is pending."""
+        name, old = f"{word[0]}/{word[1]}", book.rows.get(str(word[1]))
+        if old is not None:
+            is_same = row.content == old.content and (word[2] == "" or row.score == old.score)
+            if fate != ("=" if is_same else "!"):
+                self.wrong(
+                    f"{name} is pending with {'this' if is_same else 'other'} content, and its append said {fate}"
+                )
+            return
+        if fate == "!":
+            self.wrong(f"{name} is not pending, and its append was called a conflict")
+        is_late = not self.policy.sequence and self.policy.on_late != "handle" and row.score < book.mark
+        if (fate in LATE.values()) != is_late and fate != "=":
+            self.wrong(f"{name} with score {row.score} came to watermark {book.mark}, and its append said {fate}")
+        elif is_late and fate != "=" and fate != LATE[self.policy.on_late]:
+            self.wrong(f"{name} was late, and its append said {fate} where the policy is {self.policy.on_late}")
+
+    def _redrive(self, args: list[str], reply: bytes) -> None:
+        for letter, mark in zip(orjson.loads(args[1]), reply.decode(), strict=True):
+            if mark == "+":
+                row = self.dead.pop((args[0], letter), None)
+                group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
+                if row is None:
+                    self.wrong(f"{group}/{message_id} was redriven, and was no dead letter")
+                    continue
+                self.books[args[0], group].rows[message_id] = Row(row.member, row.score, 0, row.content, 0, True)
+                self.counts[args[0], "redriven"] += 1
+                self.redriven.add((group, row.member))
+                self.asks[args[0], group] = Ask(int(args[2]), False)
+
+    def _pause(self, args: list[str], reply: int) -> None:
+        if args[1]:
+            self.books[args[0], args[1]].is_paused = args[2] == "1"
+        elif args[2] == "1":
+            self.paused.add(args[0])
+        else:
+            self.paused.discard(args[0])
+
+    # -- leases -----------------------------------------------------------------------------------------------
+
+    def _claim(self, args: list[str], reply: list[Any]) -> None:
+        prefix, now_us, at = args[0], int(args[6]), 0
+        if len(reply) == 4 and isinstance(reply[2], int):
+            return self._check_idle(prefix, now_us)
+        entries: list[list[Any]] = orjson.loads(reply[2]) or []
+        if any(entry[1] for entry in entries) and (len(entries) > 1 or len(entries[0][4]) > entries[0][5]):
+            self.wrong(f"group {entries[0][0]} was claimed with another, or more than its head, after a lease expired")
+        for entry in entries:
+            key = prefix, str(entry[0])
+            book, size = self.books[key], len(entry[4]) // entry[5]
+            if prefix in self.paused or book.is_paused:
+                self.wrong(f"group {key[1]} was claimed while it was paused")
+            if max(now_us, self.newest_us) < book.blocked_us:
+                self.wrong(
+                    f"group {key[1]} was claimed at {now_us}, while a failure holds it until {book.blocked_us:.0f}"
+                )
+            self._check_mark(key[1], book, str(entry[2]))
+            self._check_claimed(key[1], book, entry, reply[3][at : at + size], now_us)
+            at += size
+            book.was_alone, book.blocked_us = len(entries) == 1 and args[7] != "1", -math.inf
+            book.leased_until_us = now_us + int(args[2]) * 1000
+            self.asks[key] = Ask(now_us + int(args[2]) * 1000, True)
+        return None
+
+    def _check_idle(self, prefix: str, now_us: int) -> None:
+        """Nothing was due: no group has a head that may be handled, and that nothing holds.
+
+        After the clock went back nothing is said until it is where it was: what waits, waits so much longer.
+        """
+        if now_us < self.newest_us:
+            return
+        for (lane, group), book in self.books.items():
+            held_us = max(book.blocked_us, book.leased_until_us)
+            if lane != prefix or not book.rows or prefix in self.paused or book.is_paused or now_us < held_us:
+                continue
+            head = book.pending()[0]
+            if now_us >= max(self.opens_us(head), self.over_us(head, max(book.mark, 0.0))):
+                self.wrong(f"a claim at {now_us} found nothing, though {group}/{head.member[STAMP_DIGITS:]} was due")
+
+    def _check_mark(self, group: str, book: Book, text: str) -> None:
+        number = text.lstrip("#").partition(" ")[0] if self.policy.sequence else text
+        mark = float(number or "-inf")
+        if mark != book.mark:
+            self.wrong(f"group {group} was claimed with the watermark {text!r}; it is {book.mark}")
+
+    def _check_claimed(self, group: str, book: Book, entry: list[Any], records: list[bytes], now_us: int) -> None:
+        """The first messages of the group, as they were stored, and all due."""
+        pending, mark, stride = book.pending(), max(book.mark, 0.0), entry[5]
+        members = entry[4][::stride]
+        scores = entry[4][1::2] if stride == 2 else [f"{member[:10]}.{member[10:STAMP_DIGITS]}" for member in members]
+        for place, (member, score, record) in enumerate(zip(members, scores, records, strict=True)):
+            name = f"{group}/{member[STAMP_DIGITS:]}"
+            if place >= len(pending) or pending[place].member != member:
+                should = pending[place].member if place < len(pending) else "nothing"
+                return self.wrong(f"{name} ({member}) was claimed where {should} should have been")
+            row = pending[place]
+            row.attempts += place == 0 and bool(entry[1]) and book.was_alone
+            if float(score) != row.score:
+                self.wrong(f"{name} was claimed with score {score}; it was stored with {row.score}")
+            self._check_record(name, row, record)
+            if now_us < self.opens_us(row):
+                self.wrong(f"{name} was claimed at {now_us}, and is due at {self.opens_us(row)}")
+            if now_us < self.over_us(row, mark):
+                self.wrong(f"{name} was claimed with number {row.score}, after {mark}: a gap that nobody skipped")
+            mark = mark if row.redriven else max(mark, row.score)
+        return None
+
+    def _check_record(self, name: str, row: Row, record: bytes) -> None:
+        flag = record[FLAG_AT:HEAD]
+        if int(record[STAMP_DIGITS:FLAG_AT]) != row.attempts:
+            self.wrong(f"{name} was claimed as tried {record[STAMP_DIGITS:FLAG_AT]!r} times; it was {row.attempts}")
+            row.attempts = int(record[STAMP_DIGITS:FLAG_AT])
+        if (flag == b"R") != row.redriven:
+            self.wrong(f"{name} was claimed with the flag {flag!r}, and was {'' if row.redriven else 'never '}redriven")
+        if record[DUE_HEAD if flag in (b"D", b"T") else HEAD :].decode() != row.content:
+            self.wrong(f"{name} was claimed with other content than it was stored with")
+
+    def _renew(self, args: list[str], reply: list[int]) -> None:
+        for position, (group, _) in enumerate(orjson.loads(args[0]), 1):
+            if position not in reply:
+                until_us = int(args[2]) + int(args[1]) * 1000
+                self.asks[args[-1], group], self.books[args[-1], group].leased_until_us = Ask(until_us, True), until_us
+
+    def answered(self, group: str, ask: Ask, visible: float | None, *, is_held: bool) -> None:
+        """When the group is visible now."""
+        if visible is None:
+            self.wrong(f"group {group} is not scheduled")
+        elif ask.is_lease and visible != ask.at_us:
+            self.wrong(f"the lease of group {group} ends at {visible:.0f}; it was asked for until {ask.at_us}")
+        elif not ask.is_lease and visible > ask.at_us and visible != PAUSED and not is_held:
+            self.wrong(f"group {group} is looked at by {visible:.0f}, though it has a message from {ask.at_us} on")
+
+    def check_stats(self, prefix: str, stats: dict[str, int]) -> None:
+        """What the lane has counted."""
+        for name in ("appended", "handled", "redriven", "failed", "dead", "dropped"):
+            if stats.get(name, 0) != self.counts[prefix, name]:
+                self.wrong(f"stats of {prefix}: {name} is {stats.get(name, 0)}; it was {self.counts[prefix, name]}")
+
+    def check_letters(self, prefix: str, letters: dict[str, bytes]) -> None:
+        """The dead letters of the lane: those that should be there, each with its score, failure and content."""
+        wanted = {letter: row for (lane, letter), row in self.dead.items() if lane == prefix}
+        for letter in sorted(wanted.keys() ^ letters.keys()):
+            self.wrong(f"dead letter {letter!r} is {'missing' if letter in wanted else 'there, and should not be'}")
+        for letter in wanted.keys() & letters.keys():
+            score, failure, record = letters[letter].split(b"\n", 2)
+            row, why = wanted[letter], self.why.get((prefix, letter))
+            at = DUE_HEAD if record[FLAG_AT:HEAD] in (b"D", b"T") else HEAD
+            kept = float(score), failure.decode() if why else why, record[at:].decode()
+            if kept != (row.score, why, row.content):
+                self.wrong(f"dead letter {letter!r} holds {kept}; it should be {(row.score, why, row.content)}")
+
+    def begun(self, group: str, message: Any) -> None:
+        """A handler run of this message begins."""
+        member = f"{message.stamp:0{STAMP_DIGITS}d}{message.id}"
+        if message.attempt > self.most_attempts:
+            self.wrong(f"{group}/{message.id} began attempt {message.attempt}; {self.most_attempts} is the most")
+        if message.redriven and (group, member) not in self.redriven:
+            self.wrong(f"{group}/{message.id} came as redriven, and never was")
+
+    # -- what goes --------------------------------------------------------------------------------------------
+
+    def _ack(self, args: list[str], reply: list[int]) -> None:
+        for position, (group, _, release, _, _, *members) in enumerate(orjson.loads(args[1]), 1):
+            if position in reply[1:]:
+                continue
+            book = self.books[args[0], group]
+            if release == "1":
+                book.leased_until_us = -math.inf
+                self.asks.pop((args[0], group), None)
+            for member in members:
+                row = self.removed(args[0], group, member)
+                if row is None:  # the same ack, carried out again
+                    continue
+                if self.policy.on_late in ("drop", "dead_letter") and not row.redriven and row.score < book.mark:
+                    self.wrong(f"{group}/{member[STAMP_DIGITS:]} was handled, though it was late")
+                book.mark = max(book.mark, row.score)
+                self.counts[args[0], "handled"] += 1
+
+    def _nack(self, args: list[str], reply: int) -> None:
+        prefix, group, member, ending = args[0], args[1], args[3], args[5]
+        book = self.books[prefix, group]
+        row = book.rows.get(member[STAMP_DIGITS:])
+        if not reply or row is None:
+            return
+        self.asks.pop((prefix, group), None)
+        book.leased_until_us = -math.inf
+        self.check_nack(f"{group}/{member[STAMP_DIGITS:]}", book, row, args)
+        row.attempts = int(args[4])
+        self.counts[prefix, "failed"] += args[8] != "1"
+        if ending in ("dead", "drop"):
+            self.removed(prefix, group, member)
+            self.counts[prefix, "dead" if ending == "dead" else "dropped"] += 1
+            if ending == "dead":
+                letter = prefix, member[:STAMP_DIGITS] + group + "\n" + member[STAMP_DIGITS:]
+                self.dead[letter], self.why[letter] = row, args[6]
+            if self.policy.sequence:
+                book.mark = max(book.mark, row.score)
+        else:
+            book.blocked_us = math.inf if ending == "park" else int(args[9]) + int(ending) * 1000
+
+    # -- what an operator does --------------------------------------------------------------------------------
+
+    def _resume(self, args: list[str], reply: list[bytes]) -> None:
+        if reply[0] != b"resumed":
+            return
+        prefix, group, member = args[0], args[1], args[3]
+        book = self.books[prefix, group]
+        book.blocked_us = -math.inf
+        row = book.rows.get(member[STAMP_DIGITS:])
+        if row is None or row.member != member:
+            return
+        row.attempts = 0
+        if args[4] == "1":
+            self.removed(prefix, group, member)
+            if self.policy.sequence:
+                book.mark = max(book.mark, row.score)
+
+    def _step(self, args: list[str], reply: bytes) -> None:
+        book = self.books[args[0], args[1]]
+        row = book.rows.get(args[2][STAMP_DIGITS:])
+        if reply == b"stepped" and row is not None:
+            book.mark = max(book.mark, row.score - 1)

@@ -1,0 +1,214 @@
+"""`configure`, and what the policies of a queue change in `append` and `consume`; right and wrong use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.settings.policy import Policy
+
+from ..support.said import dump, ids, json_of, refused
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+FAR = 4_000_000_000
+
+
+def test_configure_shows_the_policy_and_sets_what_is_named(
+    cli: Cli, link: Link, make: Callable[..., Sequencer]
+) -> None:
+    absent = cli.run("configure", "jobs")
+    assert absent.stdout.startswith("queue jobs is not there yet; its policy would be:\npolicy ")
+    assert json_of(cli, "configure", "jobs")["policy"]["on_late"] == "handle"
+    assert link.command("KEYS", "*") == [], "a look makes no queue"
+
+    options = ("--dedup-window", 5, "--dedup-cap", 10, "--on-late", "drop", "--watermark-window", 60)
+    more = ("--watermark-cap", 20, "--reorder-window", 0.5, "--gap-timeout", 7, "--on-gap", "skip", "--no-sequence")
+    said = json_of(cli, "configure", "jobs", *options, *more)
+    assert (said["queue"], said["is_new"], said["was"]) == ("jobs", True, {})
+    wanted = Policy(
+        dedup_window=5.0,
+        dedup_cap=10,
+        on_late="drop",
+        watermark_window=60.0,
+        watermark_cap=20,
+        reorder_window=0.5,
+        gap_timeout=7.0,
+        on_gap="skip",
+    )
+    assert make().policy == wanted
+
+    changed = cli.run("configure", "jobs", SEQUENCER_ON_LATE="refuse")
+    assert changed.stderr == ""
+    assert "on_late           refuse  drop\n" in changed.stdout
+    assert "dedup_window      5 s" in changed.stdout
+    again = json_of(cli, "configure", "jobs")
+    assert again["policy"]["on_late"] == "refuse"
+    assert again["policy"] == json_of(cli, "info", "jobs")["policy"]
+    assert (again["is_new"], again["was"]) == (False, {})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("new", "--on-late", "explode"), "'explode' is not one of"),
+        (("new", "--sequence", "--reorder-window", 1), "error: reorder_window=1.0 with sequence=True: "),
+        (("new", "--dedup-window", -1), "error: dedup_window=-1.0 must be a number of seconds from 0"),
+        (("bad name", "--on-gap", "skip"), "error: queue 'bad name' must be"),
+        (("numbers", "--no-sequence"), "error: queue 'numbers' has sequence=True since its first use"),
+        (("numbers", "--reorder-window", 2), "error: reorder_window=2.0 with sequence=True"),
+    ],
+)
+def test_configure_refuses_what_can_not_be_and_writes_nothing(
+    cli: Cli, make: Callable[..., Sequencer], link: Link, words: tuple[object, ...], said: str
+) -> None:
+    make("numbers", sequence=True).connect()
+    before = dump(link)
+    assert said in refused(cli, "configure", *words)
+    assert dump(link) == before
+
+
+def test_a_new_sequence_remembers_its_numbers_for_30_days(cli: Cli, link: Link) -> None:
+    assert json_of(cli, "configure", "numbers", "--sequence")["policy"]["watermark_window"] == 30 * 86_400
+
+
+def lines(*messages: dict[str, Any]) -> str:
+    return "".join(json.dumps({"group": "a", "body": {}, **message}) + "\n" for message in messages)
+
+
+def handle_one(queue: Sequencer, group: str, score: int) -> None:
+    """Give a group this watermark."""
+    queue.append({}, group, id=f"handled-{score}", score=score)
+    assert queue.consume(lambda message: None, until_empty=True).handled == 1
+
+
+@pytest.mark.parametrize(
+    ("on_late", "said", "counts"),
+    [
+        ("handle", "appended 2, duplicates 0, refused 0 in ", {"appended": 0, "duplicates": 2}),
+        ("drop", "appended 1, duplicates 0, refused 0, dropped 1 in ", {"duplicates": 2}),
+        ("dead_letter", "appended 1, duplicates 0, refused 0, dead letters 1 in ", {"duplicates": 2, "dead": 0}),
+        ("refuse", "appended 1, duplicates 0, refused 1 in ", {"duplicates": 1, "refused": 1}),
+    ],
+)
+def test_append_says_what_became_of_a_late_line(
+    cli: Cli, make: Callable[..., Sequencer], on_late: str, said: str, counts: dict[str, int]
+) -> None:
+    queue = make(on_late=on_late)
+    handle_one(queue, "a", 5)
+    text = lines({"id": "late", "score": 3}, {"id": "good", "score": 6})
+    done = cli.run("append", "jobs", "--on-error", "skip", input=text)
+    assert done.returncode == 0
+    assert done.stdout.startswith(said)
+    is_refused = on_late == "refuse"
+    assert done.stderr.startswith("line 1: message 'late' of group ['a'] comes too late: ") == is_refused
+    assert ids(queue, "a") == (["late", "good"] if on_late == "handle" else ["good"])
+    again = cli.run("append", "jobs", "--on-error", "skip", "--json", input=text)
+    assert {name: json.loads(again.stdout)[name] for name in counts} == counts
+    assert queue.info().dead == (on_late == "dead_letter")
+
+
+def test_append_stops_at_a_late_line_behind_those_before_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make(on_late="refuse")
+    handle_one(queue, "a", 5)
+    text = lines({"id": "one", "score": 6}, {"id": "late", "score": 3}, {"id": "two", "score": 7})
+    done = cli.run("append", "jobs", input=text)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: line 2: message 'late' of group ['a'] comes too late")
+    assert ids(queue, "a") == ["one"]
+
+
+def test_append_with_delay_time_and_replace(cli: Cli, seq: Sequencer) -> None:
+    first = lines({"id": "t", "at": FAR, "body": 1}, {"id": "soon", "delay": 600}, {"id": "no", "delay": -1})
+    done = cli.run("append", "jobs", input=first, SEQUENCER_ON_ERROR="skip")
+    assert done.stdout.startswith("appended 2, duplicates 0, refused 1 in ")
+    assert "line 3: delay=-1 must be a number of seconds from 0" in done.stderr
+    other = lines({"id": "t", "at": FAR + 5, "body": 2})
+    assert "already pending with other content" in cli.run("append", "jobs", input=other).stderr
+    assert json_of(cli, "append", "jobs", "--replace", input=other)["appended"] == 1
+    assert [(message.id, message.body) for message in seq.peek("a")] == [("soon", {}), ("t", 2)]
+    assert seq.peek("a")[1].score == FAR + 5
+
+
+def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
+    base = ("consume", "jobs", "--exec", "exit 1", "--until-empty", "--max-attempts", 1)
+    seq.append_many({"group": "a", "id": f"a{n}", "score": n, "body": n} for n in range(2))
+    done = cli.run(*base, "--on-failure", "dead_letter")
+    assert done.returncode == 0, done.stderr
+    assert "2 failed tries, 2 dead letters" in done.stderr
+    assert {dead.message.id: dead.error.type for dead in seq.dead()} == dict.fromkeys(["a0", "a1"], "CommandFailed")
+
+    seq.append({}, "a", id="b")
+    end = json_of_end(cli.run(*base, "--json", SEQUENCER_ON_FAILURE="drop"))
+    assert (end["dropped"], end["dead"], end["queue"]["dead"]) == (1, 0, 2), "of this run, and of the queue"
+    assert seq.info().totals["dropped"] == 1
+
+    seq.append({}, "a", id="c")
+    parked = cli.run(*base, "--park-on", " Other, CommandFailed", "--max-attempts", 9, "--on-failure", "drop")
+    assert parked.returncode == 4
+    assert "1 failed try, 1 parked group" in parked.stderr
+    assert [group.head_id for group in seq.parked()] == ["c"]
+
+    seq.append({}, "b", id="d")
+    cli.run(*base, "--dead-letter-on", "sequencer.processes.handlers.apps.CommandFailed", "--max-attempts", 9)
+    assert sorted(dead.message.id for dead in seq.dead()) == ["a0", "a1", "d"]
+
+
+def json_of_end(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+OWN = """from sequencer import Sequencer
+seq = Sequencer("jobs", namespace=NAMESPACE, on_failure="drop", park_on=[KeyError])
+seq.handler(print)
+"""
+APP = ("--app", "own:seq", "--until-empty")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on-failure", "explode"), "'explode' is not one of"),
+        (("--park-on", "A,B", "--dead-letter-on", "B"), "error: B stands in park_on and in dead_letter_on"),
+        (("--park-on", "not a name"), "error: park_on: 'not a name' must be an exception class, or its name"),
+        (("--audit", "--audit-length", 0), "error: audit_length=0 must be a whole number from 1"),
+        (("--audit-length", 7), "it says how much --audit keeps; add --audit"),
+        ((*APP, "--on-failure", "dead_letter"), "sets on_failure='drop' itself; leave --on-failure dead_letter out"),
+        ((*APP, "--park-on", "ValueError"), "sets park_on='KeyError' itself; leave --park-on ValueError out"),
+        ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
+    ],
+)
+def test_consume_refuses_wrong_policies_and_those_an_app_sets_itself(
+    cli: Cli, seq: Sequencer, namespace: str, link: Link, words: tuple[object, ...], said: str
+) -> None:
+    seq.append({}, "a", id="one")
+    (cli.directory / "own.py").write_text(OWN.replace("NAMESPACE", repr(namespace)))
+    before = dump(link)
+    if said:
+        assert said in refused(cli, "consume", "jobs", *words)
+        assert dump(link) == before
+    else:
+        assert cli.run("consume", "jobs", *words).returncode == 0
+        assert seq.info().backlog == 0
+
+
+def test_consume_records_what_it_handled_on_request(cli: Cli, make: Callable[..., Sequencer], link: Link) -> None:
+    queue = make()
+    queue.append({}, "a")
+    assert cli.run("consume", "jobs", "--until-empty").returncode == 0
+    assert [key for key in link.command("KEYS", "*") if key.endswith(b":audit")] == []
+    queue.append_many({"group": "a", "body": n} for n in range(300))
+    assert cli.run("consume", "jobs", "--until-empty", "--audit").returncode == 0
+    [stream] = [key for key in link.command("KEYS", "*") if key.endswith(b":audit")]
+    assert link.command("XLEN", stream) == 300
+    queue.append({}, "a")
+    assert cli.run("consume", "jobs", "--until-empty", "--audit", "--audit-length", 1).returncode == 0
+    assert 1 <= link.command("XLEN", stream) < 300

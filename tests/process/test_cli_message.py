@@ -1,0 +1,172 @@
+"""explain, get, cancel, reschedule, pause, unpause; right and wrong use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from sequencer import Message, Park, Sequencer
+from sequencer.cli.main import app
+from sequencer.net.link import Link
+
+from ..support.said import dump, ids, json_of, refused
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+FAR = 4_000_000_000
+BELL = "q\x07\x1b[2J\x9b2J"
+"""Control characters: a bell, and "clear the screen" in seven bits and in eight (C1)."""
+
+
+def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make(sequence=True)
+    assert cli.run("explain", "jobs", "a", "7").stdout == "group a 7 has no messages; append one\n"
+    queue.append({}, ["a", "7"], score=3)
+    assert not queue.claim()
+    said = json_of(cli, "explain", "jobs", "a", "7")
+    assert (said["group"], said["reason"], said["backlog"], said["head_id"]) == (["a", "7"], "gap", 1, "3")
+    text = cli.run("explain", "jobs", "a", "7").stdout
+    assert text.startswith("group a 7 waits for numbers 1 to 2, missing before 3 (3), until ")
+    assert text.count("\n") == 1
+    queue.append({}, ["b\x1b[2J"], score=1)
+    assert cli.run("explain", "jobs", "b\x1b[2J").stdout.startswith("group b\\x1b[2J is due for ")
+
+
+def test_skip_steps_over_what_is_missing(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make(sequence=True)
+    for group in ("a", "b"):
+        queue.append({}, group, score=3)
+    assert cli.run("skip", "jobs", "a").stdout == "stepped over 1 to 2 in group a, which goes on\n"
+    assert json_of(cli, "skip", "jobs", "b") == {"group": ["b"], "first": 1, "last": 2}
+    assert queue.explain("a").reason == queue.explain("b").reason == "due"
+
+
+def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make(max_attempts=1)
+    queue.append({"n": 1}, ["a", 7], id="x", at=FAR, headers={"trace": "t"})
+    said = json_of(cli, "get", "jobs", "a", "7", "--id", "x")
+    assert (said["id"], said["group"], said["state"], said["attempts"]) == ("x", ["a", "7"], "delayed", 0)
+    assert said["due_in_s"] > 1e6
+    assert (said["message"]["body"], said["message"]["score"], said["error"]) == ({"n": 1}, FAR, None)
+    table = cli.run("get", "jobs", "a", "7", SEQUENCER_ID="x").stdout
+    assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d ") if text not in table] == []
+
+    queue.append({}, "b", id="y")
+    with queue.claim() as lease:
+        lease.park(next(iter(lease)), "no \x1b[2J such item")
+    table = cli.run("get", "jobs", "b", "--id", "y").stdout
+    assert "Park: no \\x1b[2J such item" in table
+    assert "parked" in table
+    assert "\x1b" not in table
+    unknown = refused(cli, "get", "jobs", "a", "7", "--id", "q")
+    assert unknown == "error: nothing is known of message 'q' of group ['a', '7'] in queue 'jobs'\n"
+    assert "--id" in refused(cli, "get", "jobs", "a", "7")
+
+
+def test_cancel_and_reschedule(cli: Cli, seq: Sequencer) -> None:
+    seq.append_many({"group": ["a", 7], "id": name, "at": FAR, "body": {}} for name in "xyz")
+    assert cli.run("cancel", "jobs", "a", "7", "--id", "x").stdout == "cancelled x of group a 7\n"
+    assert ids(seq, "a", "7") == ["y", "z"]
+
+    moved = cli.run("reschedule", "jobs", "a", "7", "--id", "z", "--at", "2096-10-02T09:06:39+02:00")
+    assert moved.stdout.startswith("rescheduled z of group a 7, due in ")
+    assert [(message.id, message.score) for message in seq.peek(["a", 7])] == [("z", FAR - 1), ("y", FAR)]
+    said = json_of(cli, "reschedule", "jobs", "a", "7", "--id", "y", "--delay", 0, "--score", -2)
+    assert said == {"group": ["a", "7"], "id": "y", "due_in_s": 0.0}
+    assert [(message.id, message.score) for message in seq.peek(["a", 7])] == [("y", -2), ("z", FAR - 1)]
+    assert cli.run("reschedule", "jobs", "a", "7", "--id", "z", "--at", FAR).returncode == 0
+    assert seq.peek(["a", 7])[1].score == FAR
+
+
+A = ("reschedule", "jobs", "a", "--id", "x")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cancel", "jobs", "a", "--id", "q"), "error: message 'q' of group ['a'] is not pending in queue 'jobs'"),
+        (("cancel", "jobs", "held", "--id", "h"), "may be in a consumer's hands just now"),
+        (("reschedule", "jobs", "a", "--id", "q", "--delay", 1), "error: message 'q' of group ['a'] is not pending"),
+        (A, "error: no time given"),
+        ((*A, "--delay", -1), "error: delay=-1.0 must be a number of seconds from 0"),
+        ((*A, "--delay", 1, "--at", 5), "error: delay=1.0 and at=5 are both given"),
+        ((*A, "--at", "tomorrow"), "'tomorrow' is neither seconds since 1970 nor ISO 8601 with a time zone"),
+        ((*A, "--at", "2030-01-01T00:00:00"), "has no time zone"),
+        ((*A, "--delay", 1, "--score", "high"), "'high' is not a number"),
+        ((*A, "--delay", 1, "--score", 2**53 + 1), "is beyond 2**53"),
+    ],
+)
+def test_wrong_times_and_unknown_ids_are_refused_and_write_nothing(
+    cli: Cli, seq: Sequencer, link: Link, words: tuple[object, ...], said: str
+) -> None:
+    seq.append({}, "a", id="x", delay=600)
+    seq.append({}, "held", id="h")
+    with seq.claim(lease=60):
+        before = dump(link)
+        assert said in refused(cli, *words)
+        assert dump(link) == before
+
+
+def test_pause_and_unpause_a_group(cli: Cli, seq: Sequencer) -> None:
+    seq.append({}, ["a", 7])
+    seq.append({}, ["b"])
+    assert cli.run("pause", "jobs", "a", "7").stdout == "group a 7 is paused\n"
+    assert cli.run("pause", "jobs", "a", "7").stdout == "group a 7 is paused already\n"
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert json.loads(done.stdout)["group"] == ["b"]
+    assert "1 paused group" in done.stderr
+    [group] = json_of(cli, "groups", "jobs", "--state", "paused")
+    assert (group["group"], group["state"], group["due_in_s"]) == (["a", "7"], "paused", None)
+    assert json_of(cli, "unpause", "jobs", "a", "7") == {"queue": "jobs", "group": ["a", "7"], "changed": True}
+    assert [info.state for info in seq.groups()] == ["due"]
+
+
+def test_pause_and_unpause_a_queue(cli: Cli, seq: Sequencer) -> None:
+    seq.append({}, ["a", 7])
+    assert json_of(cli, "pause", "jobs") == {"queue": "jobs", "group": None, "changed": True}
+    assert "jobs (paused)" in cli.run("info", "jobs").stdout
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert ", paused" in done.stderr
+    assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused any more\n"
+    assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused\n"
+    assert not seq.info().is_paused
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause", "jobs", BELL),
+        ("unpause", "jobs", BELL),
+        ("cancel", "jobs", BELL, "--id", BELL),
+        ("reschedule", "jobs", BELL, "--id", BELL, "--delay", "5"),
+        ("peek", "jobs", f"{BELL}{BELL}"),
+        ("skip", "jobs", BELL),
+        ("resume", "jobs", BELL),
+        ("explain", "jobs", BELL),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_control_character_of_a_name_reaches_the_terminal(
+    seq: Sequencer, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, namespace: str
+) -> None:
+    seq.append(1, group=[BELL], id=BELL, delay=60)
+    if words[0] in ("skip", "resume"):
+        seq.reschedule([BELL], BELL, delay=0)
+        seq.consume(fail, until_empty=True)
+    monkeypatch.setenv("SEQUENCER_REDIS", seq.endpoint.url or "")
+    monkeypatch.setenv("SEQUENCER_NAMESPACE", namespace)
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == 0, done.output
+    said = done.stdout.replace(json.dumps(BELL, ensure_ascii=False), "") + done.stderr
+    assert "\\x07" in said
+    assert not set(said) & {"\x07", "\x1b", "\x9b"}
+
+
+def fail(_: Message) -> None:
+    raise Park

@@ -1,0 +1,212 @@
+"""The commands that look and mend (info, groups, peek, parked, resume, skip), as tables and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.testing import wait_until
+
+from ..support.said import json_of
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+PATIENCE_S = 30.0
+STATES = ("parked", "waiting", "leased", "due")
+
+
+@pytest.fixture
+def queue(make: Callable[..., Sequencer]) -> Iterator[Sequencer]:
+    """Four groups, one in each state, with two messages each; their second part needs escaping in a key."""
+    queue = make()
+    for name in STATES:
+        queue.append_many({"group": [name, "7:%"], "id": f"{name}-{n}", "score": n, "body": {"n": n}} for n in range(2))
+        if name == "due":
+            break
+        lease = queue.claim(lease=60)
+        message = next(iter(lease))
+        if name == "parked":
+            lease.park(message, "no such item")
+        elif name == "waiting":
+            lease.nack(message, "not now", after=60)
+    yield queue
+    lease.release()
+
+
+def test_info_of_one_queue_and_of_all(cli: Cli, queue: Sequencer, namespace: str) -> None:
+    said = json_of(cli, "info", "jobs")
+    expected = {"queue": "jobs", "namespace": namespace, "lanes": 1, "backlog": 8, "groups": 4}
+    expected |= {"due": 1, "leased": 1, "waiting": 1, "parked": 1, "paused": 0, "dead": 0, "is_estimate": False}
+    assert {name: said[name] for name in expected} == expected
+    assert {name: count for name, count in said["totals"].items() if count} == {"appended": 8, "failed": 2, "parked": 1}
+    assert said["lag_s"] > 0
+    assert said["append_rate"] == said["handle_rate"] == 0
+    assert [one["queue"] for one in json_of(cli, "info")] == ["jobs"]
+
+
+def test_tables_are_whole_where_no_terminal_limits_them(cli: Cli, queue: Sequencer) -> None:
+    columns = [
+        "backlog",
+        "lag",
+        "groups",
+        "due",
+        "leased",
+        "waiting",
+        "parked",
+        "paused",
+        "dead",
+        "in/s",
+        "out/s",
+        "handled",
+    ]
+    for words, shown in (
+        (("info",), ["queue", *columns, "jobs"]),
+        (("groups", "jobs"), ["attempts", "owner / failure", *[f"{state} 7:%" for state in STATES]]),
+        (("parked", "jobs"), ["parked 7:%", "parked-0", "Park: no such item"]),
+        (("peek", "jobs", "due", "7:%"), ["score", "appended", "due-0", "due-1", '{"n":1}']),
+    ):
+        table = cli.run(*words).stdout
+        assert [text for text in shown if text not in table] == [], f"missing in the table of {words}: {table}"
+
+
+def test_info_watches_until_it_is_interrupted(cli: Cli, queue: Sequencer) -> None:
+    info = cli.start("info", "jobs", "--watch", "--json", "--interval", 0.1)
+    wait_until(lambda: len(info.lines()) >= 3, PATIENCE_S, "three looks")
+    queue.append({}, "new")
+    wait_until(lambda: info.lines()[-1]["backlog"] == 9, PATIENCE_S, "the new message")
+    info.signal(signal.SIGINT)
+    assert info.ended() == 130
+    assert info.stderr == ""
+
+
+def test_groups_by_state_and_limit(cli: Cli, queue: Sequencer) -> None:
+    everything = json_of(cli, "groups", "jobs")
+    assert sorted(group["state"] for group in everything) == sorted(STATES)
+    for state in ("leased", "waiting"):
+        [group] = json_of(cli, "groups", "jobs", "--state", state)
+        assert (group["group"], group["state"], group["backlog"]) == ([state, "7:%"], state, 2)
+        assert group["head_id"] == f"{state}-0"
+        assert bool(group["owner"]) == (state == "leased")
+    assert len(json_of(cli, "groups", "jobs", "--limit", 3)) == 3
+    wrong = cli.run("groups", "jobs", "--state", "asleep")
+    assert wrong.returncode == 2
+    assert "'asleep'" in wrong.stderr
+
+
+def test_peek_shows_the_next_messages_in_order(cli: Cli, queue: Sequencer) -> None:
+    said = json_of(cli, "peek", "jobs", "due", "7:%")
+    assert [(message["id"], message["body"], message["attempt"]) for message in said] == [
+        ("due-0", {"n": 0}, 1),
+        ("due-1", {"n": 1}, 1),
+    ]
+    assert [message["id"] for message in json_of(cli, "peek", "jobs", "due", "7:%", "--limit", 1)] == ["due-0"]
+    nothing = cli.run("peek", "jobs", "nobody")
+    assert (nothing.returncode, nothing.stdout) == (0, "group nobody has no messages\n")
+
+
+def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer) -> None:
+    [parked] = json_of(cli, "parked", "jobs")
+    assert parked["group"] == ["parked", "7:%"]
+    assert parked["failure"]["type"] == "Park"
+    assert parked["failure"]["message"] == "no such item"
+    assert json_of(cli, "resume", "jobs", "parked", "7:%") == {
+        "group": ["parked", "7:%"],
+        "resumed": True,
+        "paused": False,
+    }
+    assert cli.run("resume", "jobs", "parked", "7:%").stdout == "group parked 7:% was due already; nothing to do\n"
+    assert cli.run("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
+    assert cli.run("parked", "jobs").stdout == "no parked groups\n"
+    for words, said in (
+        (("skip", "jobs", "due", "7:%"), "has no failed head to skip"),
+        (("skip", "jobs", "leased", "7:%"), "is held by a consumer just now"),
+        (("resume", "jobs", "nobody"), "group ['nobody'] has no messages in queue 'jobs'"),
+    ):
+        wrong = cli.run(*words)
+        assert wrong.returncode == 2
+        assert said in wrong.stderr
+        assert wrong.stderr.startswith("error: ")
+        assert wrong.stdout == ""
+
+
+def test_skip_prints_the_only_copy_of_what_it_removed(cli: Cli, queue: Sequencer) -> None:
+    done = cli.run("skip", "jobs", "parked", "7:%")
+    assert done.returncode == 0
+    assert done.stderr == "removed parked-0 from group parked 7:%, which goes on; it was:\n"
+    removed = json.loads(done.stdout)
+    assert (removed["id"], removed["group"], removed["body"]) == ("parked-0", ["parked", "7:%"], {"n": 0})
+    assert json_of(cli, "skip", "jobs", "waiting", "7:%")["id"] == "waiting-0"
+    assert {group.group[0]: group.backlog for group in queue.groups()} == {
+        "parked": 1,
+        "waiting": 1,
+        "leased": 2,
+        "due": 2,
+    }
+
+
+def test_texts_of_producers_are_shown_as_they_are(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make()
+    queue.append("see [items] in [/shelf]", ["[/b]", "[g]"], id="[red]id")
+    queue.append("x", "a", id="clear\x1b[2Jscreen")
+    for _ in range(2):
+        with queue.claim() as lease:
+            lease.park(next(iter(lease)), "no [items] in [/shelf]")
+    for words, shown in (
+        (("peek", "jobs", "[/b]", "[g]"), ["[red]id", "see [items] in [/shelf]"]),
+        (("parked", "jobs"), ["[/b] [g]", "Park: no [items] in [/shelf]"]),
+        (("peek", "jobs", "a"), ["clear", "screen"]),
+    ):
+        done = cli.run(*words, COLUMNS="200")
+        assert done.returncode == 0, done.stderr
+        assert [text for text in shown if text not in done.stdout] == []
+        assert "\x1b" not in done.stdout, "no escape sequence of a producer reaches the terminal"
+
+
+def test_looking_at_a_queue_that_is_not_there_changes_nothing(cli: Cli, link: Link) -> None:
+    for words, said in (
+        (("info", "jbos"), "jbos"),
+        (("groups", "jbos"), "no groups: the queue is empty\n"),
+        (("peek", "jbos", "a"), "group a has no messages\n"),
+        (("info",), "no queues yet\n"),
+    ):
+        done = cli.run(*words)
+        assert done.returncode == 0
+        assert said in done.stdout
+    assert link.command("KEYS", "*") == []
+
+
+@pytest.mark.parametrize("words", [("groups", "jobs"), ("groups", "jobs", "--json"), ("explain", "jobs", "due", "7:%")])
+def test_a_reader_that_has_left_is_no_error(cli: Cli, queue: Sequencer, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        done = subprocess.run(
+            [cli.program, *words],
+            cwd=cli.directory,
+            env=cli.environment,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_resume_says_of_a_paused_group_that_it_waits(cli: Cli, queue: Sequencer) -> None:
+    queue.pause(["parked", "7:%"])
+    queue.pause(["waiting", "7:%"])
+    assert cli.run("resume", "jobs", "parked", "7:%").stdout.startswith("its head has fresh attempts, but group parked")
+    assert json_of(cli, "resume", "jobs", "waiting", "7:%") == {
+        "group": ["waiting", "7:%"],
+        "resumed": True,
+        "paused": True,
+    }

@@ -1,0 +1,215 @@
+"""What a supervisor does about consumers that end: which of them it replaces, when, and when it does not."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.processes import supervisor as supervisor_module
+from sequencer.processes.consumer_process import ConsumerProcess
+from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.worker.config import WorkerConfig
+from sequencer.processes.worker.run import SERVER
+from sequencer.settings.backoff import Backoff, RestartPolicy
+from sequencer.testing import wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Running, Work
+
+PATIENCE_S = 30.0
+APP = ("consume", "jobs", "--app", "shop:handle")
+FIRST = """
+import os, sys
+from shop import handle, wait_until
+
+is_first = True
+if sys.argv[0].endswith("worker/run.py"):
+    open("imports", "a").write("x")
+    try:
+        open("first", "x")
+    except FileExistsError:
+        is_first = False
+        wait_until(lambda: os.path.exists("later"), 60)
+"""
+"""An application that a first consumer imports at once, others only when the gate `later` is open."""
+
+
+def delays(running: Running) -> list[float]:
+    """In how many seconds it said that a consumer starts again."""
+    found = re.findall(r"starts again: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
+    return [float(text) / (1000 if thousandth else 1) for text, thousandth in found]
+
+
+def test_recycling_is_no_death_however_often(cli: Cli, work: Work) -> None:
+    work.add("a", *[{}] * 8)
+    consume = cli.start(*APP, "--max-messages", 1, "--until-empty")
+    assert consume.ended() == 0
+    assert len({event["pid"] for event in work.events("handled")}) == 8
+    assert delays(consume) == [], "the next one starts at once"
+
+
+def test_when_one_consumer_can_not_work_the_others_are_stopped_and_not_replaced(cli: Cli, work: Work) -> None:
+    """Each but the first finds the application broken."""
+    (cli.directory / "worn.py").write_text(FIRST + "if not is_first:\n    raise ImportError('worn out')\n")
+    work.add("a", {"gate": "gate"}, {})
+    consume = cli.start("consume", "jobs", "--app", "worn:handle", "-n", 2)
+    work.wait_begun("a-0")
+    cli.open("later")
+    consume.wait_for("worn out")
+    cli.open("gate")
+    assert consume.ended() == 2
+    assert work.events("handled", "a-0"), "what runs is finished"
+    assert (cli.directory / "imports").read_text() == "xx"
+    assert "leased" not in work.states().values(), "released, not left to the lease"
+
+
+def test_parked_groups_do_not_hide_that_consumers_can_not_work(cli: Cli, work: Work, seq: Sequencer) -> None:
+    work.add("a", {})
+    with seq.claim() as lease:
+        lease.park(next(iter(lease)), "enough")
+    (cli.directory / "worn.py").write_text(
+        "import sys\nfrom shop import handle\n"
+        "if sys.argv[0].endswith('worker/run.py'):\n    raise ImportError('worn')\n"
+    )
+    done = cli.run("consume", "jobs", "--app", "worn:handle", "--until-empty")
+    assert done.returncode == 2, "and not 4"
+    assert work.states() == {"a": "parked"}
+
+
+def test_a_stop_does_not_wait_for_a_consumer_that_is_to_start_again(cli: Cli, work: Work) -> None:
+    """After each quick death the next start takes longer; the place of one that waits for it is given up at once."""
+    for number in range(8):
+        work.add(f"g{number}", {"exit": 7})
+    consume = cli.start(*APP, "--max-attempts", 9)
+    wait_until(lambda: len(delays(consume)) >= 4, PATIENCE_S, "four deaths")
+    consume.signal()
+    assert consume.ended() == 0
+    assert len(work.events("begun")) == len(delays(consume)) == 4
+    assert delays(consume)[3] >= 0.8 > delays(consume)[0]
+
+
+def test_a_folder_named_as_the_package_does_not_stand_in_for_it(cli: Cli, work: Work) -> None:
+    (cli.directory / "sequencer").mkdir()
+    (cli.directory / "sequencer" / "__init__.py").write_text("raise ImportError('the wrong one')\n")
+    work.add("a", {})
+    done = cli.run("consume", "jobs", "--until-empty")
+    assert done.returncode == 0, done.stderr
+    assert '"id":"a-0"' in done.stdout
+
+
+@pytest.fixture
+def config(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> WorkerConfig:
+    """For a supervisor in this process, whose consumers find what those of the command would find."""
+    monkeypatch.chdir(cli.directory)
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
+    return WorkerConfig(queue="jobs", namespace=cli.environment["SEQUENCER_NAMESPACE"], app="shop:handle")
+
+
+def test_it_is_ready_when_all_its_consumers_are_connected(cli: Cli, work: Work, config: WorkerConfig) -> None:
+    (cli.directory / "slow.py").write_text(FIRST)
+    supervisor = Supervisor(replace(config, app="slow:handle"), 2)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        work.add("a", {})
+        work.wait_handled("a-0")
+        assert not supervisor.wait_ready(0.5), "one is, the other still imports its application"
+        cli.open("later")
+        assert supervisor.wait_ready(PATIENCE_S)
+    finally:
+        cli.open("later")
+        supervisor.stop()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_what_a_consumer_said_before_its_end_is_known_when_it_is_found_ended(
+    config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may say so, and end, after the last look at the reports."""
+    look = vars(ConsumerProcess)["returncode"].fget
+
+    def once_it_has_ended(process: ConsumerProcess) -> Any:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return look(process)
+
+    monkeypatch.setattr(ConsumerProcess, "returncode", property(once_it_has_ended))
+    supervisor = Supervisor(replace(config, until_empty=True), 1)
+    assert supervisor.run() == 0
+    assert (supervisor.totals.started, supervisor.totals.died) == (1, 0)
+
+
+def test_a_place_in_which_no_consumer_gets_to_work_does_not_end_what_others_do(
+    cli: Cli, work: Work, config: WorkerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    (cli.directory / "broken.py").write_text(FIRST + "if not is_first:\n    os._exit(7)\n")
+    cli.open("later")
+    policy = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.01))
+    supervisor = Supervisor(replace(config, app="broken:handle"), 2, policy=policy)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        wait_until(lambda: "place stands" in caplog.text, PATIENCE_S, "the second place stands")
+        work.add("a", {})
+        work.wait_handled("a-0")
+    finally:
+        supervisor.stop()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_a_server_that_consumers_can_not_use_is_told_from_consumers_that_die(
+    config: WorkerConfig, server: EmbeddedServer
+) -> None:
+    wrong = replace(config, app=None, url=f"unix://nobody:wrong@{server.socket}")
+    assert Supervisor(wrong, 1).run() == SERVER
+
+
+def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselves(
+    cli: Cli, work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = Supervisor(config, 1)
+    processes: list[ConsumerProcess] = []
+
+    def look(process: ConsumerProcess) -> int | None:
+        processes.append(process)
+        work.wait_begun("a-0")
+        raise LookupError("odd")
+
+    work.add("a", {"gate": "gate"}, {})
+    with monkeypatch.context() as odd:
+        odd.setattr(supervisor_module, "TROUBLES", 3)
+        odd.setattr(ConsumerProcess, "returncode", property(look))
+        assert supervisor.run() == 1
+    assert [processes[0].pid] == cli.left(), "it is not killed in the middle of its message"
+    cli.open("gate")
+    wait_until(lambda: processes[0].returncode is not None, PATIENCE_S, "it stops")
+    assert work.events("handled", "a-0")
+    assert "leased" not in work.states().values(), "released, not left to the lease"
+
+
+def test_consumers_that_can_not_be_started_end_no_service(
+    work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No more processes, or an interpreter that is exchanged just now: more often than deaths are counted."""
+    tries: list[int] = []
+
+    def start(*words: Any) -> ConsumerProcess:
+        tries.append(1)
+        if len(tries) <= 2 * RestartPolicy().limit:
+            raise OSError(11, "Resource temporarily unavailable")
+        return ConsumerProcess(*words)
+
+    monkeypatch.setattr(supervisor_module, "ConsumerProcess", start)
+    work.add("a", {})
+    quick = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.02))
+    assert Supervisor(replace(config, until_empty=True), 1, policy=quick).run() == 0
+    assert work.events("handled", "a-0")
+    assert "consumer can't start: BlockingIOError: [Errno 11]" in caplog.text

@@ -1,0 +1,441 @@
+"""What consumers say unasked: failures, parked groups, gaps, broken groups, a lost server; and the commands in it."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import (
+    DataError,
+    EmbeddedServer,
+    Message,
+    OutcomeUnknown,
+    Sequencer,
+    ServerUnavailable,
+    SetAside,
+    StopConsuming,
+)
+from sequencer.consume.teller import LINES
+from sequencer.consume.threads import Consumer
+from sequencer.net.link import Link
+from sequencer.settings.events import Event
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+
+from ..support.background import Background
+
+
+class NoStock(Exception):
+    pass
+
+
+def fail(message: Message) -> None:
+    raise NoStock(f"none for {message.id}")
+
+
+@pytest.fixture
+def records(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., list[Any]]]:
+    """The records of the named events, in their order; of all without a name."""
+    with caplog.at_level(logging.INFO, "sequencer"):
+        yield lambda *names: [one for one in caplog.records if not names or getattr(one, "event", "") in names]
+
+
+@pytest.fixture
+def shell(server: EmbeddedServer) -> Callable[[str], str]:
+    """Runs a command line that a text gave, as it stands, in a shell; returns what it printed."""
+
+    def run(line: str) -> str:
+        code = "import sys; from sequencer.cli import main; sys.exit(main())"
+        program = f'sequencer() {{ {shlex.quote(sys.executable)} -c "{code}" "$@"; }}'
+        done = subprocess.run(
+            ["bash", "-c", f"{program}\n{line}"],
+            capture_output=True,
+            check=False,
+            text=True,
+            env={"SEQUENCER_REDIS": server.url, "PATH": "/usr/bin:/bin"},
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    return run
+
+
+def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
+    make: Callable[..., Sequencer], records: Any
+) -> None:
+    seq = make(max_attempts=3, backoff=0.01)
+    seq.append({"card": "4711 0815"}, group=["1002", 77], id="evt-1", headers={"h": "secret"})
+    summary = seq.consume(fail, until_empty=True)
+    *tries, parked = records("message failed", "group parked")
+    assert [(one.levelname, one.attempt, one.group, one.id, one.error_type) for one in tries] == [
+        ("WARNING", attempt, ["1002", "77"], "evt-1", "NoStock") for attempt in (1, 2)
+    ]
+    assert all(0 < one.retry_in_s < 1 and one.exc_info is None for one in tries)
+    assert (parked.levelname, parked.event, parked.attempt) == ("ERROR", "group parked", 3)
+    trace = logging.Formatter().formatException(parked.exc_info)
+    assert "in fail" in trace
+    assert "consumer.py" not in trace, "our own frames are left out"
+    text = " ".join(one.getMessage() + repr(vars(one)) for one in records())
+    assert "4711" not in text
+    assert "secret" not in text
+    counts = seq._teller.counts
+    assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, len(seq.parked()))
+
+
+@pytest.mark.parametrize(
+    "group", [["1002", "77"], ["a b", "it's", "-x"], ["new\nline", "\x1b[2J", 'say "hi" $HOME `ls`']]
+)
+def test_the_commands_of_a_parked_group_show_and_mend_it(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str]
+) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group=group, id="evt-1")
+    seq.consume(fail, until_empty=True)
+    (parked,) = records("group parked")
+    _, _, commands = parked.getMessage().partition("; see: ")
+    see, _, mends = commands.partition("; then: ")
+    mend, _, skip = mends.partition("; or without this message: ")
+    assert (see, mend, skip) == (parked.see, parked.mend, parked.skip)
+    assert "is parked on evt-1 after 1 failed attempt (NoStock: none for evt-1)" in shell(see)
+    assert "goes on" in shell(mend)
+    assert seq.parked() == []
+    seq.consume(fail, until_empty=True)
+    shell(skip)
+    assert seq.info().backlog == 0
+
+
+@pytest.mark.parametrize(("group", "id"), [(["1002", "77"], "evt-1"), (["a b", "it's"], "-x y")])
+def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str], id: str
+) -> None:
+    seq = make()
+
+    def handler(message: Message) -> None:
+        raise SetAside("bad data")
+
+    seq.append(1, group=group, id=id)
+    seq.consume(handler, until_empty=True)
+    (dead,) = records("dead letter")
+    assert (dead.levelname, dead.exc_info[0]) == ("ERROR", SetAside)
+    assert "SetAside: bad data" in shell(dead.see)
+    assert "1" in shell(dead.mend)
+    assert seq.dead() == []
+    assert seq._teller.counts.dead == 1
+
+
+def test_a_message_that_is_dropped_is_an_error(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(max_attempts=1, on_failure="drop")
+    seq.append(1, group="g")
+    seq.consume(fail, until_empty=True)
+    assert (seq._teller.counts.dropped, seq._teller.counts.failed) == (1, 1)
+    (dropped,) = records("message dropped")
+    assert (dropped.levelname, dropped.exc_info[0]) == ("ERROR", NoStock)
+
+
+@pytest.mark.parametrize(
+    ("on_late", "name", "level"), [("drop", "message dropped", "WARNING"), ("dead_letter", "dead letter", "ERROR")]
+)
+def test_a_late_message_that_is_given_up_is_told_without_a_traceback(
+    make: Callable[..., Sequencer], records: Any, on_late: Any, name: str, level: str
+) -> None:
+    """It comes while a higher one is in a consumer's hands: so the append takes it."""
+    seq = make(on_late=on_late)
+    seq.append(1, group="g", score=5, id="high")
+
+    def handler(message: Message) -> None:
+        if message.id == "high":
+            seq.append(1, group="g", score=1, id="low")
+
+    summary = seq.consume(handler, until_empty=True)
+    (late,) = records(name)
+    assert (late.levelname, late.id, late.exc_info, late.late) == (level, "low", None, True)
+    counts = seq._teller.counts
+    assert (counts.failed, summary.failed) == (0, 0)
+    assert counts.dead + counts.dropped == 1
+
+
+def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
+    make: Callable[..., Sequencer], records: Any
+) -> None:
+    seq, groups = make(max_attempts=1), 10_000
+    seq.append_many([{"body": 1, "group": n} for n in range(groups)])
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    summary = seq.consume(fail, until_empty=True)
+    parked = records("group parked")
+    lines = [one for one in parked if not hasattr(one, "suppressed")]
+    assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
+    assert len(parked) < 60 * (LINES + 1), "as many as in a minute, at most"
+    assert seq._teller.counts.parked == groups == summary.failed == len(seen)
+
+
+def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
+) -> None:
+    seq = make(sequence=True, gap_timeout=0.3)
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    for number in (1, 4):
+        seq.append(number, group="a b", score=number, id=f"n{number}")
+    handled: list[int] = []
+    seq.consume(lambda message: handled.append(message.body), until_empty=True)
+    assert handled == [1]
+    (wait,) = records("gap wait")
+    assert (wait.levelname, wait.group, wait.id) == ("WARNING", ["a b"], "n4")
+    assert (wait.number, wait.first_missing, wait.last_missing) == (4, 2, 3)
+    assert 0 < wait.until - wait.created < 0.5
+    (parked,) = records("group parked")
+    assert (parked.levelname, parked.id, parked.exc_info) == ("ERROR", "n4", None)
+    assert [(one.name, one.error) for one in seen] == [("group parked", None)]
+    assert (seq._teller.counts.parked, seq._teller.counts.failed) == (1, 0)
+    assert "missing before 4" in shell(parked.see)
+    assert "stepped over 2 to 3" in shell(parked.mend)
+
+
+def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_before_it_asks(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, schedule = make(sequence=True, gap_timeout=0.001), lane_keys(namespace, "jobs", 0).schedule
+    seq.append_many([{"body": 1, "group": n, "score": 1 if n % 5 else 2} for n in range(1000)])
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    consumer: list[Consumer] = []
+
+    def handler(message: Message) -> None:
+        if link.command("ZSCORE", schedule, "600") == b"inf":
+            consumer[0].stop()
+
+    seq.consume(handler, until_empty=True, on_start=consumer.append)
+    assert len(seen) == len(seq.parked()) < 200
+
+
+def test_an_append_behind_a_gap_does_not_tell_it_again(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(sequence=True)
+    seq.append(1, group="g", score=2)
+    for number in range(3, 9):
+        with seq.claim() as lease:
+            assert not lease
+        seq.append(1, group="g", score=number)
+    assert len(records("gap wait")) == 1
+
+
+def test_a_broken_group_is_named(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any, shell: Callable[[str], str]
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    for group in ("good", "bad"):
+        seq.append(1, group=group)
+    link.command("DEL", keys.order("bad"))
+    link.command("SET", keys.order("bad"), "another's")
+    handled: list[tuple[str, ...]] = []
+    seq.consume(lambda message: handled.append(message.group), until_empty=True)
+    assert handled == [("good",)]
+    (broken,) = records("group broken")
+    assert (broken.levelname, broken.group) == ("ERROR", ["bad"])
+    assert "WRONGTYPE" in broken.getMessage()
+    assert broken.see.startswith("sequencer doctor jobs")
+    assert [(one.name, one.error) for one in seen] == [("group broken", None)]
+    seq.resume("bad")
+    seq.claim().release()
+    assert len(records("group broken")) == 2, "parked anew"
+    for key in (keys.order("bad"), keys.body("bad")):
+        link.command("DEL", key)
+    link.command("ZREM", keys.schedule, "bad")
+    link.command("HDEL", keys.failures, "bad")
+
+
+def test_a_lease_that_ran_out_names_whose_it_was(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    lost = seq.claim()
+    link.command("ZADD", keys.schedule, "XX", "1", "g")
+    seq.consume(lambda message: None, until_empty=True)
+    (expired,) = records("lease expired")
+    assert (expired.levelname, expired.expired_owner, expired.group) == ("WARNING", lost.owner, ["g"])
+    assert expired.owner != lost.owner
+
+
+def test_an_outage_is_said_once_and_its_end(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    seq = make(redis=proxy.url)
+    handled: list[int] = []
+    with caplog.at_level(logging.DEBUG, "sequencer"), Background(seq, lambda message: handled.append(message.body)):
+        make().append(1, group="g")
+        wait_until(lambda: handled == [1])
+        proxy.add("request reset", times=None)
+        wait_until(lambda: sum("still away" in one.getMessage() for one in records()) >= 5)
+        proxy.clear()
+        make().append(2, group="g")
+        wait_until(lambda: handled == [1, 2])
+    lost, back = records("server lost", "server back")
+    assert (lost.event, lost.levelname, back.event, back.levelname) == (
+        "server lost",
+        "WARNING",
+        "server back",
+        "WARNING",
+    )
+    assert abs(back.away_s - (back.created - lost.created)) < 0.5
+
+
+def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) -> None:
+    def handler(message: Message) -> None:
+        raise StopConsuming
+
+    seq = make()
+    seen: list[Event] = []
+    seq.observe(seen.append)
+    seq.append(1, group="g")
+    seq.consume(handler, until_empty=True)
+    assert seen == []
+    assert records("message failed") == []
+    assert seq._teller.counts.failed == 0
+
+
+def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
+    make: Callable[..., Sequencer], records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, failures = Consumer._keep_once, [RuntimeError("unforeseen"), DataError("foreign data")]
+
+    def broken(self: Consumer, now: float) -> None:
+        if failures:
+            raise failures.pop(0)
+        keep(self, now)
+
+    monkeypatch.setattr(Consumer, "_keep_once", broken)
+    seq = make()
+    seq.append(1, group="g")
+    seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)
+    said = records("leases not kept")
+    assert [one.error for one in said] == ["unforeseen", "foreign data"]
+    assert [one.levelname for one in said] == ["ERROR", "ERROR"]
+    assert [bool(one.exc_info) for one in said] == [True, False], "a traceback where nobody foresaw it"
+
+
+def test_groups_that_can_not_be_given_back_are_told(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
+) -> None:
+    seq = make(redis=proxy.url)
+    make().append(1, group="g")
+
+    def handler(message: Message) -> None:
+        proxy.add("request reset", times=None)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        seq.consume(handler)
+    (said,) = records("groups not released")
+    assert said.levelname == "WARNING"
+    assert "they wait until their leases end" in said.getMessage()
+    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+
+
+def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
+) -> None:
+    make().append(1, group="g")
+    with pytest.raises((NoStock, ServerUnavailable, OutcomeUnknown)), make(redis=proxy.url).claim() as lease:
+        for _ in lease:
+            proxy.add("request reset", times=None)
+            raise NoStock
+    (said,) = records("failure not recorded")
+    assert (said.levelname, said.group) == ("WARNING", ["g"])
+    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+
+
+def test_a_number_that_is_delayed_itself_is_no_gap(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    """Of `behind`, the second message waits for a number; that says nothing of the group looked at next."""
+    seq, keys = make(sequence=True, gap_timeout=5), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="delayed past the gap", score=3, delay=60)
+    for number in (1, 3):
+        seq.append(1, group="behind", score=number)
+    seq.append(1, group="only delayed", score=1, delay=60)
+    for at, group in enumerate(keys_of(link, keys.schedule, "delayed past", "behind", "only"), 1):
+        link.command("ZADD", keys.schedule, "XX", at, group)
+    with seq.claim(groups=10) as lease:
+        assert [message.group for message in lease] == [("behind",)]
+    assert records("gap wait") == []
+
+
+def keys_of(link: Link, schedule: str, *names: str) -> list[bytes]:
+    """The groups in the schedule whose names begin so."""
+    groups = link.command("ZRANGE", schedule, 0, -1)
+    return [next(group for group in groups if group.startswith(name.encode()[:6])) for name in names]
+
+
+def test_an_outage_beside_a_handler_is_told_while_that_runs(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
+) -> None:
+    make().append(1, group="g")
+
+    def handler(message: Message) -> None:
+        proxy.add("request reset", times=None)
+        wait_until(lambda: records("server lost") and proxy.effects["request reset"] >= 5)
+        proxy.clear()
+        in_time.append(wait_until(lambda: records("server back")))
+
+    in_time: list[Any] = []
+    make(redis=proxy.url).consume(handler, lease=0.3, max_messages=1)
+    assert in_time
+    assert len(records("server lost")) == len(records("server back")) == 1
+
+
+def test_a_consumer_that_stops_without_its_server_does_not_say_that_it_is_back(
+    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
+) -> None:
+    with Background(make(redis=proxy.url), fail):
+        proxy.add("request reset", times=None)
+        wait_until(lambda: records("server lost"))
+    assert records("server back") == []
+
+
+def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
+    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+
+    def handler(message: Message) -> None:
+        link.command("HSET", keys.leases, "g", "0" * 16 + "0another")
+        in_time.append(wait_until(lambda: records("lease lost")))
+
+    in_time: list[Any] = []
+    assert seq.consume(handler, lease=0.3, max_messages=1).lost == 1
+    assert in_time
+    link.command("HDEL", keys.leases, "g")
+
+
+def test_the_line_that_counts_comes_also_when_the_storm_is_over(make: Callable[..., Sequencer], records: Any) -> None:
+    seq = make(max_attempts=1)
+
+    def is_counted() -> bool:
+        return any(hasattr(one, "suppressed") for one in records("group parked"))
+
+    with Background(seq, fail):
+        seq.append_many([{"body": 1, "group": n} for n in range(50)])
+        wait_until(is_counted)
+    loop = make("loop", max_attempts=1)
+    loop.append_many([{"body": 1, "group": n} for n in range(50)])
+    with loop.claim(groups=50) as lease:
+        for message in lease:
+            lease.dead_letter(message)
+    assert not any(hasattr(one, "suppressed") for one in records("dead letter"))
+
+    def is_counted_in_the_loop() -> bool:
+        loop.claim().release()
+        return any(hasattr(one, "suppressed") for one in records("dead letter"))
+
+    wait_until(is_counted_in_the_loop)

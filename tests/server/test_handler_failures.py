@@ -1,0 +1,232 @@
+"""When handlers fail: retries, parked groups, resume and skip, messages at which consumers die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sequencer import DataError, GroupBusy, GroupNotFound, Message, NotParked, Park, Retry, Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+
+def test_a_failed_head_holds_its_group_back_and_no_other(seq: Sequencer) -> None:
+    for n in range(4):
+        seq.append(n, group="a", score=n)
+        seq.append(n, group="b", score=n)
+    seen: list[tuple[str, int, int]] = []
+
+    def handler(message: Message) -> None:
+        seen.append((message.group[0], message.body, message.attempt))
+        if message.group == ("a",) and message.body == 1 and message.attempt < 3:
+            raise ValueError("not yet")
+
+    summary = seq.consume(handler, until_empty=True)
+    assert (summary.handled, summary.failed) == (8, 2)
+    assert [s[1:] for s in seen if s[0] == "a"] == [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1), (3, 1)]
+    assert [s[1:] for s in seen if s[0] == "b"] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+def test_after_its_last_attempt_a_group_is_parked_and_can_be_resumed(
+    make: Callable[..., Sequencer],
+) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+    for n in range(3):
+        seq.append(n, group=["a", 1], score=n, id=f"m{n}")
+
+    def fail(message: Message) -> None:
+        raise KeyError(f"secret-free {message.body}")
+
+    assert seq.consume(fail, until_empty=True).failed == 2
+    (parked,) = seq.parked()
+    assert (parked.group, parked.state, parked.backlog, parked.head_id) == (("a", "1"), "parked", 3, "m0")
+    failure = parked.failure
+    assert failure is not None
+    assert (failure.id, failure.type, failure.attempt) == ("m0", "KeyError", 2)
+    assert "secret-free 0" in failure.message
+    assert "in fail" in failure.traceback
+    assert "consumer.py" not in failure.traceback, "our own frames are left out"
+    assert seq.consume(fail, until_empty=True).failed == 0, "parked: nothing to do"
+    assert seq.resume(["a", 1]) is True
+    assert seq.resume(["a", 1]) is False, "due already"
+    seen: list[tuple[int, int]] = []
+    seq.consume(lambda m: seen.append((m.body, m.attempt)), until_empty=True)
+    assert seen == [(0, 1), (1, 1), (2, 1)], "resumed with fresh attempts"
+
+
+def test_skip_removes_the_failed_head_and_hands_it_over(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    for n in (5, 6):
+        seq.append({"n": n}, group="a", score=n, headers={"h": "v"})
+
+    def fail(message: Message) -> None:
+        raise ValueError("no")
+
+    seq.consume(fail, until_empty=True)
+    seq.append({"n": 1}, group="a", score=1)
+    removed = seq.skip("a")
+    assert (removed.body, removed.headers, removed.score) == ({"n": 5}, {"h": "v"}, 5.0), (
+        "the failed one, not the new head"
+    )
+    seen: list[int] = []
+    seq.consume(lambda m: seen.append(m.body["n"]), until_empty=True)
+    assert seen == [1, 6]
+
+
+def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
+    with pytest.raises(GroupNotFound, match="'nobody'"):
+        seq.resume("nobody")
+    with pytest.raises(GroupNotFound):
+        seq.skip("nobody")
+    seq.append(1, group="g")
+    with pytest.raises(NotParked, match="no failed head"):
+        seq.skip("g")
+    with seq.claim() as lease:
+        assert lease
+        with pytest.raises(GroupBusy):
+            seq.resume("g")
+
+
+def test_a_handler_may_ask_for_a_retry_or_a_park(seq: Sequencer) -> None:
+    seq.append("retry", group="a")
+    seq.append("park", group="b")
+    attempts: list[int] = []
+
+    def handler(message: Message) -> None:
+        if message.body == "park":
+            raise Park("needs a person")
+        attempts.append(message.attempt)
+        if message.attempt == 1:
+            raise Retry(after=0.05)
+
+    assert seq.consume(handler, until_empty=True).failed == 2
+    assert attempts == [1, 2]
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert (parked.failure.type, parked.failure.message) == ("Park", "needs a person")
+
+
+def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequencer, link: Link, namespace: str) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    for n in range(3):
+        seq.append(n, group="g", id=f"m{n}", score=n)
+    record = link.command("HGET", keys.body("g"), "m1")
+    link.command("HSET", keys.body("g"), "m1", record[:21] + b"\xffnot json")
+    seen: list[int] = []
+    assert seq.consume(lambda m: seen.append(m.body), until_empty=True).failed == 1
+    assert seen == [0]
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert (parked.failure.type, parked.failure.id) == ("Undecodable", "m1")
+    assert [message.body for message in seq.peek("g")] == ["\\xffnot json", 2]
+    assert seq.skip("g").body == "\\xffnot json"
+    seq.consume(lambda m: seen.append(m.body), until_empty=True)
+    assert seen == [0, 2]
+
+
+def test_a_group_of_a_wrong_type_is_parked_and_others_go_on(seq: Sequencer, link: Link, namespace: str) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="bad")
+    seq.append(2, group="good")
+    saved = link.command("DUMP", keys.order("bad"))
+    link.command("SET", keys.order("bad"), "foreign")
+    seen: list[int] = []
+    seq.consume(lambda m: seen.append(m.body), until_empty=True)
+    assert seen == [2]
+    assert link.command("ZSCORE", keys.schedule, "bad") == b"inf"
+    link.command("RESTORE", keys.order("bad"), 0, saved, "REPLACE")
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert parked.failure.type == "Broken"
+    assert seq.resume("bad")
+    seq.consume(lambda m: seen.append(m.body), until_empty=True)
+    assert seen == [2, 1]
+
+
+def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(max_attempts=3), lane_keys(namespace, "jobs", 0)
+    for group in ("innocent", "poison"):
+        seq.append(1, group=group)
+    for _ in range(3):
+        seq.claim(groups=2, lease=30)  # ... and the process is gone
+        for group in seq.groups("leased"):
+            link.command("ZADD", keys.schedule, "XX", "1", group.group[0])
+    seen: list[tuple[str, int]] = []
+    seq.consume(lambda m: seen.append((m.group[0], m.attempt)), until_empty=True)
+    parked = {info.group[0]: info for info in seq.parked()}
+    assert len(parked) + len(seen) == 2
+    for info in parked.values():
+        assert info.failure is not None
+        assert info.failure.type == "LeaseExpired"
+    assert all(attempt <= 3 for _, attempt in seen)
+
+
+def test_an_expired_group_is_claimed_alone(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    """So that a message that kills its consumer takes no neighbours with it."""
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    for n in range(5):
+        seq.append(n, group=n)
+        seq.append(n, group=n)
+    first = seq.claim(groups=5, lease=30)
+    assert len(first) == 10
+    for n in range(5):
+        link.command("ZADD", keys.schedule, "XX", str(n + 1), str(n))
+    for _ in range(5):
+        lease = seq.claim(groups=5, lease=30)
+        (message,) = lease
+        assert message.attempt == 1, "nobody knows yet whose fault it was"
+        lease.ack(message)
+        lease.release()
+    with seq.claim(groups=5) as lease:
+        assert [message.attempt for message in lease] == [1] * 5
+
+
+def test_a_crash_counts_against_the_message_that_was_held_alone(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    for group in "abc":
+        seq.append(1, group=group)
+    seq.claim(groups=3, lease=30)  # ... and the process is gone
+    for group in "abc":
+        link.command("ZADD", keys.schedule, "XX", "1", group)
+    alone = seq.claim(groups=3, lease=30)
+    (message,) = alone
+    assert message.attempt == 1, "one of three: each is tried alone first"
+    link.command("ZADD", keys.schedule, "XX", "1", message.group[0])  # ... and it dies again
+    seen: list[str] = []
+    summary = seq.consume(lambda m: seen.append(m.group[0]), until_empty=True)
+    assert (summary.handled, summary.failed) == (2, 1)
+    assert [info.group for info in seq.parked()] == [message.group]
+
+
+def test_a_late_message_goes_before_those_that_wait(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append("b", group="g", score=2)
+    with seq.claim() as lease:
+        (message,) = lease
+        seq.append("a", group="g", score=1)
+        lease.ack(message)
+    assert [message.body for message in seq.peek("g")] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])
+def test_a_key_of_another_type_stops_a_script_before_its_first_write(
+    make: Callable[..., Sequencer], link: Link, namespace: str, name: str
+) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    seq = make(dead_letter_on=("KeyError",), on_late="dead_letter")
+    seq.append(1, group="g", id="x")
+    with seq.claim() as lease:
+        message = next(iter(lease))
+        link.command("SET", getattr(keys, name), "foreign")
+        before = {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")}
+        with pytest.raises(DataError):
+            lease.nack(message, KeyError())
+        with pytest.raises(DataError):
+            make().append(2, group="g", id="y")
+        after = {key: link.command("DUMP", key) for key in link.command("KEYS", keys.prefix + "*")}
+        assert after == before
+        link.command("DEL", getattr(keys, name))
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1

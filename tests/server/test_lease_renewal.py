@@ -1,0 +1,266 @@
+"""Leases under a running handler: kept, lost, given back; stopping; a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from sequencer import EmbeddedServer, Message, OutcomeUnknown, Sequencer, ServerUnavailable, StopConsuming
+from sequencer.calls.claim import claim
+from sequencer.calls.settle import Ack, ack
+from sequencer.calls.source import script_source
+from sequencer.drain.held import Holdings
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+
+from ..support.background import Background
+
+
+def test_a_lease_is_renewed_while_a_handler_runs(make: Callable[..., Sequencer]) -> None:
+    seq, release = make(), threading.Event()
+    seq.append(1, group="g")
+    begun = threading.Event()
+
+    def handler(message: Message) -> None:
+        begun.set()
+        assert release.wait(20)
+
+    with Background(seq, handler, lease=0.3, until_empty=True) as background:
+        assert begun.wait(10)
+        (first,) = seq.groups("leased")
+        wait_until(lambda: _leased_for(seq) > 1.0, what="three lease times to pass")
+        (later,) = seq.groups("leased")
+        assert (later.token, later.attempts) == (first.token, 0)
+        release.set()
+        background.thread.join(10)
+    assert (background.summary.handled, background.summary.lost) == (1, 0)
+
+
+def _leased_for(seq: Sequencer) -> float:
+    return max((info.leased_for_s or 0.0 for info in seq.groups("leased")), default=0.0)
+
+
+def test_what_was_finished_is_acknowledged_while_the_next_handler_runs(seq: Sequencer) -> None:
+    release, begun = threading.Event(), threading.Event()
+    for n in range(60):
+        seq.append(n, group="g", score=n)
+    seq.append("other", group="h", score=0)
+
+    def handler(message: Message) -> None:
+        if message.body == 50:
+            begun.set()
+            assert release.wait(20)
+
+    with Background(seq, handler, until_empty=True) as background:
+        assert begun.wait(10)
+        wait_until(lambda: seq.info().totals["handled"] >= 50, what="the finished messages to be acknowledged")
+        assert seq.peek("g", limit=1)[0].body == 50
+        release.set()
+        background.thread.join(10)
+
+
+def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Callable[..., Sequencer]) -> None:
+    slow, release, begun = make(), threading.Event(), threading.Event()
+    for n in range(200):
+        slow.append("quick", group=n)
+    slow.append("slow", group="s")
+    slow.append_many({"body": "after", "group": f"x{n}"} for n in range(100))
+
+    def handler(message: Message) -> None:
+        if message.body == "slow":
+            begun.set()
+            assert release.wait(20)
+
+    with Background(slow, handler):
+        assert begun.wait(10)
+        helped = make().consume(lambda message: None, max_messages=100)
+        assert helped.handled == 100, "the other consumer got all that the slow one had not begun"
+        release.set()
+
+
+def test_a_consumer_that_lost_its_lease_does_not_acknowledge(
+    make: Callable[..., Sequencer], link: Link, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g", id="x")
+    release, begun = threading.Event(), threading.Event()
+
+    def handler(message: Message) -> None:
+        begun.set()
+        assert release.wait(20)
+
+    with Background(seq, handler, max_messages=1) as background:
+        assert begun.wait(10)
+        # As if this process had been paused past its lease: the group is due, and another consumer takes it.
+        link.command("ZADD", keys.schedule, "XX", "1", "g")
+        with make().claim(lease=30) as lease:
+            (message,) = lease
+            assert message.attempt == 2
+            release.set()
+            background.thread.join(10)
+            assert background.summary.lost == 1
+            assert "lease lost" in caplog.text
+            assert [m.id for m in seq.peek("g")] == ["x"], "still there: only the new lease may acknowledge"
+            lease.ack(message)
+    assert seq.peek("g") == []
+
+
+def test_stop_finishes_the_message_in_hand_and_releases_the_rest(make: Callable[..., Sequencer]) -> None:
+    seq, begun, release = make(), threading.Event(), threading.Event()
+    for n in range(10):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        begun.set()
+        assert release.wait(20)
+
+    with Background(seq, handler) as background:
+        assert begun.wait(10)
+        background.consumer.stop()
+        release.set()
+        background.thread.join(10)
+    assert (background.summary.reason, background.summary.handled) == ("stopped", 1)
+    (info,) = seq.groups()
+    assert (info.state, info.backlog, info.attempts) == ("due", 9, 0)
+
+
+def test_a_handler_may_stop_its_consumer_and_the_message_counts_as_not_begun(seq: Sequencer) -> None:
+    for n in range(3):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        if message.body == 1:
+            raise StopConsuming
+
+    summary = seq.consume(handler)
+    assert (summary.reason, summary.handled, summary.failed) == ("stopped", 1, 0)
+    (info,) = seq.groups()
+    assert (info.state, info.attempts, info.backlog) == ("due", 0, 2)
+
+
+def test_a_keyboard_interrupt_out_of_a_handler_releases_everything(seq: Sequencer) -> None:
+    seq.append(1, group="g")
+
+    def handler(message: Message) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        seq.consume(handler)
+    assert [info.state for info in seq.groups()] == ["due"]
+
+
+def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
+    producer, seq = make(), make(redis=proxy.url)
+    producer.append_many({"body": n, "group": n % 5, "score": n} for n in range(50))
+    seen: list[int] = []
+
+    def handler(message: Message) -> None:
+        seen.append(message.body)
+        if len(seen) == 20:
+            proxy.add("reply lost", times=None)
+
+    with Background(seq, handler, lease=0.3, until_empty=True) as background:
+        wait_until(lambda: proxy.effects["reply lost"] >= 2, what="replies to be lost")
+        proxy.clear()
+        background.thread.join(20)
+    assert set(seen) == set(range(50))
+    for group in range(5):
+        first = [n for i, n in enumerate(seen) if n % 5 == group and n not in seen[:i]]
+        assert first == sorted(first)
+
+
+def test_a_server_that_restarts_is_waited_for() -> None:
+    directory = Path(tempfile.mkdtemp(prefix="sqs-"))
+    server, seen = EmbeddedServer(directory), []
+    server.start()
+    with Sequencer("q", server.url) as seq, Sequencer("q", server.url) as producer:
+        with Background(seq, lambda m: seen.append(m.body), lease=1):
+            producer.append(1, group="g")
+            wait_until(lambda: seen == [1], what="the first message")
+            server.stop()
+            wait_until(lambda: not server.status().is_running, what="the server's end")
+            with pytest.raises((ServerUnavailable, OutcomeUnknown)):
+                producer.append(2, group="g")
+            server.start()
+            producer.append(3, group="g")
+            wait_until(lambda: seen == [1, 3], timeout_s=20, what="the message after the restart")
+        assert producer.info().backlog == 0
+    server.stop()
+    shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("cached", [subset for n in range(3) for subset in combinations(("ack", "nack"), n)])
+def test_calls_keep_their_order_whatever_scripts_the_server_knows(
+    seq: Sequencer, link: Link, namespace: str, cached: tuple[str, ...]
+) -> None:
+    """A nack that overtook the ack before it would end the lease that the ack needs."""
+    keys = lane_keys(namespace, "jobs", 0)
+    for n in range(3):
+        seq.append(n, group="g", score=n)
+    holdings = Holdings([keys], lease_s=30)
+    holdings.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
+    held = holdings.groups[0]
+    holdings.finish(held, 0, 0)
+    holdings.fail(held, 1, None, b"{}", "park", False)
+    sending = holdings.outgoing()
+    assert sending is not None
+    link.command("SCRIPT", "FLUSH")
+    for name in cached:
+        link.command("SCRIPT", "LOAD", script_source(name))
+    holdings.sent(sending, link.run(sending.calls, in_order=sending.needs_order), 0)
+    assert holdings.lost == 0
+    assert [message.body for message in seq.peek("g")] == [1, 2]
+    assert [info.state for info in seq.groups()] == ["parked"]
+
+
+class BrokenText(Exception):
+    """Can't say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")]
+)
+def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], error: BaseException) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+    seq.append(1, group="bad")
+    seq.append(2, group="good")
+
+    def handler(message: Message) -> None:
+        if message.body == 1:
+            raise error
+
+    summary = seq.consume(handler, until_empty=True)
+    assert (summary.handled, summary.failed) == (1, 2)
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert parked.failure.type == type(error).__name__
+
+
+def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
+    """A server that was restarted lacks them: an ack sent again alone would run after the claim of its batch."""
+    keys = lane_keys(namespace, "jobs", 0)
+    for n in range(2):
+        seq.append(n, group="g", score=n)
+    link = Link(Endpoint.from_url(server.url))
+    (held,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
+    link.command("SCRIPT", "FLUSH")
+    link.close()
+    release = ack(keys, [Ack("g", held.token, held.members[:1], True)])
+    _, claimed = link.run([release, claim(keys, "jobs", "me", 30, ClaimLimits())])
+    assert [message.body for group in claimed.groups for message in group.messages] == [1]
+    link.run([ack(keys, [Ack("g", claimed.groups[0].token, [], True)])])
+    link.close()

@@ -1,0 +1,221 @@
+"""The scripts on the real server and the model answer the same calls alike, reply for reply and key for key."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sequencer import EmbeddedServer
+from sequencer.calls.append import append
+from sequencer.calls.call import Call
+from sequencer.calls.claim import Claimed, claim
+from sequencer.calls.operate import Resumed, pause, redrive, resume, revise
+from sequencer.calls.settle import Ack, Nack, ack, nack, renew
+from sequencer.doctor.invariants import audit
+from sequencer.errors import SequencerError
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.settings.policy import Policy
+from sequencer.store.failure import decode_failure
+from sequencer.store.item import Item
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.watermark import advance
+
+from ..support.model.lane import ModelLane
+from ..support.model.state import Refused
+
+GROUPS = ("a", "b", "c:1")
+GROUP = st.sampled_from(GROUPS)
+IDS = st.sampled_from("123456")
+ITEM = st.tuples(
+    GROUP,
+    IDS,
+    st.sampled_from(["", "1.0", "2.5", "3.0"]),
+    st.sampled_from("xy"),
+    st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "1699999999000000", "1700000001500000"]),
+)
+STEP = st.one_of(
+    st.tuples(
+        st.just("append"),
+        st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
+        st.sampled_from(["none", "others", "replace"]),
+    ),
+    st.tuples(
+        st.just("claim"),
+        st.integers(1, 3),
+        st.integers(1, 20),
+        st.sampled_from([1, 60, 10_000]),
+        st.booleans(),
+        st.sampled_from([None, 0, 2, 9]),
+    ),
+    st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
+    st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
+    st.tuples(st.just("renew"), st.integers(0, 3)),
+    st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
+    st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
+    st.tuples(st.just("redrive"), st.integers(0, 3)),
+    st.tuples(st.just("resume"), GROUP, st.booleans()),
+    st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
+)
+POLICIES = st.sampled_from(
+    [
+        Policy(),
+        Policy(dedup_window=0, watermark_window=0),
+        Policy(dedup_window=1, dedup_cap=2, watermark_window=1, watermark_cap=1, on_late="drop"),
+        Policy(on_late="dead_letter"),
+        Policy(on_late="refuse", reorder_window=0.7),
+        Policy(reorder_window=0.7),
+        Policy(sequence=True, gap_timeout=1.0, on_gap="skip"),
+        Policy(sequence=True, gap_timeout=1.0, on_gap="park"),
+    ]
+)
+
+
+class Both:
+    """Runs each call on the server and on the model, with the same time, and compares."""
+
+    def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
+        self.link, self.keys, self.model = link, keys, ModelLane(policy)
+        link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
+        self.leases: list[Any] = []
+
+    def run(self, make: Any) -> Any:
+        call: Call[Any] = make(self.model.now_us)
+        try:
+            modelled = self.model.run(call)
+        except Refused as refused:
+            with pytest.raises(SequencerError, match=str(refused)):
+                self.link.run_one(call)
+            return None
+        real = self.link.run_one(call)
+        assert plain(real) == plain(modelled), call
+        return real
+
+    def compare_state(self) -> None:
+        command, keys, model = self.link.command, self.keys, self.model
+        schedule = command("ZRANGE", keys.schedule, 0, -1, "WITHSCORES")
+        found = {group.decode(): float(at) for group, at in zip(schedule[::2], schedule[1::2], strict=True)}
+        assert found == model.schedule
+        leases = command("HGETALL", keys.leases)
+        assert dict(zip(leases[::2], leases[1::2], strict=True)) == {
+            group.encode(): holder.encode() for group, holder in model.leases.items()
+        }
+        assert {group.decode() for group in command("HKEYS", keys.failures)} == set(model.failures)
+        for group in GROUPS:
+            assert [m.decode() for m in command("ZRANGE", keys.order(group), 0, -1)] == model.members(group)
+            body = command("HGETALL", keys.body(group))
+            assert {k.decode(): v.decode() for k, v in zip(body[::2], body[1::2], strict=True)} == model.bodies.get(
+                group, {}
+            )
+        assert {group.decode() for group in command("SMEMBERS", keys.paused)} == model.paused
+        letters = [letter.decode() for letter in command("ZRANGE", keys.dead, 0, -1)]
+        assert sorted(letters) == sorted(model.letters)
+        assert not audit(self.link, [keys])
+
+
+def plain(value: Any) -> Any:
+    """A reply without what may differ: groups of a claim as tuples, scores as numbers."""
+    if isinstance(value, Claimed):
+        wait = None if value.next_due_s is None else round(value.next_due_s, 5)
+        groups = [
+            (g.key, g.token, g.expired_owner, g.messages, g.members, [*map(float, g.scores)], g.mark, g.on_late)
+            for g in value.groups
+        ]
+        return (groups, wait, value.is_empty, list(value.halted))
+    if isinstance(value, Resumed):
+        return (value.status, float(value.score) if value.score else None, value.record)
+    return value
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
+def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
+    link, keys = Link(Endpoint.from_url(server.url)), lane_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
+    both = Both(link, keys, policy)
+    try:
+        for kind, *args in steps:
+            do(both, kind, args)
+            both.compare_state()
+    finally:
+        link.command("DEL", *link.command("KEYS", keys.prefix + "*"))
+        link.close()
+
+
+def do(both: Both, kind: str, args: list[Any]) -> None:
+    keys, model = both.keys, both.model
+    if kind == "append":
+        items = [Item(group, name, score, f'["{body}"]'.encode(), due) for group, name, score, body, due in args[0]]
+        both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
+    elif kind == "claim":
+        limits = ClaimLimits(args[0], args[1], args[2])
+        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, ahead=args[3], alone=args[4], now_us=now))
+        both.leases += claimed.groups
+    elif kind == "advance":
+        model.now_us += args[0] * 1000
+    elif kind == "revise":
+        group, name, score, due = args
+        both.run(lambda now: revise(keys, group, name, score, due if score else "", now_us=now))
+    elif kind == "pause":
+        both.run(lambda now: pause(keys, args[0], args[1], now_us=now))
+    elif kind == "redrive":
+        letters = [*sorted(model.letters)[: args[0]], "1700000000000000a\n1"]
+        both.run(lambda now: redrive(keys, letters, now_us=now))
+    elif kind == "resume":
+        failure = model.failures.get(args[0], "").encode()
+        member = decode_failure(failure)[1] if failure else ""
+        score = model.orders.get(args[0], {}).get(member)
+        is_sequence = model.is_sequence and args[1] and score is not None
+        mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
+        both.run(lambda now: resume(keys, args[0], failure, member, skip=args[1], mark=mark, now_us=now))
+    elif both.leases:
+        with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
+
+
+def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
+    keys = both.keys
+    if kind == "ack":
+        token = "0" * 16 if args[3] and args[2] else lease.token
+        members = lease.members[: args[1]]
+        mark = advance(lease.mark, lease.scores[: args[1]]) if members else ""
+        entry = Ack(lease.key, token, members, args[2], mark)
+        both.run(lambda now: ack(keys, [entry], now_us=now))
+    elif kind == "nack":
+        delay_s, ending = (None, args[1]) if isinstance(args[1], str) else (args[1], "park")
+        is_passed = both.model.is_sequence and ending in ("dead", "drop")
+        mark = advance(lease.mark, lease.scores[:1]) if is_passed else ""
+        failure = b'{"member":"%s"}' % lease.members[0].encode()
+        attempt = lease.messages[0].attempt
+        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark)
+        both.run(lambda now: nack(keys, entry_n, now_us=now))
+    else:
+        both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
+
+
+def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:
+    """The network may repeat any call: append by id, ack, nack and renew by token (invariant 7)."""
+    keys = lane_keys(namespace, "q", 0)
+    link.command("HSET", f"{namespace}:queues", "q", 1)
+    items = [Item("g", str(i), "", b"[1]") for i in range(3)]
+    first = link.run_one(append(keys, items))
+    assert [mark.outcome for mark in link.run_one(append(keys, items))] == ["duplicate"] * 3
+    assert [mark.stamp for mark in link.run_one(append(keys, items))] == [mark.stamp for mark in first]
+    (held,) = link.run_one(claim(keys, "q", "me", 5.0, ClaimLimits())).groups
+    one = ack(keys, [Ack("g", held.token, held.members[:1], False)])
+    assert link.run_one(one) == ([], False)
+    assert link.run_one(one) == ([], False)
+    failed = nack(keys, Nack("g", held.token, held.members[1], 1, None, b"{}"))
+    assert link.run_one(failed) is True
+    before = link.command("ZRANGE", keys.schedule, 0, -1, "WITHSCORES")
+    assert link.run_one(failed) is False
+    assert link.run_one(one) == ([Ack("g", held.token, held.members[:1], False)], False)
+    assert link.command("ZRANGE", keys.schedule, 0, -1, "WITHSCORES") == before
+    assert link.run_one(resume(keys, "g", b"{}", held.members[1])).status == "resumed"
+    assert link.run_one(resume(keys, "g", b"{}", held.members[1])).status == "changed"
+    assert link.command("ZCARD", keys.order("g")) == 2
+    assert math.isfinite(float(link.command("ZSCORE", keys.schedule, "g")))

@@ -1,0 +1,140 @@
+"""Rare states in which a policy once lost a message, a number or the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer import DataError, EmbeddedServer, Message, MessageNotFound, Sequencer
+from sequencer.errors import BatchRefused
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    return seen
+
+
+def drain_once(seq: Sequencer) -> list[Any]:
+    with seq.claim() as lease:
+        return [message.body for message in lease if lease.ack(message) is None]
+
+
+def test_a_redriven_number_does_not_go_ahead_of_the_sequence(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), lane_keys(namespace, "jobs", 0)
+    for n in (1, 2, 3):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        if message.body == 3:
+            raise ValueError("no")
+
+    seq.consume(handler, until_empty=True)
+    link.command("DEL", keys.marks)  # the group is forgotten
+    seq.redrive("g")
+    for n in (1, 4):
+        seq.append(n, group="g", score=n)
+    assert drain_once(seq) == [1, 3]
+    assert drain_once(seq) == [], "4 waits for 2 and 3, as for a group of which nothing else is known"
+
+
+def test_a_redriven_number_keeps_its_group_known(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), lane_keys(namespace, "jobs", 0)
+    for n in (1, 2, 3):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        if message.body == 2 and not message.redriven:
+            raise ValueError("no")
+
+    seq.consume(handler, until_empty=True)
+    seq.redrive("g")
+    link.command("DEL", keys.marks)  # the window is over while it waits
+    assert seq.append(1, group="g", score=1).duplicate
+    seq.append(4, group="g", score=4)
+    assert drain(seq) == [2, 4]
+
+
+def test_a_refused_replace_in_a_transaction_is_an_error(make: Callable[..., Sequencer], server: EmbeddedServer) -> None:
+    seq = make(sequence=True)
+    for n in (1, 2):
+        seq.append(n, group="g", score=n, id=f"m{n}")
+    with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
+        seq.append("new", group="g", score=1, id="m2", replace=True, pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
+            pipeline.execute()
+        seq.append("new", group="g", score=2, id="m2", replace=True, pipeline=pipeline)
+        pipeline.execute()
+    assert drain(seq) == [1, "new"]
+
+
+def test_a_replace_that_can_not_be_finished_is_not_begun(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append("old", group="a", id="x")
+    link.command("SET", keys.order("b"), "foreign")
+    items = [{"group": "a", "body": "new", "id": "x"}, {"group": "b", "body": 1}]
+    for on_refused in ("skip", "stop"):
+        with pytest.raises(DataError):
+            seq.append_many(items, replace=True, on_refused=on_refused)  # type: ignore[arg-type]
+    assert [message.body for message in seq.peek("a")] == ["old"]
+    link.command("DEL", keys.order("b"))
+    numbers = make("numbers", sequence=True)
+    with pytest.raises(BatchRefused):
+        numbers.append_many([{"group": "g", "body": i, "score": 1, "id": i} for i in "ab"], replace=True)
+    assert numbers.info().backlog == 0
+
+
+@pytest.mark.parametrize("name", ["dispatch", "failures", "stats"])
+def test_an_ack_checks_every_key_before_it_removes(
+    make: Callable[..., Sequencer], link: Link, namespace: str, name: str
+) -> None:
+    seq, keys = make(sequence=True), lane_keys(namespace, "jobs", 0)
+    for n in (1, 2):
+        seq.append(n, group="g", score=n)
+    with seq.claim() as lease:
+        message = next(iter(lease))
+        link.command("DEL", getattr(keys, name))
+        link.command("SET", getattr(keys, name), "foreign")
+        for act in (lambda: lease.ack(message), lambda: lease.nack(message, "no")):
+            with pytest.raises(DataError):
+                act()
+        link.command("DEL", getattr(keys, name))
+        assert len(seq.peek("g")) == 2
+    assert drain(seq) == [1, 2]
+
+
+def test_cancel_after_a_lost_connection_tells_the_truth(make: Callable[..., Sequencer], link: Link) -> None:
+    seq = make()
+    seq.append(1, group="g", id="x", delay=50)
+    for name, error in (("nope", MessageNotFound), ("x", None)):
+        for words in link.command("CLIENT", "LIST").decode().splitlines():
+            client = dict(word.split("=", 1) for word in words.split())
+            if client["id"] != str(link.command("CLIENT", "ID")):
+                link.command("CLIENT", "KILL", "ID", client["id"])
+        if error:
+            with pytest.raises(error):
+                seq.cancel("g", name)
+        else:
+            seq.cancel("g", name)
+    assert seq.info().backlog == 0
+
+
+def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(reorder_window=600), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    assert not seq.claim()
+    link.command("HSET", keys.policy, "window_us", 0)  # by hand: a client would have woken it
+    assert "by a rule that holds no more; resume it" in seq.explain("g").text
+    assert seq.resume("g")
+    assert drain(seq) == [1]

@@ -1,0 +1,99 @@
+"""What the server refuses is said as it is: neither an unknown outcome nor another error stands in for it.
+
+Found by `python -m tests.faults chaos`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from redis.connection import DefaultParser
+
+from sequencer import (
+    EmbeddedServer,
+    OutcomeUnknown,
+    QueueFull,
+    Sequencer,
+    SequencerError,
+    ServerNotUsable,
+    ServerUnavailable,
+)
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.refusals import translate
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+
+from .conftest import command
+
+BATCH = [{"body": n, "group": n} for n in range(20)]
+
+
+def test_a_full_server_refuses_a_batch_over_lanes_with_queue_full(
+    start_server: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis 7.0 refuses the EXEC with words of its own; Valkey answers to each command of the MULTI."""
+    binary = shutil.which("redis-server")
+    if not binary:
+        pytest.skip("needs redis-server on PATH (Debian: apt-get install redis-server)")
+    monkeypatch.setenv("SEQUENCER_TEST_BINARY", binary)
+    path = start_server()
+    with Sequencer("q", f"unix://{path}", lanes=4) as seq:
+        seq.append(0, group="a")
+        command(path, "CONFIG", "SET", "maxmemory", "1mb")
+        with pytest.raises(QueueFull):
+            seq.append_many(BATCH)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("OOM", QueueFull),
+        ("NOPERM", ServerNotUsable),
+        *[(name, ServerUnavailable) for name in ("BUSY", "LOADING", "READONLY", "MISCONF", "NOREPLICAS")],
+    ],
+)
+def test_a_refusal_is_no_unknown_outcome(
+    make: Callable[..., Sequencer], server: EmbeddedServer, name: str, kind: type[SequencerError], lanes: int
+) -> None:
+    with FaultProxy(server.url) as proxy:
+        seq = make(redis=proxy.url, lanes=lanes)
+        seq.append(0, group="a")
+        proxy.add(f"error {name}", on=["append"], times=None)
+        with pytest.raises(kind):
+            seq.append_many(BATCH)
+    assert make().info().backlog == 1
+
+
+def test_a_refusal_after_a_lost_reply_is_an_unknown_outcome(
+    make: Callable[..., Sequencer], server: EmbeddedServer
+) -> None:
+    with FaultProxy(server.url) as proxy:
+        seq = make(redis=proxy.url)
+        seq.append(0, group="a")
+        proxy.add("reply lost", on=["append"])
+        proxy.add("error BUSY", on=["append"], times=None)
+        with pytest.raises(OutcomeUnknown):
+            seq.append(1, group="a", id="m")
+    assert make().append(1, group="a", id="m").duplicate
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("CLUSTERDOWN The cluster is down", ServerNotUsable),
+        ("MOVED 1234 127.0.0.1:7001", ServerNotUsable),
+        ("CROSSSLOT Keys in request don't hash to the same slot", ServerNotUsable),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", ServerUnavailable),
+    ],
+)
+def test_errors_are_known_as_the_driver_gives_them(said: str, kind: type) -> None:
+    """redis-py takes the first word off."""
+    error = DefaultParser(65536).parse_error(said)
+    assert type(translate(error, "s")) is kind, error
+
+
+def test_a_url_may_give_its_own_timeouts() -> None:
+    connection = Endpoint.from_url("redis://127.0.0.1:1?socket_timeout=0.25").make()
+    assert (connection.socket_timeout, connection.socket_connect_timeout) == (0.25, 5.0)

@@ -1,0 +1,219 @@
+"""Every way in which a group can be broken by hand: what is said of it, how it is mended, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys
+
+Damage = Callable[[Link, LaneKeys], Any]
+FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is done to group `g` (messages a, b, c), what is then said, and what is left after mending."""
+
+    damage: Damage
+    said: str
+    mended: str
+    is_explained: bool = True
+    left: str = "abc"
+    dead: str = ""
+
+
+def member(link: Link, keys: LaneKeys, id: str) -> str:
+    names: list[bytes] = link.command("ZRANGE", keys.order("g"), 0, -1)
+    return next(name.decode() for name in names if name.decode()[16:] == id)
+
+
+def record(link: Link, keys: LaneKeys, id: str) -> bytes:
+    data: bytes = link.command("HGET", keys.body("g"), id)
+    return data
+
+
+def halves(data: bytes) -> tuple[bytes, bytes]:
+    """What is before and behind a record's flag."""
+    return data[:20], data[21:]
+
+
+def drain(seq: Sequencer) -> str:
+    seen: list[str] = []
+    seq.consume(lambda message: seen.append(message.id), until_empty=True)
+    return "".join(seen)
+
+
+CASES = {
+    "not in the schedule": Case(
+        lambda link, keys: link.command("ZREM", keys.schedule, "g"),
+        "has messages but is not in the schedule",
+        "due now",
+    ),
+    "not in the schedule, the lease is": Case(
+        lambda link, keys: link.commands(
+            [("ZREM", keys.schedule, "g"), ("HSET", keys.leases, "g", "00000000000000011me")]
+        ),
+        "has messages but is not in the schedule",
+        "due now",
+    ),
+    "parked for nothing": Case(
+        lambda link, keys: link.command("ZADD", keys.schedule, "inf", "g"), "parked without a failure", "due now"
+    ),
+    "paused by nobody": Case(
+        lambda link, keys: link.command("ZADD", keys.schedule, "9e15", "g"), "not among the paused groups", "due now"
+    ),
+    "leased and parked": Case(
+        lambda link, keys: link.commands(
+            [("ZADD", keys.schedule, "inf", "g"), ("HSET", keys.leases, "g", "00000000000000011me")]
+        ),
+        "leased and parked at once",
+        "lease removed",
+    ),
+    "head without a record": Case(
+        lambda link, keys: link.command("HDEL", keys.body("g"), "a"),
+        "'a', score 1, has no record",
+        "removed",
+        left="bc",
+    ),
+    "member without a record": Case(
+        lambda link, keys: link.command("HDEL", keys.body("g"), "b"),
+        "'b', score 2, has no record",
+        "removed",
+        left="ac",
+    ),
+    "record without a member": Case(
+        lambda link, keys: link.command("ZREM", keys.order("g"), member(link, keys, "b")),
+        "the record of 'b' has no place",
+        "made a dead letter of type Broken",
+        left="ac",
+        dead="b",
+    ),
+    "one of each": Case(
+        lambda link, keys: link.commands(
+            [("ZREM", keys.order("g"), member(link, keys, "b")), ("HDEL", keys.body("g"), "c")]
+        ),
+        "the record of 'b' has no place",
+        "made a dead letter of type Broken",
+        is_explained=False,  # its sizes agree, and the head is sound
+        left="a",
+        dead="b",
+    ),
+    "no order": Case(
+        lambda link, keys: link.command("DEL", keys.order("g")),
+        "has 0 messages but is in the schedule",
+        "removed from the schedule",
+        left="",
+        dead="abc",
+    ),
+    "no body": Case(
+        lambda link, keys: link.command("DEL", keys.body("g")), "'c', score 3, has no record", "removed", left=""
+    ),
+    "no keys at all": Case(
+        lambda link, keys: link.command("DEL", keys.body("g"), keys.order("g")),
+        "has 0 messages but is in the schedule",
+        "removed from the schedule",
+        left="",
+    ),
+    "a record that denies its score": Case(
+        lambda link, keys: link.command("HSET", keys.body("g"), "b", b"A".join(halves(record(link, keys, "b")))),
+        "says that its score is its stamp, and that is 2",
+        "the score of the order taken",
+        is_explained=False,  # it holds nothing up
+    ),
+    "a record's stamp": Case(
+        lambda link, keys: link.command("HSET", keys.body("g"), "a", b"1" * 16 + record(link, keys, "a")[16:]),
+        "carries stamp and attempts",
+        "stamp of the order taken",
+    ),
+    "a record's stamp, and its flag": Case(
+        lambda link, keys: link.command(
+            "HSET", keys.body("g"), "a", b"1" * 16 + b"0000A" + record(link, keys, "a")[21:]
+        ),
+        "carries stamp and attempts",
+        "stamp of the order taken",
+    ),
+    "a record's attempts": Case(
+        lambda link, keys: link.command(
+            "HSET", keys.body("g"), "a", record(link, keys, "a")[:16] + b"????" + record(link, keys, "a")[20:]
+        ),
+        "carries stamp and attempts",
+        "unreadable attempts set to 0",
+        is_explained=False,
+    ),
+    "a record of nothing but rubbish": Case(
+        lambda link, keys: link.command("HSET", keys.body("g"), "b", "rubbish"),
+        "'b', score 2, has no record",
+        "removed from the order",
+        is_explained=False,
+        left="ac",
+        dead="b",
+    ),
+    "an id twice": Case(
+        lambda link, keys: link.command("ZADD", keys.order("g"), "0", "1" * 16 + "a"),
+        "'a', score 0, has no record",
+        "removed from the order",
+    ),
+    "a stamp that is no number": Case(
+        lambda link, keys: link.commands(
+            [
+                ("HSET", keys.body("g"), "b", b"x" * 16 + record(link, keys, "b")[16:]),
+                ("ZADD", keys.order("g"), 2, "x" * 16 + "b"),
+                ("ZREM", keys.order("g"), member(link, keys, "b")),
+            ]
+        ),
+        "'b', score 2, has no record",
+        "made a dead letter of type Broken",
+        is_explained=False,
+        left="ac",
+        dead="b",
+    ),
+    "a clock behind": Case(
+        lambda link, keys: link.command("SET", keys.clock, 1), "ahead of the clock", "clock set forward", False
+    ),
+    "a token ahead": Case(
+        lambda link, keys: link.command("HSET", keys.leases, "g", "89000000000000001me"),
+        "token 8900000000000000 ahead of the clock",
+        "clock set forward",
+        is_explained=False,
+    ),
+    "a lease that can't be read": Case(
+        lambda link, keys: link.command("HSET", keys.leases, "g", "me"), "token is unreadable", "lease removed"
+    ),
+    "a lease of nobody": Case(
+        lambda link, keys: link.command("HSET", keys.leases, "ghost", "00000000000000011me"),
+        "'ghost' has a lease but is not in the schedule",
+        "lease removed",
+        is_explained=False,
+    ),
+    "a failure of nobody": Case(
+        lambda link, keys: link.command("HSET", keys.failures, "ghost", FAILURE),
+        "'ghost' has a failure but is not in the schedule",
+        "failure removed",
+        is_explained=False,
+    ),
+    "nobody in the schedule": Case(
+        lambda link, keys: link.command("ZADD", keys.schedule, 1, "ghost"),
+        "'ghost' has 0 messages but is in the schedule",
+        "removed from the schedule",
+        is_explained=False,
+    ),
+    "a dead letter without content": Case(
+        lambda link, keys: link.command("ZADD", keys.dead, 1, "1" * 16 + "g\nz"),
+        "has no content",
+        "removed from the list",
+        is_explained=False,
+    ),
+    "a dead letter without place": Case(
+        lambda link, keys: link.command(
+            "HSET", keys.letters, "1" * 16 + "g\nz", b"9.0\n" + FAILURE.encode() + b"\n" + b"1" * 16 + b"00000[9]"
+        ),
+        "has no place in the list",
+        "put into the list",
+        is_explained=False,
+        dead="z",
+    ),
+}

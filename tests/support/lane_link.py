@@ -1,0 +1,59 @@
+"""A connection to the model of a lane, for tests of what goes over one: answers come late, or never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sequencer.errors import SequencerError, ServerUnavailable
+from sequencer.net.link import UNDONE
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys
+
+from .model.lane import ModelLane
+
+KEYS = lane_keys("n", "q", 0)
+ONE = ClaimLimits(1, 1, 1000)
+
+
+class Link:
+    """Answers at once from the model; the answer to the so-manieth batch is lost."""
+
+    is_repeat = False
+
+    def __init__(self, lane: ModelLane) -> None:
+        self.lane, self.left, self.posted = lane, -1, list[Any]()
+        self.is_lost = self.lacks_script = False
+        self.refuses: SequencerError | None = None
+        """The answer to the first call of each batch."""
+        self.is_slow = False
+        """Whether nothing is answered before it is waited for."""
+        self.waited, self.sizes = list[float](), list[str]()
+        """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        return [self.lane.run(call) for call in calls]
+
+    def post(self, calls: Any, *, in_order: bool = False) -> None:
+        self.sizes += [call.args[5] for call in calls if call.script == "claim"]
+        if self.is_lost:
+            raise ServerUnavailable("lost")
+        replies = [UNDONE for _ in calls] if self.lacks_script else self.run(calls[bool(self.refuses) :])
+        self.posted.append([self.refuses, *replies] if self.refuses else replies)
+
+    def is_answered(self, within_s: float) -> bool:
+        self.waited.append(within_s)
+        return not self.is_slow
+
+    def close(self) -> None:
+        self.posted.clear()
+
+    def collect(self, calls: Any) -> list[Any]:
+        self.left -= 1
+        if self.left == -1:
+            self.close()
+            raise ServerUnavailable("lost")
+        found: list[Any] = self.posted.pop(0)
+        return found
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        return replies

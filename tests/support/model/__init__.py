@@ -1,0 +1,1 @@
+"""A model of one lane in plain Python: the same calls as the scripts, the same bytes."""

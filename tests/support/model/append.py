@@ -1,0 +1,107 @@
+"""The appending script of the model. See model.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sequencer.store.watermark import Sequenced
+from sequencer.testing.wire import arrivals
+
+from .state import LaneState, Refused
+
+
+class ArrivingLane(LaneState):
+    """Takes messages in."""
+
+    def append(self, *args: str) -> bytes:
+        on_conflict, _, items, envelopes = arrivals(args)
+        for word in items:
+            if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):
+                raise Refused("SEQUENCE")
+        base = max(self.clock, self.now_us - 1)
+        self.clock = base + len(items)
+        before = {group: (dict(self.orders.get(group, {})), dict(self.bodies.get(group, {}))) for group, *_ in items}
+        marks: list[str] = []
+        ready: list[tuple[str, float]] = []
+        late: list[tuple[str, str, str, str, str]] = []
+        for i, (word, envelope) in enumerate(zip(items, envelopes, strict=True), 1):
+            marks.append(self.append_one(word, f"{base + i:016d}", envelope, on_conflict, ready, late))
+        if on_conflict not in ("others", "replace") and any(mark[0] in "!#<" for mark in marks):
+            for group, (order, body) in before.items():
+                self.orders[group], self.bodies[group] = order, body
+        else:
+            for group, at in ready:
+                if self.is_sequence and self.mark(group):
+                    self.numbers[group] = self.mark(group)
+                self.wake(group, at)
+            for group, message_id, stamp, score, record in late:
+                if record:
+                    self.bury(group, stamp + message_id, float(score), record)
+                if stamp:
+                    self.remember([f"{group}\n{message_id}"])
+        self.drop_empty()
+        return "".join(marks).encode()
+
+    def append_one(
+        self, word: list[str], stamp: str, envelope: str, on_conflict: str, ready: list[Any], late: list[Any]
+    ) -> str:
+        group, message_id, score, *rest = word
+        due, flag, at, given = "", "0", float(self.now_us), score
+        if rest:
+            due = f"{self.now_us + int(rest[0]) if rest[0][0] == '+' else int(rest[0]):016d}"
+            at, flag = float(due), "D" if score else "T"
+        elif not score:
+            flag = "A"
+        if not score:
+            score = f"{(due or stamp)[:10]}.{(due or stamp)[10:]}"
+        if int(self.policy["window_us"]):
+            at = max(at, int(stamp) + int(self.policy["window_us"]))
+        known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
+        if known is not None and on_conflict != "replace":
+            return self.compare(word, known, envelope, given)
+        if known is not None:
+            is_own = not self.is_sequence or self.orders[group][known[:16] + message_id] == float(score)
+            fate = "+" if is_own else "!"
+        else:
+            fate = self.fate(group, message_id, score, on_conflict)
+        if fate == "=":
+            return "=" + "0" * 16
+        if fate in "<~x":
+            late.append((group, message_id, stamp if fate != "<" else "", score, record if fate == "x" else ""))
+        if fate != "+":
+            return fate + stamp
+        if self.take(group, message_id):
+            at = float(self.now_us)  # what lies behind the old one may be due
+        self.bodies.setdefault(group, {})[message_id] = record
+        self.orders.setdefault(group, {})[stamp + message_id] = float(score)
+        ready.append((group, at))
+        return "+" + stamp
+
+    def compare(self, word: list[str], known: str, envelope: str, score: str) -> str:
+        group, message_id, _, *rest = word
+        start = 37 if known[20] in "DT" else 21
+        same = known[start:] == envelope
+        if same and score:
+            same = self.orders[group][known[:16] + message_id] == float(score)
+        if same and rest and rest[0][0] != "+" and known[20] != "R":
+            same = known[20] in "DT" and int(known[21:37]) == int(rest[0])
+        return ("=" if same else "!") + known[:16]
+
+    def fate(self, group: str, message_id: str, score: str, on_conflict: str) -> str:
+        """What becomes of a message whose id is not pending."""
+        window = int(self.policy["dedup_us"])
+        if on_conflict != "replace" and self.seen.get(f"{group}\n{message_id}", self.now_us, window) is not None:
+            return "="
+        mark = self.mark(group)
+        if self.is_sequence:
+            if float(score) in self.orders.get(group, {}).values():
+                return "#"
+            if not mark:
+                return "+"
+            state, number = Sequenced.parse(mark), int(float(score))
+            is_skipped = any(first <= number <= last for first, last in state.skipped)
+            return "+" if number > state.number or is_skipped else "="
+        on_late = self.policy["on_late"]
+        if on_late == "handle" or not mark or float(score) >= float(mark):
+            return "+"
+        return {"refuse": "<", "drop": "~", "dead_letter": "x"}[on_late]

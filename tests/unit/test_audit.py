@@ -1,0 +1,284 @@
+"""The audit's checker: legal histories are clean, each kind of broken one is found and named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sequencer.queue.audit import KEPT_LEASES, KEPT_STAMPS, KEPT_TOPS, AuditRecord, Prover, prove
+from tests.support.audit_records import BASE, STEPS, Steps, _random_steps, run, simulate
+
+# -- legal histories --------------------------------------------------------------------------------------------------
+
+
+@given(STEPS)
+def test_a_legal_history_is_clean_and_counted(steps: Steps) -> None:
+    simulator = simulate(steps)
+    proof = prove(iter(simulator.records))
+    assert proof.is_clean, proof.case
+    assert proof.case is None
+    stamps = {stamp for stamp, _ in simulator.runs}
+    assert (proof.messages, proof.duplicates) == (len(stamps), len(simulator.runs) - len(stamps))
+    assert proof.refused == sum(simulator.runs.values())
+    assert proof.untimed == 0
+
+
+@given(STEPS, st.integers(0, 20))
+@example(_random_steps(278), 8)
+@example(_random_steps(184449), 13)
+def test_a_legal_history_stays_clean_when_its_beginning_was_trimmed(steps: Steps, count: int) -> None:
+    proof = prove(simulate(steps).records[count:], is_trimmed=True)
+    assert proof.is_clean, proof.case
+
+
+def test_the_simulator_makes_what_it_says() -> None:
+    steps = [("append", 0, 5), ("append", 0, 6), ("claim", 0, 3), ("handle", 0, 1), ("lose", 0, 0), ("append", 0, 1)]
+    steps += [("claim", 0, 3), ("handle", 0, 1), ("ack", 0, 0), ("repeat", 0, 1), ("ack_late", 0, 0)]
+    records = simulate(steps).records
+    assert [(record.score, record.refused) for record in records] == [(1, False), (1, False), (5, True)]
+
+
+# -- broken ones ------------------------------------------------------------------------------------------------------
+
+
+IN_ORDER = [run("a", 1, 1, 100, 110, 120), run("b", 2, 2, 100, 120, 130), run("c", 3, 3, 200, 210, 220)]
+
+
+def test_a_history_in_order_is_clean() -> None:
+    proof = prove(IN_ORDER)
+    assert (proof.messages, proof.groups, proof.duplicates, proof.refused) == (3, 1, 0, 0)
+    assert proof.first_at == proof.last_at == BASE / 1e6
+    assert proof.is_clean
+
+
+TWINS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
+    "two messages of one lease swapped": (
+        [run("b", 2, 2, 100, 110, 120), run("a", 1, 1, 100, 120, 130)],
+        (1, 0, 0),
+        "inversion in group g: a (score 1) was handled after b (score 2), though it was there when that was claimed",
+    ),
+    "a message left behind by two leases": (
+        [run("b", 2, 2, 100, 110, 120), run("x", 0, 150, 200, 210, 220), run("a", 1, 1, 300, 310, 320)],
+        (1, 0, 0),
+        "inversion in group g: a (score 1) was handled after b (score 2)",
+    ),
+    "equal scores, against the stamps": (
+        [run("b", 1, 2, 100, 110, 120), run("a", 1, 1, 200, 210, 220)],
+        (1, 0, 0),
+        "inversion in group g: a (score 1) was handled after b",
+    ),
+    "two consumers at once": (
+        [run("a", 1, 1, 100, 110, 220), run("b", 2, 2, 200, 210, 230)],
+        (0, 1, 0),
+        "overlap in group g: b under token 1700000000000200 began 0.000010 s before a under 1700000000000100 ended",
+    ),
+    "a paused consumer that goes on, recorded at the end": (
+        [run("b", 2, 2, 200, 210, 230), run("a", 1, 1, 100, 110, 500, refused=True)],
+        (0, 1, 0),
+        "b under token 1700000000000200 began 0.000290 s before a under 1700000000000100 ended; its acknowledgement",
+    ),
+    "a paused consumer that goes on, recorded at first": (
+        [run("a", 1, 1, 100, 110, 220, refused=True), run("b", 2, 2, 200, 210, 230)],
+        (0, 1, 0),
+        "overlap in group g: b",
+    ),
+    "a run begun after its lease was lost": (
+        [run("a", 1, 1, 200, 210, 230), run("b", 2, 2, 100, 240, 250, refused=True)],
+        (0, 0, 1),
+        "token back in group g: b was handled under token 1700000000000100 after a under 1700000000000200",
+    ),
+    "a run begun at the end of a later lease": (
+        [run("a", 1, 1, 200, 210, 230), run("b", 2, 2, 100, 230, 240, refused=True)],
+        (0, 0, 1),
+        "token back in group g: b",
+    ),
+    "a paused consumer that ends between two runs of the next lease": (
+        [run("a", 1, 1, 200, 210, 220), run("b", 2, 2, 200, 320, 330), run("a", 1, 1, 100, 110, 300, refused=True)],
+        (0, 1, 0),
+        "overlap in group g: b",
+    ),
+    "an acknowledgement under a token that was passed": (
+        [run("a", 1, 1, 200, 210, 230), run("b", 2, 2, 100, 240, 250)],
+        (0, 0, 1),
+        "token back in group g: b was handled under token 1700000000000100 after a under 1700000000000200",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_each_kind_of_broken_history_is_found_and_named(name: str) -> None:
+    records, counts, said = TWINS[name]
+    proof = prove(records)
+    assert (proof.inversions, proof.overlaps, proof.tokens_back) == counts
+    assert not proof.is_clean
+    assert said in (proof.case or "")
+
+
+def test_the_first_violation_is_named_whatever_lane_it_is_in() -> None:
+    late = [record._replace(at_ms=record.at_ms + 5000) for record in TWINS["two messages of one lease swapped"][0]]
+    early = [record._replace(group="a b:c") for record in TWINS["two consumers at once"][0]]
+    proof = prove([*late, *early])
+    assert (proof.inversions, proof.overlaps) == (1, 1)
+    assert (proof.case or "").startswith("overlap in group a b c: ")
+    assert proof.last_at == pytest.approx((proof.first_at or 0) + 5)
+
+
+LEGAL: dict[str, list[AuditRecord]] = {
+    "it arrived after the lease was taken": [run("b", 2, 2, 100, 110, 120), run("a", 1, 150, 200, 210, 220)],
+    "it was redriven": [run("b", 2, 2, 100, 110, 120), run("a", 1, 1, 200, 210, 220, redriven=True)],
+    "it is in another group": [run("b", 2, 2, 100, 110, 120), run("a", 1, 1, 200, 210, 220, group="h")],
+    "the one before it was refused": [run("b", 2, 2, 100, 110, 120, refused=True), run("a", 1, 1, 200, 210, 220)],
+    "it was handled before": [*IN_ORDER, run("a", 1, 1, 300, 310, 320)],
+    "it began when the one before it ended": [run("a", 1, 1, 100, 110, 210), run("b", 2, 2, 200, 210, 220)],
+    "the ends differ by what clocks may": [
+        run("a", 1, 1, 100, 110, 10_000_100),
+        run("b", 2, 2, 10_000_000, 10_000_010, 10_000_020, at=10_000_200),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_what_looks_like_a_violation_is_none_if(name: str) -> None:
+    assert prove(LEGAL[name]).case is None
+
+
+def test_without_that_reason_it_is_one() -> None:
+    refused = LEGAL["the one before it was refused"]
+    twins = [[LEGAL["it was redriven"][0], LEGAL["it was redriven"][1]._replace(redriven=False)]]
+    twins += [[record._replace(group="g") for record in LEGAL["it is in another group"]]]
+    twins += [[record._replace(refused=False) for record in refused]]
+    first, second = LEGAL["the ends differ by what clocks may"]
+    twins += [[first._replace(ended=first.ended + 20_000, at_ms=first.at_ms + 20), second]]
+    assert [prove(records).is_clean for records in twins] == [False] * 4
+
+
+def test_a_repeated_acknowledgement_counts_once() -> None:
+    again = [*IN_ORDER[:2], *IN_ORDER[:2], IN_ORDER[2], IN_ORDER[2]._replace(refused=True)]
+    assert prove(again) == prove(IN_ORDER)
+
+
+def test_all_that_a_lost_lease_held_is_a_duplicate_when_it_is_handled_again() -> None:
+    lost = [run(f"m{n}", n, n, 5000, 5001 + n, 5002 + n, refused=True) for n in range(1000)]
+    again = [run(f"m{n}", n, n, 9000, 9001 + n, 9002 + n) for n in range(1000)]
+    proof = prove(lost + again)
+    assert (proof.messages, proof.duplicates, proof.refused, proof.is_clean) == (1000, 1000, 1000, True)
+
+
+def test_times_ahead_of_the_server_prove_no_overlap() -> None:
+    records = TWINS["two consumers at once"][0]
+    back = [record._replace(at_ms=record.at_ms - 10_000) for record in records]
+    assert (prove(back).untimed, prove(back).overlaps) == (2, 0)
+    assert (prove(records).untimed, prove(records).overlaps) == (0, 1)
+
+
+# -- against the definitions, pair by pair ----------------------------------------------------------------------------
+
+RUNS = st.lists(
+    st.builds(
+        lambda group, score, stamp, token, began, length, flags: run(
+            f"m{stamp}", score, stamp, token, began, began + length, group=group, redriven=flags[0], refused=flags[1]
+        ),
+        st.sampled_from("gh"),
+        st.integers(0, 4),
+        st.integers(0, 12),
+        st.integers(1, 5).map(lambda n: n * 3),
+        st.integers(0, 30),
+        st.integers(0, 6),
+        st.tuples(st.integers(0, 3).map(lambda n: n == 0), st.integers(0, 3).map(lambda n: n == 0)),
+    ),
+    max_size=12,
+    unique_by=lambda record: (record.group, record.stamp, record.token),
+)
+
+
+def is_inverted(records: list[AuditRecord], j: int) -> bool:
+    one = records[j]
+    before = [record for record in records[:j] if record.group == one.group]
+    if one.refused or one.redriven or any(record.stamp == one.stamp for record in before):
+        return False
+    place = (one.score, one.stamp)
+    return any(not r.refused and (r.score, r.stamp) > place and r.token > one.stamp for r in before)
+
+
+def is_exclusive(records: list[AuditRecord]) -> bool:
+    pairs = [(a, b) for a in records for b in records if a.group == b.group and a.token < b.token]
+    return all(a.ended <= b.began for a, b in pairs)
+
+
+@given(RUNS, st.booleans())
+def test_any_history_is_judged_as_the_definitions_say(records: list[AuditRecord], is_by_token: bool) -> None:
+    if is_by_token:
+        records.sort(key=lambda record: record.token)
+    records = [record._replace(at_ms=BASE // 1000 + 10) for record in records]
+    tokens: dict[str, int] = {}
+    is_back = False
+    for record in records:
+        if not record.refused:
+            is_back = is_back or record.token < tokens.get(record.group, 0)
+            tokens[record.group] = max(tokens.get(record.group, 0), record.token)
+    proof = prove(records)
+    assert (proof.overlaps + proof.tokens_back > 0) == (is_back or not is_exclusive(records))
+    if not is_back:
+        assert proof.inversions == sum(is_inverted(records, j) for j in range(len(records)))
+    assert proof.is_clean == (proof.case is None)
+
+
+# -- cost -------------------------------------------------------------------------------------------------------------
+
+
+def in_order(count: int) -> Iterator[AuditRecord]:
+    """One group, a lease for each message."""
+    return (run(f"m{n}", n, 10 * n, 10 * n + 1, 10 * n + 2, 10 * n + 3) for n in range(count))
+
+
+def ever_lower(count: int) -> Iterator[AuditRecord]:
+    """Each message comes late, below all before it."""
+    return (record._replace(score=-float(record.score)) for record in in_order(count))
+
+
+def ever_again(count: int) -> Iterator[AuditRecord]:
+    """Each message is run twice, its first run recorded late."""
+    for record in in_order(count):
+        yield record
+        yield record._replace(token=record.token - 2, refused=True, began=record.token - 2, ended=record.token - 1)
+
+
+def steps(records: Iterator[AuditRecord]) -> int:
+    """Lines of the checker that run for these records."""
+    count, items, before = 0, list(records), sys.gettrace()
+
+    def trace(frame: Any, event: str, _argument: Any) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.endswith("queue/audit.py"):
+            return None
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        prove(items)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("make", [in_order, ever_lower, ever_again])
+def test_twice_the_records_take_twice_the_steps(make: Callable[[int], Iterator[AuditRecord]]) -> None:
+    assert 1.8 < steps(make(1000)) / steps(make(500)) < 2.2
+
+
+@pytest.mark.parametrize("make", [in_order, ever_lower, ever_again])
+def test_memory_does_not_grow_with_the_records_of_a_group(make: Callable[[int], Iterator[AuditRecord]]) -> None:
+    prover = Prover()
+    for record in make(5000):
+        prover.add(record)
+    (group,) = prover._groups.values()
+    assert len(group.leases) <= KEPT_LEASES
+    assert len(group.tops) <= 2 * KEPT_TOPS
+    assert len(group.stamps) + len(group.old_stamps) <= 2 * KEPT_STAMPS
+    assert prover.proof().is_clean

@@ -1,0 +1,166 @@
+"""A claim on its way while a batch is handled: when it is given back, forgotten, or does not set out at all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from sequencer.calls.append import append
+from sequencer.calls.claim import claim
+from sequencer.consume.courier import AHEAD_S, Courier
+from sequencer.drain.effects import Ahead, Exchange
+from sequencer.drain.held import HOARD_S, Holdings
+from sequencer.net.link import UNDONE
+from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.store.item import Item
+from tests.support.lane_link import KEYS, ONE, Link
+from tests.support.model.lane import ModelLane
+
+
+@pytest.fixture
+def lane() -> ModelLane:
+    lane = ModelLane()
+    lane.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
+    return lane
+
+
+@pytest.fixture
+def link(lane: ModelLane) -> Any:
+    return Link(lane)
+
+
+@pytest.fixture
+def holdings() -> Holdings:
+    return Holdings([KEYS], 60.0)
+
+
+@pytest.fixture
+def courier(link: Any, holdings: Holdings) -> Courier:
+    """Has "a" in hand, and a claim is on its way."""
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    courier.exchange(Exchange(0, ONE))
+    courier.ahead(Ahead(0, ONE))
+    return courier
+
+
+@pytest.mark.parametrize(
+    ("handler_s", "claimed_s", "is_given_back"),
+    [
+        (HOARD_S * 0.9, HOARD_S * 0.9, False),
+        (HOARD_S * 1.1, HOARD_S * 1.1, True),
+        (HOARD_S * 0.5, HOARD_S * 1.5, False),
+        (HOARD_S * 0.5, AHEAD_S * 1.1, True),
+    ],
+)
+def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_short_ones(
+    lane: ModelLane, holdings: Holdings, courier: Courier, handler_s: float, claimed_s: float, is_given_back: bool
+) -> None:
+    """Others could have begun with it by then."""
+    sent_at = courier.ahead_since
+    assert sent_at is not None
+    now = sent_at + claimed_s
+    holdings.running_since = now - handler_s
+    courier.look(now)
+    courier.flush(now)
+    courier.land()
+    assert ("b" not in lane.leases) is is_given_back
+
+
+def test_an_empty_claim_ahead_is_forgotten(lane: ModelLane, link: Any, courier: Courier) -> None:
+    """What is due by now is not in it."""
+    courier.bring_back()
+    courier.exchange(Exchange(None))
+    lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
+    courier.ahead(Ahead(0, ONE))
+    assert not courier.land()
+    lane.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
+    claimed = courier.exchange(Exchange(0, ONE))
+    assert claimed
+    assert [group.key for group in claimed.groups] == ["c"]
+
+
+def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, courier: Courier) -> None:
+    """It was to bring what follows the batch that is over now."""
+    courier.exchange(Exchange(0, ONE))
+    courier.ahead(Ahead(0, ONE, 0.01))
+    courier.exchange(Exchange(0, ONE))
+    courier.look(time.monotonic() + 1.0)
+    assert courier.ahead_since is None
+
+
+def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_was_sent(
+    holdings: Holdings, courier: Courier
+) -> None:
+    sent_at = courier.ahead_since
+    assert sent_at is not None
+    assert courier.exchange(Exchange(0, ONE))
+    assert holdings.deadline == sent_at + 60.0
+
+
+def test_a_lease_found_lost_by_its_renewal_is_known_when_the_flush_is_over(
+    lane: ModelLane, link: Any, holdings: Holdings, courier: Courier
+) -> None:
+    """Else its next message would be begun."""
+    link.is_slow = True
+    lane.leases.clear()
+    courier.flush(time.monotonic() + 30.0)
+    assert holdings.lost == 1
+
+
+class Forgetful(Link):
+    """Its server has lost the script of acknowledgements: only what is sent with its scripts runs in order."""
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        acks_last = calls if in_order else sorted(calls, key=lambda call: call.script == "ack")
+        found = {id(call): self.lane.run(call) for call in acks_last}
+        return [found[id(call)] for call in calls]
+
+    def post(self, calls: Any, *, in_order: bool = False) -> None:
+        known = [call for call in calls if in_order or call.script != "ack"]
+        found = {id(call): self.lane.run(call) for call in known}
+        self.posted.append([found.get(id(call), UNDONE) for call in calls])
+
+
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLane, is_ahead: bool) -> None:
+    """It ends the lease, without which what was handled is not acknowledged, and handled again."""
+    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    link: Any = Forgetful(lane)
+    holdings = Holdings([KEYS], 60.0)
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    courier.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    if is_ahead:
+        courier.ahead(Ahead(0, ONE))
+    holdings.begin(0)
+    holdings.finish(holdings.groups[0], 0.0, 0.0)
+    holdings.fail(holdings.groups[0], 1, 9.0, b"{}", "park", False)
+    courier.exchange(Exchange(0, ONE))
+    courier.land()
+    assert [member[16:] for member in lane.members("a")] == ["j"]
+    assert holdings.lost == 0
+
+
+class Twice(Link):
+    """Sends again what may be repeated, as if the first answer had been lost."""
+
+    is_repeat = True
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        for call in calls:
+            if call.repeatable:
+                self.lane.run(call)
+        return super().run(calls, in_order=in_order)
+
+
+def test_what_the_network_sent_twice_is_no_lost_lease(lane: ModelLane) -> None:
+    link: Any = Twice(lane)
+    holdings = Holdings([KEYS], 60.0)
+    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    courier.exchange(Exchange(0, ONE))
+    holdings.begin(0)
+    holdings.finish(holdings.groups[0], 0.0, 0.0)
+    courier.exchange(Exchange(None))
+    assert list(lane.orders) == ["b"]
+    assert holdings.lost == 0

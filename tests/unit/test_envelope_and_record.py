@@ -1,0 +1,241 @@
+"""Envelopes, records, ids and scores: what is accepted, what is refused and why, and that all of it comes back."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime
+from sequencer.store.envelope import MAX_TIME_S, decode_envelope, encode_envelope, encode_id, encode_score, encode_time
+from sequencer.store.failure import decode_failure, encode_failure
+from sequencer.store.record import decode_record, decode_records, raw_message
+from sequencer.store.text import dumps_words, loads_words
+from sequencer.values.message import Failure
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=10,
+)
+HEADERS = st.none() | st.dictionaries(TEXT, TEXT, max_size=3)
+MIB = 1024 * 1024
+
+
+@given(JSON, HEADERS)
+def test_body_and_headers_come_back(body: Any, headers: dict[str, str] | None) -> None:
+    assert decode_envelope(encode_envelope(body, headers, MIB)) == (body, headers or {})
+
+
+@given(JSON, HEADERS, st.integers(0, 9998), st.floats(allow_nan=False, allow_infinity=False), TEXT.filter(bool))
+def test_a_record_comes_back_as_a_message(
+    body: Any, headers: dict[str, str] | None, attempts: int, score: float, message_id: str
+) -> None:
+    stamp = 1_795_170_870_982_084
+    record = f"{stamp}{attempts:04d}0".encode() + encode_envelope(body, headers, MIB)
+    message = decode_record(f"{stamp}{message_id}", repr(score), record, ("a", "b"), 7, "jobs")
+    assert message.id == message_id
+    assert (message.body, message.headers, message.attempt) == (body, headers or {}, attempts + 1)
+    assert (message.score, message.stamp, message.token) == (score, stamp, 7)
+    assert message.appended_at == pytest.approx(stamp / 1e6)
+
+
+@pytest.mark.parametrize("head", ["0000A", "00000", "0000R", "0003A", "0000D1795170870982099", "0000T1795170870982099"])
+@pytest.mark.parametrize("envelope", [b"[1]", b'[1,{"a":"b"}]', b'{"a":1}', b'"x"', b"[]", b"[1,2]", b"1],[2", b"[1"])
+@pytest.mark.parametrize("below", [-math.inf, 5.0, 6.0])
+def test_many_records_are_read_at_once_as_each_is_alone_or_not_at_all(head: str, envelope: bytes, below: float) -> None:
+    """Its own score does not make a message late; redriven ones, headers and foreign bytes are not taken for plain."""
+    members = [f"179517087098208{n}m{n}" for n in range(3)]
+    heads = [f"1795170870982080{some}".encode() for some in ("0000A", head, "00000")]
+    records = [heads[0] + b"[0]", heads[1] + envelope, heads[2] + b"[2]"]
+    scores = ["4.0", "5.0", "6.0"]
+    found = decode_records(members, scores, records, ("g",), 7, "q", below)
+    try:
+        alone = [
+            decode_record(member, score, record, ("g",), 7, "q", below)
+            for member, score, record in zip(members, scores, records, strict=True)
+        ]
+    except ValueError:
+        alone = []
+    assert found in (None, alone)
+    assert [message.late for message in alone] == [score < below for score in (4.0, 5.0, 6.0)][: len(alone)]
+    assert (found is not None) == (head in ("0000A", "00000") and envelope == b"[1]")
+
+
+@given(st.binary(max_size=40))
+def test_foreign_bytes_are_an_error_or_an_envelope_but_never_a_crash(data: bytes) -> None:
+    record = b"1795170870982084" + b"0002" + data
+    try:
+        decode_record("1795170870982084x", "1", record, ("g",), 1, "q")
+    except ValueError:
+        message = raw_message("1795170870982084x", "1", record, ("g",), 1, "q")
+        assert isinstance(message.body, str)
+        assert message.attempt == 3
+
+
+def test_a_message_without_a_record_can_still_be_shown() -> None:
+    assert raw_message("1795170870982084x", "1", b"", ("g",), 1, "q").attempt == 1
+
+
+@pytest.mark.parametrize("score", [0, 1, -1, 2**53, -(2**53), 1.5, 1e-300, 1263372025.0, 0.1 + 0.2])
+def test_a_score_reads_back_as_the_same_double(score: float) -> None:
+    assert float(encode_score(score)) == score
+
+
+def test_minus_zero_is_zero() -> None:
+    assert encode_score(-0.0) == encode_score(0) == "0.0"
+
+
+def test_an_aware_datetime_is_its_seconds() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
+    assert float(encode_score(moment)) == moment.timestamp()
+    assert encode_score(moment) == encode_score(moment.astimezone(timezone(timedelta(hours=2))))
+
+
+@pytest.mark.parametrize(
+    ("score", "word"),
+    [
+        (math.nan, "finite"),
+        (math.inf, "finite"),
+        (-math.inf, "finite"),
+        (True, "bool"),
+        ("7", "str"),
+        (None, "NoneType"),
+        (2**53 + 1, "2\\*\\*53"),
+        (1_763_000_000_000_000_000, "nanoseconds"),
+        (1e300, "2\\*\\*53"),
+        (10**400, "2\\*\\*53"),
+        (datetime(2026, 1, 1), "time zone"),
+    ],
+)
+def test_a_bad_score_is_refused_with_its_reason(score: Any, word: str) -> None:
+    with pytest.raises(InvalidScore, match=word):
+        encode_score(score)
+
+
+@pytest.mark.parametrize(
+    ("message_id", "word"),
+    [
+        ("", "empty"),
+        (None, "NoneType"),
+        (True, "bool"),
+        (1.5, "float"),
+        ("x" * 257, "257 bytes"),
+        ("\udcff", "surrogate"),
+    ],
+)
+def test_a_bad_id_is_refused_with_its_reason(message_id: Any, word: str) -> None:
+    with pytest.raises(InvalidId, match=word):
+        encode_id(message_id)
+
+
+def test_ids_may_be_numbers_and_up_to_256_bytes() -> None:
+    assert encode_id(7) == "7"
+    assert encode_id("é" * 128) == "é" * 128
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        (math.nan, "NaN"),
+        ({"a": [1, {"b": math.inf}]}, "NaN or infinity"),
+        ({"a": None, "b": (1.0, -math.inf)}, "NaN or infinity"),
+        ({1: 2}, "str"),
+        (object(), "JSON"),
+        ({"a"}, "JSON"),
+        (b"bytes", "JSON"),
+        (2**64, "JSON"),
+        ("\ud800", "JSON"),
+        ("x" * MIB, "max_body_bytes"),
+    ],
+)
+def test_a_bad_body_is_refused_with_its_reason(body: Any, word: str) -> None:
+    with pytest.raises(InvalidBody, match=word):
+        encode_envelope(body, None, MIB)
+
+
+def test_a_body_may_be_as_long_as_the_bound_says() -> None:
+    assert len(encode_envelope("x" * 6, None, 10)) == 10
+    with pytest.raises(InvalidBody, match="are 10 bytes as JSON, at most max_body_bytes=9"):
+        encode_envelope("x" * 6, None, 9)
+
+
+@pytest.mark.parametrize(
+    "envelope", [b"{}", b'{"a":1}', b'"x"', b"[]", b"[1,2]", b'[1,["a"]]', b"[1,{},3]", b"[1,null]"]
+)
+def test_what_no_client_of_ours_wrote_is_no_envelope(envelope: bytes) -> None:
+    with pytest.raises(ValueError, match="not an envelope"):
+        decode_envelope(envelope)
+
+
+def test_a_time_is_rounded_and_lies_below_what_scripts_take_for_a_pause() -> None:
+    assert encode_time(1.000001) == 1_000_001, "as a double it lies a little below"
+    assert encode_time(MAX_TIME_S) == 8 * 10**15
+    with pytest.raises(InvalidTime, match="at most 8000000000"):
+        encode_time(MAX_TIME_S + 1)
+
+
+def test_a_body_that_contains_itself_is_refused() -> None:
+    body: list[Any] = []
+    body.append(body)
+    with pytest.raises(InvalidBody, match="JSON"):
+        encode_envelope(body, None, MIB)
+
+
+@pytest.mark.parametrize("headers", [{"a": 1}, {1: "a"}, ["a"], "a", {"a": None}])
+def test_bad_headers_are_refused(headers: Any) -> None:
+    with pytest.raises(InvalidBody, match="headers must map str to str"):
+        encode_envelope({}, headers, MIB)
+
+
+def test_null_in_a_body_is_fine() -> None:
+    assert decode_envelope(encode_envelope({"null": None, "text": "null"}, None, MIB))[0] == {
+        "null": None,
+        "text": "null",
+    }
+
+
+def test_what_json_writes_of_dates_and_uuids_is_accepted() -> None:
+    some = uuid.UUID(int=1)
+    body, _ = decode_envelope(encode_envelope({"at": datetime(2026, 1, 1, tzinfo=UTC), "id": some}, None, MIB))
+    assert body == {"at": "2026-01-01T00:00:00+00:00", "id": str(some)}
+
+
+def test_a_failure_comes_back_and_its_texts_are_cut_to_8_kib_at_the_front() -> None:
+    failure = Failure("id", "ValueError", "no", "x" * 9000 + "cause", 3, 1.5, "me")
+    found, member = decode_failure(encode_failure(failure, "1795170870982084id"))
+    assert member == "1795170870982084id"
+    assert len(found.traceback) == 8192
+    assert found.traceback.endswith("cause")
+    assert (found.id, found.type, found.message, found.attempt, found.at, found.owner) == (
+        "id",
+        "ValueError",
+        "no",
+        3,
+        1.5,
+        "me",
+    )
+
+
+@pytest.mark.parametrize("record", [b"", b"\xff", b"[]", b"7", b'{"attempt": "x"}'])
+def test_a_foreign_failure_record_is_shown_not_raised(record: bytes) -> None:
+    assert decode_failure(record)[0].type == "Broken"
+
+
+@given(st.lists(st.lists(st.text(st.characters(exclude_categories=[])), max_size=3), max_size=3))
+def test_words_with_any_text_pass_to_a_script(words: list[list[str]]) -> None:
+    """Surrogates stand for bytes that are not UTF-8: they go through as they came."""
+    usable = [
+        [w for w in some if all(not 0xD800 <= ord(c) <= 0xDFFF or 0xDC80 <= ord(c) <= 0xDCFF for c in w)]
+        for some in words
+    ]
+    data = dumps_words(usable)
+    assert [[w.encode("utf-8", "surrogateescape") for w in some] for some in loads_words(data)] == [
+        [w.encode("utf-8", "surrogateescape") for w in some] for some in usable
+    ]

@@ -1,0 +1,124 @@
+"""What a command's ending means beside a stop and at a consumer's start; and which commands are refused at once."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sequencer import HandlerNotFound, Message, StopConsuming
+from sequencer.consume.interruption import interrupt
+from sequencer.consume.stopping import Stop
+from sequencer.processes.handlers import exec
+from sequencer.processes.handlers.apps import CommandFailed
+from sequencer.processes.handlers.exec import CommandNotFound, CommandStopped, check_command, exec_handler
+
+MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130", "exit 129"]
+
+
+def stopped(seconds_ago: float) -> Stop:
+    stop = Stop()
+    stop.note(1)
+    assert stop.at
+    stop.at -= seconds_ago
+    return stop
+
+
+@pytest.mark.parametrize("command", SAME)
+@pytest.mark.parametrize("is_told_before", [True, False])
+def test_one_that_a_signal_for_all_ended_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, command: str, is_told_before: bool
+) -> None:
+    stop = stopped(1.0) if is_told_before else Stop()
+    monkeypatch.setattr(time, "sleep", lambda _: stop.note(1))
+    with pytest.raises(CommandStopped, match="the consumer was stopped as well"):
+        exec_handler(command, stop=stop)(MESSAGE)
+
+
+@pytest.mark.parametrize("command", [*SAME, "kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+@pytest.mark.parametrize("kind", ["long ago", "none", "no stop can be told"])
+def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch, command: str, kind: str) -> None:
+    monkeypatch.setattr(exec, "STOP_S", 0.05 if kind == "none" else 600.0)
+    stop = {"long ago": stopped(601.0), "none": Stop(), "no stop can be told": None}[kind]
+    with pytest.raises(CommandFailed, match=r"(signal|exit status) \w+$"):
+        exec_handler(command, stop=stop)(MESSAGE)
+
+
+@pytest.mark.parametrize("command", ["kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+def test_one_that_ended_in_another_way_failed_beside_a_stop_too(command: str) -> None:
+    with pytest.raises(CommandFailed):
+        exec_handler(command, stop=stopped(0.0))(MESSAGE)
+
+
+def test_a_second_signal_ends_the_wait_for_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        interrupt()
+
+    monkeypatch.setattr(exec, "STOP_S", 600.0)
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(StopConsuming, match="interrupted"):
+        exec_handler("exit 143", stop=Stop())(MESSAGE)
+
+
+@pytest.mark.parametrize(("command", "status"), [("nosuch-command", 127), ("/", 126), ("exit 126", 126)])
+def test_one_that_cannot_be_run_ends_a_consumer_that_just_began(command: str, status: int) -> None:
+    with pytest.raises(CommandNotFound, match=f"exit status {status}.*; is the command right\\?$"):
+        exec_handler(command)(MESSAGE)
+
+
+@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("status", [126, 127])
+def test_later_that_is_a_failure_of_the_message(tmp_path: Path, first: int, status: int) -> None:
+    later = tmp_path / "later"
+    handle = exec_handler(f"test -e {later} && exit {status}; touch {later}; exit {first}")
+    with suppress(CommandFailed):
+        handle(MESSAGE)
+    with pytest.raises(CommandFailed, match=f"exit status {status}$"):
+        handle(MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "true",
+            " /bin/sh -c :",
+            "cd /; nosuch",
+            "A=1 B=x/y:z ls",
+            "A=1 B=",
+            "! true",
+            "{ nosuch; }",
+            "if nosuch; then",
+        ),
+        *("f() { :; }; f", "f () { :; }; f", "ls|nosuch", "ls>/dev/null", ">/dev/null nosuch", "2>&1 ls", "(nosuch)"),
+        *("'nosuch'", '"nosuch"', "$NOSUCH", "`nosuch`", "no*such", "~/nosuch", "no\\such", "# nosuch", "[ 1 ]"),
+        *("A='1 2' nosuch", "PATH=/elsewhere nosuch", "\nls\nnosuch", "ls&"),
+    ],
+)
+def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
+    check_command(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch&", "nosuch>x", "\n nosuch\nls", "}{"),
+        *("/bin/nosuch", "./nosuch", "--version", "{ls;}", "!ls"),
+    ],
+)
+def test_a_first_word_that_is_no_command_is_refused(command: str) -> None:
+    with pytest.raises(HandlerNotFound, match=r"^there is no command '.*', the first word of '"):
+        check_command(command)
+
+
+@pytest.mark.parametrize("command", ["", " ", "\n\t"])
+def test_an_empty_command_is_refused(command: str) -> None:
+    with pytest.raises(HandlerNotFound, match="empty"):
+        check_command(command)
+
+
+def test_no_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exec, "SHELL", "/nosuch/sh")
+    with pytest.raises(HandlerNotFound, match="/nosuch/sh: No such file"):
+        check_command("true")
