@@ -14,14 +14,15 @@ from .consume.threads import Consumer, owner_name
 from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
+from .net.blocking import blocking
 from .net.endpoint import Endpoint
 from .net.link import Link
 from .net.refusals import Reading
-from .queue import views
+from .queue import operate, views
 from .queue.append import Appender
 from .queue.looking import Looking
 from .queue.operate import Mending
-from .queue.session import Place
+from .queue.session import Session
 from .server import start_embedded
 from .settings.options import (
     AUDIT_LENGTH,
@@ -111,15 +112,15 @@ class Sequencer(Looking, Mending):
             wait_replicas=wait_replicas,
             wait_timeout_s=wait_timeout,
         )
-        self._place = Place(self.options, redis, start_embedded)
-        self._appender = Appender(self._place, ItemMaker(self.options), self.options)
+        self._session = Session(self.options, redis, start_embedded)
+        self._appender = Appender(self._session, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
         self._rates = views.Rates()
         self._observers: list[Observer] = []
         self._teller = Teller(queue, observers=self._observers)
 
     def __repr__(self) -> str:
-        return f"<Sequencer {self.options.queue} on {self._place.name}>"
+        return f"<Sequencer {self.options.queue} on {self._session.name}>"
 
     def __enter__(self) -> Sequencer:
         return self
@@ -137,18 +138,18 @@ class Sequencer(Looking, Mending):
     @property
     def endpoint(self) -> Endpoint:
         """Where the queue is; starts the embedded server when no other was given."""
-        return self._place.endpoint
+        return self._session.endpoint
 
     def connect(self) -> None:
         """Connect and check the server and the queue's lanes now rather than at first use.
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `lanes` differs from the server's number.
         """
-        self._place.lanes()
+        self._session.lanes_now()
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
-        self._place.close()
+        self._session.close()
         self._teller.close()
 
     # -- appending --------------------------------------------------------------------------------------------
@@ -186,9 +187,9 @@ class Sequencer(Looking, Mending):
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
         failed after sending, ServerUnavailable when it failed before.
         """
-        if (is_sequence := self._place.known_sequence()) is None:  # what breaks a rule is said without a server
+        if (is_sequence := self._session.known_sequence()) is None:  # what breaks a rule is said without a server
             self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=False)
-            is_sequence = self._place.is_sequence()
+            is_sequence = self._session.is_sequence()
         item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
@@ -215,6 +216,11 @@ class Sequencer(Looking, Mending):
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """
         return self._appender.append_many(items, on_refused, chunk, replace=replace)
+
+    # -- operating --------------------------------------------------------------------------------------------
+
+    pause = blocking(operate.pause)
+    unpause = blocking(operate.unpause)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -287,9 +293,9 @@ class Sequencer(Looking, Mending):
             raise HandlerNotFound(
                 f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
             )
-        place, lanes = self._place, self._place.lanes(role="consume")
-        given = (place.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        return Consumer(*given, on_connect=place.look_again, teller=self._teller)
+        session, lanes = self._session, self._session.lanes_now(role="consume")
+        given = (session.endpoint, lanes, self.options, options or ConsumerOptions(), function)
+        return Consumer(*given, on_connect=session.look_again, teller=self._teller)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = 15.0) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -298,8 +304,8 @@ class Sequencer(Looking, Mending):
         `lease.renew()`. Raises ConfigurationError, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
-        lanes = self._place.lanes(role="consume")
-        return Lease.claim(self._place.connect(), lanes, self.options, options, owner_name(), self._teller)
+        lanes = self._session.lanes_now(role="consume")
+        return Lease.claim(self._session.connect(), lanes, self.options, options, owner_name(), self._teller)
 
 
 def _checked_handler(function: Handler) -> Handler:
@@ -314,7 +320,7 @@ def _checked_handler(function: Handler) -> Handler:
 
 def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
-    link = Link(Place(QueueOptions(queue="_", namespace=namespace), redis, start_embedded).endpoint)
+    link = Link(Session(QueueOptions(queue="_", namespace=namespace), redis, start_embedded).endpoint)
     try:
         with Reading(link.endpoint.name):
             return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))

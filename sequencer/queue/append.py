@@ -29,7 +29,7 @@ from ..store.group import decode_group
 from ..store.item import Item, ItemMaker
 from ..store.keys import LaneKeys
 from ..values.message import BatchReceipt, Receipt, Refused
-from .session import Place
+from .session import Session
 
 CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else.
@@ -40,14 +40,14 @@ Larger chunks gain nothing; a message of another group costs three times as much
 class Appender:
     """The appending half of a Sequencer; what it raises is said there."""
 
-    def __init__(self, place: Place, items: ItemMaker, options: QueueOptions) -> None:
-        self._place, self.items = place, items
+    def __init__(self, session: Session, items: ItemMaker, options: QueueOptions) -> None:
+        self._session, self.items = session, items
         replicas = options.wait_replicas
         self._wait = (replicas, round(options.wait_timeout_s * 1000)) if replicas else None
 
     def append(self, item: Item, *, replace: bool = False) -> Receipt:
-        call = calls.append(self._place.keys_of(item.group), [item], on_conflict="replace" if replace else "none")
-        with self._place.link() as link:
+        call = calls.append(self._session.keys_of_now(item.group), [item], on_conflict="replace" if replace else "none")
+        with self._session.link() as link:
             try:
                 [[mark]] = link.run((call,), wait=self._wait)
             except ServerUnavailable as error:
@@ -59,9 +59,9 @@ class Appender:
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
-        self._place.look_anew()
+        self._session.look_anew()
         call = calls.append(
-            self._place.keys_of(item.group), [item], on_conflict="error_replace" if replace else "error"
+            self._session.keys_of_now(item.group), [item], on_conflict="error_replace" if replace else "error"
         )
         # The caller's client may have another encoding.
         pipeline.execute_command(*map(in_utf8, eval_command(call)))
@@ -99,12 +99,12 @@ class Appender:
         numbered, is_over = enumerate(items), False
         while not is_over:
             batch, groups, is_over = _Batch([], [], []), set[str](), True
-            is_sequence = self._place.known_sequence()
+            is_sequence = self._session.known_sequence()
             for index, value in itertools.islice(numbered, size):
                 try:
                     if is_sequence is None:
                         self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
-                        is_sequence = self._place.is_sequence()
+                        is_sequence = self._session.is_sequence()
                     item = self.items.make_of(value, is_sequence=is_sequence)
                 except InvalidMessage as error:
                     batch.errors.append(Refused(index, error))
@@ -120,17 +120,17 @@ class Appender:
 
     def _send_chunk(self, items: list[Item], mode: str, stops: bool, meanwhile: Callable[[], None]) -> list[calls.Mark]:
         by_lane: dict[LaneKeys, list[int]] = {}
-        if self._place.lane_count() == 1:
-            by_lane[self._place.keys_of(items[0].group)] = list(range(len(items)))
+        if self._session.lane_count() == 1:
+            by_lane[self._session.keys_of_now(items[0].group)] = list(range(len(items)))
         else:
             for position, item in enumerate(items):
-                by_lane.setdefault(self._place.keys_of(item.group), []).append(position)
+                by_lane.setdefault(self._session.keys_of_now(item.group), []).append(position)
         if mode == "skip":
             return self._send(items, by_lane, "others", meanwhile)
         if mode == "replace":
             # A script can't undo what it replaced: what would be refused is looked for first.
             marks = self._send(items, by_lane, "check_replace") if stops else []
-            _mark_numbers_within(items, marks if self._place.is_sequence() else [])
+            _mark_numbers_within(items, marks if self._session.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
             return self._send(items, by_lane, "replace", meanwhile)
@@ -138,7 +138,7 @@ class Appender:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "check")
             _mark_conflicts_within(items, marks)
-            _mark_numbers_within(items, marks if self._place.is_sequence() else [])
+            _mark_numbers_within(items, marks if self._session.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
         return self._send(items, by_lane, "none", meanwhile)
@@ -156,7 +156,7 @@ class Appender:
             for keys, part in zip(by_lane, parts, strict=True)
         ]
         what, is_check = f"{items[0].id} to {items[-1].id}", mode.startswith("check")
-        with self._place.link() as link:
+        with self._session.link() as link:
             try:
                 wait = None if is_check else self._wait
                 results = link.run(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)

@@ -24,7 +24,7 @@ from . import views
 from .audit import Proof, prove_lanes
 from .dead_letters import Letters, Wanted, check_pattern
 from .explain import explain
-from .session import Place
+from .session import Session
 
 MAX_LIMIT = 10**9
 """The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
@@ -34,15 +34,15 @@ class Looking:
     """Methods of Sequencer. A mere look does not register the queue."""
 
     options: QueueOptions
-    _place: Place
+    _session: Session
     _rates: views.Rates
 
     @property
     def policy(self) -> Policy:
         """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
-        self._place.lanes(register=bool(self.options.asked))
-        with self._place.link() as link:
-            return self._place.fresh_policy(link)
+        self._session.lanes_now(register=bool(self.options.asked))
+        with self._session.link() as link:
+            return self._session.fresh_policy_on(link)
 
     def info(self) -> QueueInfo:
         """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
@@ -61,8 +61,8 @@ class Looking:
 
     def paused_groups(self) -> list[tuple[str, ...]]:
         """The groups that were paused, whether they have messages or not."""
-        lanes = self._place.lanes(register=False)
-        with self._place.link() as link:
+        lanes = self._session.lanes_now(register=False)
+        with self._session.link() as link:
             found = link.commands([("SMEMBERS", keys.paused) for keys in lanes])
             return sorted(decode_group(group.decode("utf-8", "surrogateescape")) for some in found for group in some)
 
@@ -76,15 +76,15 @@ class Looking:
     def explain(self, group: Group) -> Explanation:
         """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
         key = encode_group(group)
-        keys = self._place.keys_of(key, register=False)
-        with self._place.link() as link:
-            return explain(key, link.run_one(calls.look(keys, key)), self._place.fresh_policy(link))
+        keys = self._session.keys_of_now(key, register=False)
+        with self._session.link() as link:
+            return explain(key, link.run_one(calls.look(keys, key)), self._session.fresh_policy_on(link))
 
     def get(self, group: Group, id: str | int) -> MessageInfo | None:
         """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
         key, message_id = encode_group(group), encode_id(id)
-        keys = self._place.keys_of(key, register=False)
-        with self._place.link() as link:
+        keys = self._session.keys_of_now(key, register=False)
+        with self._session.link() as link:
             facts = link.run_one(calls.look(keys, key, message_id))
             if not facts.member:
                 wanted = Wanted(key, message_id)
@@ -96,7 +96,7 @@ class Looking:
         if not facts.member:
             return MessageInfo(message_id, parts, "handled", None, 0, None, None) if facts.is_handled else None
         rest = (facts.member, facts.score or "nan", facts.record, parts, 0, self.options.queue)
-        with Reading(self._place.name):
+        with Reading(self._session.name):
             message = readable_message(*rest, late_below(facts.mark))
         failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
         state, due_us = _state(facts)
@@ -118,20 +118,20 @@ class Looking:
         check_integer("limit", limit, 1, MAX_LIMIT)
         check_pattern(error)
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
-        with self._place.link() as link:
-            return Letters(link, self._place.lanes(register=False), self.options.queue).oldest(wanted, limit)
+        with self._session.link() as link:
+            return Letters(link, self._session.lanes_now(register=False), self.options.queue).oldest(wanted, limit)
 
     def count_dead(self, group: Group | None = None, *, id: str | int | None = None, error: str | None = None) -> int:
         """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
         check_pattern(error)
         wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
-        with self._place.link() as link:
-            return Letters(link, self._place.lanes(register=False), self.options.queue).count(wanted)
+        with self._session.link() as link:
+            return Letters(link, self._session.lanes_now(register=False), self.options.queue).count(wanted)
 
     def audit(self) -> Proof:
         """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-        lanes = self._place.lanes(register=False)
-        with self._place.link() as link:
+        lanes = self._session.lanes_now(register=False)
+        with self._session.link() as link:
             return prove_lanes(link, lanes)
 
     def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
@@ -139,12 +139,12 @@ class Looking:
 
         `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
         """
-        return diagnose(self._place.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
+        return diagnose(self._session.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
 
     @contextmanager
     def _view(self) -> Iterator[views.View]:
-        lanes = self._place.lanes(register=False)
-        with self._place.link() as link:
+        lanes = self._session.lanes_now(register=False)
+        with self._session.link() as link:
             yield views.View(link, lanes, self.options)
 
 

@@ -28,7 +28,7 @@ from ..values.message import Message
 from ..values.views import Gap, Redriven
 from .dead_letters import Letters, Wanted, check_pattern, check_rate
 from .explain import explain, missing_number
-from .session import Place
+from .session import Session
 
 TRIES = 5
 """How often to look again when something changed between look and act."""
@@ -38,7 +38,7 @@ class Mending:
     """Methods of Sequencer. Each change is one script, so that nothing is ever half done."""
 
     options: QueueOptions
-    _place: Place
+    _session: Session
 
     # -- stuck groups -----------------------------------------------------------------------------------------
 
@@ -72,28 +72,28 @@ class Mending:
 
     def _was_put_off(self, group: str) -> bool:
         """Whether the group slept by a rule that holds no more; it is woken."""
-        keys = self._place.keys_of(group, register=False)
-        with self._place.link("mend") as link:
+        keys = self._session.keys_of_now(group, register=False)
+        with self._session.link("mend") as link:
             facts = link.run_one(calls.look(keys, group))
-            found = explain(group, facts, self._place.fresh_policy(link))
+            found = explain(group, facts, self._session.fresh_policy_on(link))
             sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
             if sleeps:
                 link.run_one(calls.resume(keys, group, b"", "", look=True))
         return sleeps
 
     def _missing(self, group: str) -> bool:
-        if not self._place.policy(register=False).sequence:
+        if not self._session.policy_now(register=False).sequence:
             return False
-        with self._place.link("mend") as link:
-            facts = link.run_one(calls.look(self._place.keys_of(group, register=False), group))
-        return not facts.failure and missing_number(facts, self._place.policy(register=False)) is not None
+        with self._session.link("mend") as link:
+            facts = link.run_one(calls.look(self._session.keys_of_now(group, register=False), group))
+        return not facts.failure and missing_number(facts, self._session.policy_now(register=False)) is not None
 
     def _step(self, group: str) -> Gap | None:
-        keys, policy = self._place.keys_of(group, register=False), self._place.policy(register=False)
+        keys, policy = self._session.keys_of_now(group, register=False), self._session.policy_now(register=False)
         if not policy.sequence:
             return None
         seen: tuple[int, int] | None = None
-        with self._place.link("mend") as link:
+        with self._session.link("mend") as link:
             for _ in range(TRIES):
                 facts = link.run_one(calls.look(keys, group))
                 missing = missing_number(facts, policy)
@@ -112,9 +112,9 @@ class Mending:
         raise GroupBusy(f"group {list(decode_group(group))} was changed or taken meanwhile; look again")
 
     def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
-        keys, name = self._place.keys_of(group, register=False), list(decode_group(group))
+        keys, name = self._session.keys_of_now(group, register=False), list(decode_group(group))
         seen: str | None = None
-        with self._place.link("mend") as link:
+        with self._session.link("mend") as link:
             for _ in range(TRIES):
                 facts = link.run_one(calls.look(keys, group))
                 member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
@@ -123,7 +123,7 @@ class Mending:
                 if skip and seen not in (None, member):
                     break  # only what was seen is skipped
                 seen = member
-                if skip and member and self._place.policy(register=False).sequence:
+                if skip and member and self._session.policy_now(register=False).sequence:
                     score = link.command("ZSCORE", keys.order(group), member)
                     mark = advance(facts.mark or "#0", [score.decode()]) if score else ""
                 done = link.run_one(calls.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
@@ -173,15 +173,15 @@ class Mending:
         if not due:
             raise InvalidTime("no time given; pass delay= in seconds, or at=")
         key, message_id = encode_group(group), encode_id(id)
-        if score is not None and self._place.policy(register=False).sequence:
+        if score is not None and self._session.policy_now(register=False).sequence:
             raise InvalidScore(
                 "score is given, but in a queue with sequence=True a number stays what it is; leave it out"
             )
         self._revise(key, message_id, "due" if score is None else encode_score(score), due)
 
     def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
-        keys = self._place.keys_of(group, register=False)
-        with self._place.link("mend") as link:
+        keys = self._session.keys_of_now(group, register=False)
+        with self._session.link("mend") as link:
             was_there = bool(link.run_one(calls.look(keys, group, message_id)).member)
             status = link.run_one(calls.revise(keys, group, message_id, score, due)) if was_there else "missing"
             if status == "missing" and was_there and link.is_repeat and not score:
@@ -194,27 +194,6 @@ class Mending:
             raise MessageNotFound(f"{name} is not pending in queue {self.options.queue!r}")
         if status == "leased":
             raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
-
-    # -- pause ------------------------------------------------------------------------------------------------
-
-    def pause(self, group: Group | None = None) -> bool:
-        """Hold back a group, or without one the whole queue, from the next claim on; what runs is finished.
-
-        Appending goes on. Survives restarts of everything. False when it was paused already. A group may be paused
-        before it has messages.
-        """
-        return self._pause(group, True)
-
-    def unpause(self, group: Group | None = None) -> bool:
-        """Let a paused group, or the whole queue, go on. False when it was not paused."""
-        return self._pause(group, False)
-
-    def _pause(self, group: Group | None, is_paused: bool) -> bool:
-        key = "" if group is None else encode_group(group)
-        lanes = self._place.lanes(register=is_paused)  # to let go on what was never used changes nothing
-        lanes = lanes if group is None else [self._place.keys_of(key, register=False)]
-        with self._place.link("mend") as link:
-            return any(link.run([calls.pause(keys, key, is_paused) for keys in lanes]))
 
     # -- dead letters -----------------------------------------------------------------------------------------
 
@@ -235,8 +214,8 @@ class Mending:
         """
         wanted = _wanted(group, id, error, everything, "redrive")
         check_rate(rate)
-        with self._place.link("mend") as link:
-            done = Letters(link, self._place.lanes(register=False), self.options.queue).redrive(wanted, rate)
+        with self._session.link("mend") as link:
+            done = Letters(link, self._session.lanes_now(register=False), self.options.queue).redrive(wanted, rate)
         if id is not None and not done.redriven and not done.pending:
             raise MessageNotFound(
                 f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
@@ -253,13 +232,35 @@ class Mending:
     ) -> int:
         """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
         wanted = _wanted(group, id, error, everything, "purge")
-        with self._place.link("mend") as link:
-            count = Letters(link, self._place.lanes(register=False), self.options.queue).purge(wanted)
+        with self._session.link("mend") as link:
+            count = Letters(link, self._session.lanes_now(register=False), self.options.queue).purge(wanted)
         if id is not None and not count:
             raise MessageNotFound(
                 f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
             )
         return count
+
+
+async def pause(session: Session, group: Group | None = None) -> bool:
+    """Hold back a group, or without one the whole queue, from the next claim on; what runs is finished.
+
+    Appending goes on. Survives restarts of everything. False when it was paused already. A group may be paused
+    before it has messages.
+    """
+    return await _pause(session, group, True)
+
+
+async def unpause(session: Session, group: Group | None = None) -> bool:
+    """Let a paused group, or the whole queue, go on. False when it was not paused."""
+    return await _pause(session, group, False)
+
+
+async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool:
+    key = "" if group is None else encode_group(group)
+    lanes = await session.lanes(register=is_paused)  # to let go on what was never used changes nothing
+    lanes = lanes if group is None else [await session.keys_of(key, register=False)]
+    await session.allow("mend")
+    return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
 
 
 def _doubt(link: Link, is_refused: bool, what: str) -> None:

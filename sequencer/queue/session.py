@@ -1,4 +1,4 @@
-"""Place: where a queue is. Finds the server, checks it and the queue's lanes once, and lends links to it."""
+"""Session: one client's view of one queue. Finds and checks the server and the lanes once, lends links."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ..calls.net import Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
 from ..errors import ConfigurationError, DataError, ServerNotUsable
+from ..net.blocking import BlockingNet
 from ..net.endpoint import SOCKET_TIMEOUT_S, Endpoint, server_url_from_environment
 from ..net.link import Link
 from ..net.pool import Lent, Links
@@ -23,11 +25,13 @@ from .policy_store import find_policy, texts
 log = logging.getLogger("sequencer")
 
 
-class Place:
+class Session:
     """One queue on one server. Nothing connects before it is needed; `start` starts a server then if none was given."""
 
     def __init__(self, options: QueueOptions, redis: Any, start: Callable[[], Endpoint]) -> None:
         self._options, self._start = options, start
+        self.net: Net = BlockingNet(self)
+        """Over which operations run."""
         self._endpoint: Endpoint | None = None
         if redis is None:
             redis = server_url_from_environment()
@@ -60,7 +64,7 @@ class Place:
             self._endpoint = self._start()
         return self._endpoint
 
-    def lanes(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
+    def lanes_now(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
         """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not.
 
         Before that, it is asked whether the user has the rights for this `role`, or for any. Raises ServerNotUsable.
@@ -96,9 +100,9 @@ class Place:
         if denied:
             raise denied
 
-    def policy(self, *, register: bool = True, role: Role | None = None) -> Policy:
+    def policy_now(self, *, register: bool = True, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
-        self.lanes(register=register, role=role)
+        self.lanes_now(register=register, role=role)
         return self._policy
 
     def known_sequence(self) -> bool | None:
@@ -108,18 +112,49 @@ class Place:
     def is_sequence(self) -> bool:
         """The same for one who appends, and connects if that is needed."""
         known = self.known_sequence()
-        return self.policy(role="append").sequence if known is None else known
+        return self.policy_now(role="append").sequence if known is None else known
 
-    def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
+    def keys_of_now(self, group: str, *, register: bool = True) -> LaneKeys:
         """The keys of an encoded group's lane; with `register` for one who appends."""
         is_ready = self._is_registered and (not register or "append" in self._roles)
-        lanes = self._lanes if is_ready else self.lanes(register=register, role="append" if register else None)
+        lanes = self._lanes if is_ready else self.lanes_now(register=register, role="append" if register else None)
         return lanes[lane_of(group, len(lanes))]
 
     def lane_count(self) -> int:
         """Of how many lanes `keys_of` chooses, for one who appends."""
         is_ready = self._is_registered and "append" in self._roles
-        return len(self._lanes if is_ready else self.lanes(role="append"))
+        return len(self._lanes if is_ready else self.lanes_now(role="append"))
+
+    # -- for operations -----------------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> QueueOptions:
+        """The queue's options, as this client was given them."""
+        return self._options
+
+    async def lanes(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
+        """The keys of every lane; see `lanes_now`."""
+        return self.lanes_now(register=register, role=role)
+
+    async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
+        """The keys of an encoded group's lane; with `register` for one who appends."""
+        return self.keys_of_now(group, register=register)
+
+    async def policy(self, *, register: bool = True, role: Role | None = None) -> Policy:
+        """The queue's policy, as this client found or set it when it connected."""
+        return self.policy_now(register=register, role=role)
+
+    async def fresh_policy(self) -> Policy:
+        """The policy as the server has it now."""
+        with self.link() as link:
+            return self.fresh_policy_on(link)
+
+    async def allow(self, role: Role) -> None:
+        """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
+        if role not in self._roles:
+            self._check_roles(role)
+
+    # -- links --------------------------------------------------------------------------------------------------
 
     def link(self, role: Role | None = None) -> Lent:
         """A link for the length of the block. Raises ServerError when the server can't be used, or not in this role."""
@@ -201,9 +236,9 @@ class Place:
         link.commands([("MULTI",), *writes, ("EXEC",)])
         log.warning("queue %s: the server does not know it any more; registered again, with %d lanes", queue, len(keys))
 
-    def fresh_policy(self, link: Link) -> Policy:
+    def fresh_policy_on(self, link: Link) -> Policy:
         """The policy as the server has it now."""
-        keys = self.lanes(register=False)[0]
+        keys = self.lanes_now(register=False)[0]
         reply = link.command("HGETALL", keys.policy)
         self._learn(reply)
         return merge_policy(self._options.queue, texts(reply), {})

@@ -188,7 +188,7 @@ class _Run:
         self.handled: list[Message] = []
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
-        self._lanes = queue._place.lanes(role="consume")
+        self._lanes = queue._session.lanes_now(role="consume")
         self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._tells = ConsumerTeller(queue._teller, queue.options, "memory")
         self._dues_s: list[float] = []
@@ -208,7 +208,7 @@ class _Run:
             lock=nullcontext(),
         )
         answer: Any = None
-        with queue._place.link() as link:
+        with queue._session.link() as link:
             for _ in range(steps):
                 try:
                     effect = effects.send(answer)

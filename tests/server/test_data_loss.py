@@ -114,7 +114,7 @@ def test_another_thread_brings_the_lanes_of_its_client(admin: Link) -> None:
     """Its connection is new where the first one is in use."""
     with client(admin, lanes=4) as old:
         old.append(0, "g0")
-        with old._place.link():
+        with old._session.link():
             lose_everything(admin)
             append_forty(old)
     assert found(admin) == FORTY
@@ -221,16 +221,16 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
     with client(admin, lanes=4) as seq:
-        place, link, todo = seq._place, seq._place.link, ["append"]
+        place, link, todo = seq._session, seq._session.link, ["append"]
 
         def slow_link(*args: Any) -> Any:
             if todo:
                 todo.clear()
-                place.lanes(role="append")
+                place.lanes_now(role="append")
             return link(*args)
 
         monkeypatch.setattr(place, "link", slow_link)
-        place.lanes(register=False)
+        place.lanes_now(register=False)
         lose_everything(admin)
         assert seq.info().backlog == 0
     assert admin.command("HGET", "sequencer:queues", "q") == b"4"

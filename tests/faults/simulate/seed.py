@@ -111,7 +111,7 @@ class Simulation:
             QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, lanes=play.lanes, **POLICIES[play.policy]
         ) as queue:
             queue.connect()
-            return queue._place.lanes()
+            return queue._session.lanes_now()
 
     def run(self) -> Played:
         try:

@@ -1,0 +1,94 @@
+"""What an operation may ask of the network. An operation awaits a Net and other operations, and nothing else. Pure.
+
+An operation is a coroutine that is written once: the blocking face finishes it with one `send`, since the methods of a
+blocking net never suspend; an awaited face awaits it. Both nets repeat calls by the same rules and raise the same
+errors: ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from .call import Call
+
+T = TypeVar("T")
+Command = tuple[Any, ...]
+"""A plain command: its name and its words."""
+SERVER = ""
+"""Where a command goes that concerns the server itself, and no key."""
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What the server said to a call."""
+
+    value: T
+    is_repeat: bool = False
+    """Whether the call was sent more than once, so that a first try may have been carried out."""
+    confirmed: int = 0
+    """How many replicas confirmed it, where that was asked for."""
+
+
+class Net(Protocol):
+    """One server, or all of a cluster. A call goes where its first key is; a plain command goes `at` a key."""
+
+    @property
+    def name(self) -> str:
+        """How to call the server in a text; never holds a password."""
+        ...
+
+    async def ask(
+        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Answer[T]:
+        """Send one call and read its reply. A repeatable call is repeated after a lost answer.
+
+        `wait` (replicas, ms) sends WAIT behind it. `meanwhile` is called once it is sent; it must raise nothing.
+        """
+        ...
+
+    async def ask_all(
+        self,
+        calls: Sequence[Call[Any]],
+        *,
+        is_atomic: bool = False,
+        wait: tuple[int, int] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Answer[list[Any]]:
+        """Send all calls at once and read their replies; `is_atomic` puts them into one MULTI/EXEC."""
+        ...
+
+    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+        """Send plain commands in one round trip, to where the key `at` is; raises the first error among the answers.
+
+        Repeated once if a kept connection had gone stale: so only for commands that may be carried out twice.
+        """
+        ...
+
+    def alone(self, at: str) -> AbstractAsyncContextManager[Alone]:
+        """One connection for all that is sent inside, as WATCH and MULTI need it; it is closed when the block fails."""
+        ...
+
+    def once(self, name: str) -> AbstractAsyncContextManager[None]:
+        """First use: one caller is inside at a time, the others wait and look again."""
+        ...
+
+    async def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Alone(Protocol):
+    """One connection. Nothing is repeated on it: what it may hold (a WATCH) goes with it."""
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Send plain commands in one round trip; raises the first error among the answers."""
+        ...
+
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        """As `send`, but the server's errors stand among the answers, as errors of ours."""
+        ...

@@ -1,0 +1,123 @@
+"""A net that answers from a list: for unit tests of operations, with no server and no time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from sequencer.calls.call import Call
+from sequencer.calls.net import Alone, Answer, Command
+from sequencer.net.blocking import finish
+from sequencer.settings.options import QueueOptions
+from sequencer.settings.policy import Policy
+from sequencer.store.keys import LaneKeys, lane_keys, lane_of
+
+T = TypeVar("T")
+run = finish
+"""Runs an operation to its end."""
+
+
+class ListedNet:
+    """Answers in their order: raw replies to calls, which their calls read; an exception is raised; an Answer is given.
+
+    `asked` is the log: script and arguments of each call, words of each plain command, "sleep" with its seconds. An
+    answer may be a function of what was asked.
+    """
+
+    name = "listed"
+
+    def __init__(self, *answers: Any, now: float = 0.0) -> None:
+        self.answers, self.asked, self.time = list(answers), list[tuple[Any, ...]](), now
+
+    async def ask(
+        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Answer[T]:
+        self.asked.append((call.script, *call.args))
+        if meanwhile:
+            meanwhile()
+        answer = self._next()
+        if isinstance(answer, Answer):
+            return answer
+        return Answer(call.parse(answer))
+
+    async def ask_all(
+        self,
+        calls: Sequence[Call[Any]],
+        *,
+        is_atomic: bool = False,
+        wait: tuple[int, int] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Answer[list[Any]]:
+        self.asked += [(call.script, *call.args) for call in calls]
+        if meanwhile:
+            meanwhile()
+        answer = self._next()
+        if isinstance(answer, Answer):
+            return answer
+        return Answer([call.parse(reply) for call, reply in zip(calls, answer, strict=True)])
+
+    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+        self.asked += [tuple(command) for command in commands]
+        answer: list[Any] = self._next()
+        assert len(answer) == len(commands), f"{len(commands)} commands, {len(answer)} answers"
+        return answer
+
+    @asynccontextmanager
+    async def alone(self, at: str) -> AsyncIterator[Alone]:
+        yield _ListedAlone(self)
+
+    @asynccontextmanager
+    async def once(self, name: str) -> AsyncIterator[None]:
+        yield
+
+    async def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.asked.append(("sleep", seconds))
+        self.time += seconds
+
+    def _next(self) -> Any:
+        assert self.answers, f"nothing is listed for {self.asked[-1]}"
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer(self.asked[-1]) if callable(answer) else answer
+
+
+class _ListedAlone:
+    def __init__(self, net: ListedNet) -> None:
+        self._net = net
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        return await self._net.read("", commands)
+
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        return await self._net.read("", commands)
+
+
+class ListedSession:
+    """What operations know of a queue, given outright."""
+
+    def __init__(self, net: ListedNet, *, lanes: int = 1, policy: Policy | None = None, fresh: Policy | None = None):
+        self.net, self.options = net, QueueOptions(queue="q", namespace="n")
+        self.keys = [lane_keys("n", "q", lane) for lane in range(lanes)]
+        self._policy = policy or Policy()
+        self._fresh = fresh or self._policy
+        self.allowed: list[str] = []
+
+    async def lanes(self, *, register: bool = True, role: str | None = None) -> list[LaneKeys]:
+        return self.keys
+
+    async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
+        return self.keys[lane_of(group, len(self.keys))]
+
+    async def policy(self, *, register: bool = True, role: str | None = None) -> Policy:
+        return self._policy
+
+    async def fresh_policy(self) -> Policy:
+        return self._fresh
+
+    async def allow(self, role: str) -> None:
+        self.allowed.append(role)

@@ -1,0 +1,51 @@
+"""Operations over a net that answers from a list; and that a net which waits is found."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.blocking import blocking, finish
+from sequencer.queue.operate import pause, unpause
+
+from ..support.listed_net import ListedNet, ListedSession, run
+
+
+def test_a_pause_of_all_lanes_is_one_round_trip_and_says_whether_anything_changed() -> None:
+    net = ListedNet([0, 1], [0, 0])
+    session: Any = ListedSession(net, lanes=2)
+    assert run(pause(session)) is True
+    assert run(unpause(session)) is False
+    assert [(script, words[1:3]) for script, *words in net.asked] == [("pause", ["", "1"])] * 2 + [
+        ("pause", ["", "0"])
+    ] * 2
+    assert session.allowed == ["mend", "mend"]
+
+
+def test_a_face_shows_the_parameters_and_the_text_of_its_operation() -> None:
+    assert str(inspect.signature(Sequencer.pause)) == "(self: 'Session', group: 'Group | None' = None) -> 'bool'"
+    assert inspect.getdoc(Sequencer.pause) == inspect.getdoc(pause)
+
+
+def test_an_operation_that_waits_for_anything_but_its_net_is_found() -> None:
+    async def wrong(_session: Any) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match=r"operation .*wrong waits for something that is not its net"):
+        finish(wrong(None))
+
+
+def test_a_blocking_face_raises_what_its_operation_raises() -> None:
+    async def failing(_session: Any, text: str) -> None:
+        raise KeyError(text)
+
+    class Face:
+        _session = None
+        fails = blocking(failing)
+
+    with pytest.raises(KeyError, match="why"):
+        Face().fails("why")
