@@ -18,26 +18,12 @@ from typing import Any, NoReturn
 from ..calls.call import Call
 from ..calls.claim import Claimed, Halted, claim
 from ..drain.effects import Ahead, Exchange
-from ..drain.held import HOARD_S, Holdings, Sending
+from ..drain.held import Holdings, Sending
 from ..errors import SequencerError
 from ..net.link import UNDONE, Link
 from ..settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
 from ..store.keys import LaneKeys
-
-AHEAD_S = 0.05
-"""Groups that were claimed ahead are given back when the batch before them takes longer than this."""
-SHORT = 56_000
-"""So many bytes a claim ahead reads where messages are small. Of an answer above 64 KiB a server keeps what is left
-until it has carried out what came meanwhile (NET_MAX_WRITES_PER_EVENT of Redis and Valkey); a shorter one goes at once.
-"""
-SMALL = 400
-"""Messages of this size, in bytes, are small. Of larger ones too few fit into a short answer: in turns, 100 groups were
-drained 1.2 times as fast with bodies of 170 bytes, as fast with 470, and more slowly with more.
-"""
-ANSWER_S = 0.003
-"""Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
-OVERDUE_S = 1.0
-"""An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +121,7 @@ class Courier:
             effect, self._planned = self._planned[0], None
             self.ahead(replace(effect, after_s=0.0))
         began, since = self._holdings.running_since, self.ahead_since
-        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > HOARD_S):
+        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > GIVE_BACK_S):
             self.bring_back()
         else:
             self.land(is_awaited=bool(self._flights) and now - self._flights[0].sent_at > OVERDUE_S)
@@ -226,8 +212,8 @@ class Courier:
         """Send these calls and, behind them, a claim ahead."""
         lane, is_long = None, False
         if ahead and ahead.lane is not None:
-            lane, limits, is_long = ahead.lane, ahead.limits, self._size > SMALL
-            limits = limits if is_long else replace(limits, bytes=min(limits.bytes, SHORT))
+            lane, limits, is_long = ahead.lane, ahead.limits, self._size > SMALL_BYTES
+            limits = limits if is_long else replace(limits, bytes=min(limits.bytes, AHEAD_BYTES))
             calls.append(self.claim(lane, limits, ahead=True))
         if sending:
             self._holdings.depart(sending)

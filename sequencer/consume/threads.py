@@ -25,26 +25,16 @@ from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming
 from ..net.endpoint import Endpoint
 from ..net.link import Link
-from ..net.wait import SLICE_S, Waiter
+from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
+from ..settings.pace import SILENT_S, SLOW_TICK_AFTER_S, SLOW_TICK_S, STOP_CHECK_S, SWITCH_S, TICK_S, WAIT_PART
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from .courier import Courier
 from .forks import Fork, leave_copy
 from .interruption import interrupt
 from .teller import ConsumerTeller, Teller
-
-TICK_S = 0.0025
-"""How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
-LONG_TICK_S, LONG_S = 0.005, 0.05
-"""How often once a handler has run for LONG_S: nothing of its batch can be waiting for it any more."""
-WAIT_PART = 3
-"""A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
-SILENT_S = 10.0
-"""The main link is used at least so often while a consumer waits: else it is forgotten on its way, unnoticed."""
-SWITCH_S = 0.0005
-"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
 
 def owner_name() -> str:
@@ -199,7 +189,7 @@ class Consumer:
         elif isinstance(effect, Pause):
             until = time.monotonic() + effect.seconds
             while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
-                time.sleep(min(left, SLICE_S))
+                time.sleep(min(left, STOP_CHECK_S))
         return None
 
     def _exchange(self, effect: Exchange) -> Claimed | None:
@@ -266,8 +256,8 @@ class Consumer:
         pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
         while self._busy.wait() and not self._ended.is_set():
             since = self._holdings.running_since
-            is_long = since is not None and time.monotonic() - since > LONG_S
-            time.sleep(LONG_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
+            is_long = since is not None and time.monotonic() - since > SLOW_TICK_AFTER_S
+            time.sleep(SLOW_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
             if self._ended.is_set():
                 return
             try:

@@ -6,35 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..settings.options import ClaimLimits
-
-BATCH_S = 0.007
-"""How long a batch should take: so long its consumer sits on groups that another could take (benchmark `fairness`)."""
-
-
-ALONE_S = 0.05
-"""How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
-something. Not where one handler takes a good part of BATCH_S: that answer comes while the next one runs.
-"""
-
-
-ALONE_LEAST = 3
-"""Handlers that BATCH_S must have room for, for that."""
-
-
-TOO_LONG = 1.6
-"""A batch that takes so many times as long is followed by one of BATCH_S, where more than its group is due."""
-
-
-QUICK_S = 0.0005
-"""Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S."""
-
-
-ALIKE_S = 0.02
-"""Two batches in a row that differ by less tell when the next one ends."""
-
-
-LEAD_S = 0.006
-"""A claim sets out so long before the end of a batch that takes its time: a round trip, and a tick of the keeper."""
+from ..settings.pace import ALIKE_S, ALONE_LEAST, ALONE_S, BATCH_S, LEAD_S, QUICK_S, TOO_LONG
 
 
 @dataclass(slots=True)

@@ -21,22 +21,11 @@ from ..calls.call import Call
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, Acked, Nack, Run, ack, nack, renew
 from ..settings.options import AUDIT_LENGTH
+from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
 from ..store.keys import LaneKeys
 from ..store.watermark import advance
 
-ACK_AFTER_S = 0.002
-"""A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
-BESIDE_S, BESIDE_AFTER_S = 0.0002, 0.004
-"""Beside a handler running this long, the keeper sends what has waited so long: its thread need not do so itself."""
-HOARD_S = 0.02
-"""A handler running this long makes its consumer give back the groups it has not begun."""
-FLUSH_S = 0.005
-"""Fast handlers' acks are sent together at least this often. One that begins just before is left to the keeper: with
-BESIDE_S, its tick and a few thread switches they leave within the promised 10 ms, while the server answers.
-"""
 Ending = Literal["park", "dead", "drop"]
-RENEW_PART = 3
-"""A lease is renewed at a third of its time: two renewals may fail before it ends."""
 
 
 class Held:
@@ -293,9 +282,9 @@ class Holdings:
     def tick(self, now: float) -> None:
         """While a handler runs: into the outbox with what would wait for it, late acks and groups not begun."""
         since, finished = self.running_since, self.finished_at
-        waits = finished is not None and now - finished >= BESIDE_AFTER_S
-        if since is not None and now - since >= (BESIDE_S if waits else ACK_AFTER_S):
-            self.settle(unbegun=now - since >= HOARD_S)
+        waits = finished is not None and now - finished >= KEEPER_AFTER_S
+        if since is not None and now - since >= (KEEPER_S if waits else ACK_AFTER_S):
+            self.settle(unbegun=now - since >= GIVE_BACK_S)
 
 
 Clock = Callable[[], float]

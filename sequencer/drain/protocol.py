@@ -32,17 +32,13 @@ from ..calls.claim import Claimed
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
+from ..settings.pace import BATCH_S, ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
-from .batch import BATCH_S, BatchSize
+from .batch import BatchSize
 from .effects import Ahead, Control, Drain, Effect, Exchange, Flush, Pause, Wait
 from .gate import refusal_of
-from .held import FLUSH_S, Clock, Held, Holdings
+from .held import Clock, Held, Holdings
 from .outcome import judge
-
-IDLE_S = 1.0
-"""An idle consumer looks again after this long, in case a hint was lost."""
-ENDING_S = 0.1
-"""With `until_empty`, how often to look whether the others have finished their groups."""
 
 
 def drain(

@@ -11,12 +11,10 @@ import redis
 from ..calls.call import Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
+from ..settings.pace import STOP_CHECK_S
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
 from .link import UNDONE, Link
 from .refusals import translate
-
-SLICE_S = 0.05
-"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 
 
 class Waiter:
@@ -49,7 +47,7 @@ class Waiter:
             # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
             is_exact = seconds < 1.0
             self.link.post(calls, behind=("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}"))
-            while not connection.can_read(timeout=max(0.0005, min(SLICE_S, until - time.monotonic()))):
+            while not connection.can_read(timeout=max(0.0005, min(STOP_CHECK_S, until - time.monotonic()))):
                 now = time.monotonic()
                 if should_stop() or (is_exact and now >= until):
                     self._other.command("CLIENT", "UNBLOCK", self._client_id[1])  # type: ignore[index]

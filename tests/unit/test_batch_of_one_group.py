@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sequencer.drain.batch import ALONE_S, BATCH_S
-from sequencer.drain.held import FLUSH_S
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.settings.pace import ALONE_S, BATCH_S, FLUSH_S
 from tests.support.lone_consumer import Drained
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
-from sequencer.consume.courier import AHEAD_S, Courier
+from sequencer.consume.courier import Courier
 from sequencer.drain.effects import Ahead, Exchange
-from sequencer.drain.held import HOARD_S, Holdings
+from sequencer.drain.held import Holdings
 from sequencer.net.link import UNDONE
 from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
 from sequencer.store.item import Item
 from tests.support.lane_link import KEYS, ONE, Link
 from tests.support.model.lane import ModelLane
@@ -48,10 +49,10 @@ def courier(link: Any, holdings: Holdings) -> Courier:
 @pytest.mark.parametrize(
     ("handler_s", "claimed_s", "is_given_back"),
     [
-        (HOARD_S * 0.9, HOARD_S * 0.9, False),
-        (HOARD_S * 1.1, HOARD_S * 1.1, True),
-        (HOARD_S * 0.5, HOARD_S * 1.5, False),
-        (HOARD_S * 0.5, AHEAD_S * 1.1, True),
+        (GIVE_BACK_S * 0.9, GIVE_BACK_S * 0.9, False),
+        (GIVE_BACK_S * 1.1, GIVE_BACK_S * 1.1, True),
+        (GIVE_BACK_S * 0.5, GIVE_BACK_S * 1.5, False),
+        (GIVE_BACK_S * 0.5, AHEAD_S * 1.1, True),
     ],
 )
 def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_short_ones(

@@ -12,12 +12,12 @@ import sequencer.drain.protocol
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import revise
 from sequencer.calls.settle import Ack, ack
-from sequencer.drain.batch import BATCH_S, BatchSize
+from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Exchange, Flush, Wait
-from sequencer.drain.held import FLUSH_S, Holdings
-from sequencer.drain.protocol import ENDING_S
+from sequencer.drain.held import Holdings
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.settings.pace import BATCH_S, ENDING_S, FLUSH_S
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained

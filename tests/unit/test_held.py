@@ -13,8 +13,9 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack
-from sequencer.drain.held import ACK_AFTER_S, BESIDE_AFTER_S, BESIDE_S, HOARD_S, Held, Holdings
+from sequencer.drain.held import Held, Holdings
 from sequencer.settings.options import ClaimLimits
+from sequencer.settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S
 from sequencer.store.item import Item
 from sequencer.store.keys import lane_keys
 from tests.support.model.lane import ModelLane
@@ -230,10 +231,10 @@ def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_wit
     ("running_s", "waiting_s", "is_sent", "is_given_back"),
     [
         (0.0, 1.0, False, False),  # a quick one: its own thread sends, with the others
-        (BESIDE_S, BESIDE_AFTER_S - 1e-5, False, False),
-        (BESIDE_S, BESIDE_AFTER_S, True, False),
+        (KEEPER_S, KEEPER_AFTER_S - 1e-5, False, False),
+        (KEEPER_S, KEEPER_AFTER_S, True, False),
         (ACK_AFTER_S, 0.0, True, False),
-        (HOARD_S, 0.0, True, True),
+        (GIVE_BACK_S, 0.0, True, True),
     ],
 )
 def test_what_the_keeper_sends_beside_a_handler(

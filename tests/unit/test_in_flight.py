@@ -9,11 +9,12 @@ import pytest
 
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
-from sequencer.consume.courier import ANSWER_S, OVERDUE_S, SHORT, Courier
+from sequencer.consume.courier import Courier
 from sequencer.drain.effects import Ahead, Exchange
 from sequencer.drain.held import Holdings
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
 from sequencer.store.item import Item
 from tests.support.lane_link import KEYS, ONE, Link
 from tests.support.model.lane import ModelLane
@@ -142,7 +143,7 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
     claimed = courier.exchange(Exchange(0, limits, ahead=True))
     assert claimed
     assert link.waited == [ANSWER_S if length == 400 else 0.0]
-    assert link.sizes == ["1000000" if length == 400 else str(SHORT)] * 2
+    assert link.sizes == ["1000000" if length == 400 else str(AHEAD_BYTES)] * 2
     assert len(link.posted) == 1, "the next claim was posted before this one was answered"
 
 

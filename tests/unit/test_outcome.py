@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.doctor.server import check_server, parse_info
-from sequencer.drain.batch import BATCH_S, LEAD_S, TOO_LONG, BatchSize
+from sequencer.drain.batch import BatchSize
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import (
     ConfigurationError,
@@ -27,6 +27,7 @@ from sequencer.net.endpoint import Endpoint, redact
 from sequencer.net.refusals import translate
 from sequencer.settings.backoff import Backoff
 from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.pace import BATCH_S, LEAD_S, TOO_LONG
 
 JITTER = st.floats(0, 1, exclude_max=True)
 

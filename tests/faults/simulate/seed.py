@@ -14,11 +14,11 @@ from typing import Any
 
 from sequencer.client import Sequencer
 from sequencer.doctor.invariants import audit
-from sequencer.drain.protocol import IDLE_S
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
 from sequencer.settings.backoff import RECONNECT
+from sequencer.settings.pace import IDLE_S
 from sequencer.store.keys import LaneKeys
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.judge.history import Event

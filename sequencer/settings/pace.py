@@ -1,0 +1,114 @@
+"""The numbers that steer a consumer: when it sends, claims, looks again and gives back, on one time line. Pure.
+
+A batch is what one claim took. The caller's thread handles it; the keeper thread looks at it every TICK_S.
+
+    from the beginning of a batch
+      0         5 ms       7 ms                          50 ms
+      |---------+----------+------------------------------+---->
+      |         FLUSH_S    BATCH_S                        ALONE_S
+      |         done is    it is over, if others          it is over, if nothing
+      |         told       are due                        else was due
+      the next claim sets out at 0 (handlers under QUICK_S) or LEAD_S before the expected end
+
+    from the beginning of one handler, in the keeper thread
+      0     2 ms      4 ms         20 ms                  50 ms                1 s
+      |-----+---------+------------+----------------------+--------------------+---->
+            |         |            GIVE_BACK_S            AHEAD_S              OVERDUE_S
+            |         |            gives back what        gives back what      waits for an answer
+            |         |            was not begun          was claimed ahead    that is late
+            |         |                                   SLOW_TICK_AFTER_S: looks less often
+            |         KEEPER_AFTER_S: sends what has waited this long, once a handler runs for KEEPER_S
+            ACK_AFTER_S: sends what was finished before
+
+    while nothing is due
+      0         50 ms           0.1 s            1 s              10 s
+      |---------+---------------+----------------+----------------+---->
+                STOP_CHECK_S    ENDING_S         IDLE_S           SILENT_S
+                sees a stop     until_empty      asks again       uses the main link
+                                asks again
+
+    of a lease
+      0 ------------ 1/3 ------------ 2/3 ------------ 1
+                     renewed (RENEW_PART); a wait with a claim behind it is over (WAIT_PART)
+
+What was finished leaves in FLUSH_S or ACK_AFTER_S, plus a tick, plus SWITCH_S for the change of threads: together under
+the 10 ms that the README promises.
+"""
+
+# -- how much one claim takes ---------------------------------------------------------------------------------------
+
+BATCH_S = 0.007
+"""How long a batch should take: for this time its consumer sits on groups that another could take (`fairness`)."""
+ALONE_S = 0.05
+"""How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
+something. Not where one handler takes a good part of BATCH_S: that answer comes while the next one runs (`hot`).
+"""
+ALONE_LEAST = 3
+"""Handlers that BATCH_S must have room for, for that."""
+TOO_LONG = 1.6
+"""A batch that takes this many times as long is followed by one of BATCH_S, where more than its group is due."""
+
+# -- when the next claim sets out -----------------------------------------------------------------------------------
+
+QUICK_S = 0.0005
+"""Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S
+(`throughput`).
+"""
+ALIKE_S = 0.02
+"""Two batches in a row that differ by less tell when the next one ends (`handlers`)."""
+LEAD_S = 0.006
+"""A claim sets out this long before the expected end of its batch: a round trip, and a tick of the keeper (`handlers`).
+"""
+AHEAD_S = 0.05
+"""Groups that were claimed ahead are given back when the batch before them takes longer than this (`fairness`)."""
+AHEAD_BYTES = 56_000
+"""Bytes that a claim ahead reads where messages are small. Of an answer above 64 KiB a server keeps what is left until
+it has carried out what came meanwhile (NET_MAX_WRITES_PER_EVENT of Redis and Valkey); a shorter one goes at once.
+"""
+SMALL_BYTES = 400
+"""Messages of this size are small. Of larger ones too few fit into a short answer: in turns, 100 groups were drained
+1.2 times as fast with bodies of 170 bytes, as fast with 470, and more slowly with more.
+"""
+
+# -- when the server is told ----------------------------------------------------------------------------------------
+
+FLUSH_S = 0.005
+"""Fast handlers' acknowledgements are sent together at least this often. One that begins just before is left to the
+keeper: with KEEPER_S, its tick and a few thread switches they leave within the promised 10 ms.
+"""
+ACK_AFTER_S = 0.002
+"""A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
+KEEPER_S, KEEPER_AFTER_S = 0.0002, 0.004
+"""Beside a handler running for the first, the keeper sends what has waited for the second: its thread need not do so
+itself.
+"""
+GIVE_BACK_S = 0.02
+"""A handler running this long makes its consumer give back the groups it has not begun (`fairness`)."""
+ANSWER_S = 0.003
+"""Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
+OVERDUE_S = 1.0
+"""An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
+RENEW_PART = 3
+"""A lease is renewed at a third of its time: two renewals may fail before it ends."""
+
+# -- the keeper's ticks ---------------------------------------------------------------------------------------------
+
+TICK_S = 0.0025
+"""How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
+SLOW_TICK_S, SLOW_TICK_AFTER_S = 0.005, 0.05
+"""How often once a handler has run for the second: nothing of its batch can be waiting for it any more."""
+SWITCH_S = 0.0005
+"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
+
+# -- while nothing is due -------------------------------------------------------------------------------------------
+
+IDLE_S = 1.0
+"""An idle consumer looks again after this long, in case a hint was lost."""
+ENDING_S = 0.1
+"""With `until_empty`, how often to look whether the others have finished their groups."""
+STOP_CHECK_S = 0.05
+"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
+WAIT_PART = 3
+"""A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
+SILENT_S = 10.0
+"""The main link is used at least this often while a consumer waits: else it is forgotten on its way, unnoticed."""
