@@ -157,7 +157,7 @@ def _private_server() -> Endpoint:
         import lupa  # type: ignore[import-untyped]  # noqa: F401 - fakeredis says little when it is missing
     except ImportError as error:
         raise ConfigurationError(
-            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "redis-sequencer[test]"'
+            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "redis-sequencer[testing]"'
         ) from error
     return Endpoint.from_client(fakeredis.FakeRedis(server=fakeredis.FakeServer(version=(7,))))
 

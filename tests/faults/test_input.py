@@ -88,7 +88,7 @@ def test_the_fuzzer_reports_what_it_ran() -> None:
 
 def test_without_a_fuzzer_or_hypothesis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "is_installed", lambda: False)
-    assert "redis-sequencer[fuzz]" in proof._fuzz(Findings(), proof.PLANS["smoke"], 0)["coverage-guided"]
+    assert "--group fuzz" in proof._fuzz(Findings(), proof.PLANS["smoke"], 0)["coverage-guided"]
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = proof.run("smoke")

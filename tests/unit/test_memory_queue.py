@@ -178,7 +178,7 @@ def test_missing_fakeredis_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "redis-sequencer\[test\]"'):
+    with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "redis-sequencer\[testing\]"'):
         MemoryQueue()
 
 

@@ -26,7 +26,7 @@ from sequencer.store.record import decode_letter, readable_message
 
 from .explore import Findings, Several, Wrong
 
-INSTALL = 'pip install "redis-sequencer[fuzz]"'
+INSTALL = "pip install --group fuzz"
 BOOT = """
 import sys, atheris
 with atheris.instrument_imports(include=["sequencer"]):

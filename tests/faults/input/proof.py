@@ -60,7 +60,7 @@ def run(scale: Scale, *, seed: int | None = None, seconds: float | None = None) 
     """Try inputs at this scale; `seed`: that batch alone, and the fuzzer with that seed; `seconds`: for so long."""
     name, command = "input", f"python -m tests.faults input --scale {scale}"
     if importlib.util.find_spec("hypothesis") is None:
-        return Result(name=name, command=command, skipped='hypothesis is missing: pip install "redis-sequencer[test]"')
+        return Result(name=name, command=command, skipped="hypothesis is missing: pip install --group test")
     from .explore import Findings
 
     plan, began, findings = PLANS[scale], time.monotonic(), Findings()
