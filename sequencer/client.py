@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from .consume.stopping import stop_on_signals
 from .consume.teller import Observer, Teller
@@ -26,14 +26,14 @@ from .queue.session import Session
 from .server import start_embedded
 from .settings.options import (
     AUDIT_LENGTH,
+    LEASE_S,
     ClaimLimits,
     ConsumerOptions,
-    OnFailure,
     QueueOptions,
-    error_names,
-    field_names,
+    QueueSettings,
+    queue_options,
+    shows_settings,
 )
-from .settings.policy import OnGap, OnLate
 from .store.item import Group, ItemMaker, Score
 from .store.keys import registry_key
 from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
@@ -57,61 +57,11 @@ class Sequencer(Looking, Mending):
     not rule it out. An append on a pipeline waits for nothing: its caller may.
     """
 
+    @shows_settings
     def __init__(
-        self,
-        queue: str,
-        redis: Any = None,
-        *,
-        namespace: str = "sequencer",
-        group_by: Sequence[str] | None = None,
-        id_by: str | None = None,
-        score_by: str | None = None,
-        lanes: int | None = None,
-        max_attempts: int = 5,
-        backoff: float = 0.5,
-        backoff_cap: float = 60.0,
-        max_body_bytes: int = 1024 * 1024,
-        on_failure: OnFailure = "park",
-        park_on: Sequence[type[BaseException] | str] = (),
-        dead_letter_on: Sequence[type[BaseException] | str] = (),
-        dedup_window: float | None = None,
-        dedup_cap: int | None = None,
-        on_late: OnLate | None = None,
-        watermark_window: float | None = None,
-        watermark_cap: int | None = None,
-        reorder_window: float | None = None,
-        sequence: bool | None = None,
-        gap_timeout: float | None = None,
-        on_gap: OnGap | None = None,
-        wait_replicas: int = 0,
-        wait_timeout: float = 1.0,
+        self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
-        self.options = QueueOptions(
-            queue=queue,
-            namespace=namespace,
-            group_by=field_names(group_by),
-            id_by=id_by,
-            score_by=score_by,
-            lanes=lanes,
-            max_attempts=max_attempts,
-            backoff_s=backoff,
-            backoff_cap_s=backoff_cap,
-            max_body_bytes=max_body_bytes,
-            on_failure=on_failure,
-            park_on=error_names("park_on", park_on),
-            dead_letter_on=error_names("dead_letter_on", dead_letter_on),
-            dedup_window=dedup_window,
-            dedup_cap=dedup_cap,
-            on_late=on_late,
-            watermark_window=watermark_window,
-            watermark_cap=watermark_cap,
-            reorder_window=reorder_window,
-            sequence=sequence,
-            gap_timeout=gap_timeout,
-            on_gap=on_gap,
-            wait_replicas=wait_replicas,
-            wait_timeout_s=wait_timeout,
-        )
+        self.options = queue_options(queue, namespace, settings)
         self._session = Session(self.options, redis, start_embedded)
         self._appender = Appender(self._session, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
@@ -251,7 +201,7 @@ class Sequencer(Looking, Mending):
         self,
         handler: Handler | None = None,
         *,
-        lease: float = 15.0,
+        lease: float = LEASE_S,
         until_empty: bool = False,
         max_messages: int | None = None,
         max_age: float | None = None,
@@ -297,7 +247,7 @@ class Sequencer(Looking, Mending):
         given = (session.endpoint, lanes, self.options, options or ConsumerOptions(), function)
         return Consumer(*given, on_connect=session.look_again, teller=self._teller)
 
-    def claim(self, *, groups: int = 1, messages: int = 100, lease: float = 15.0) -> Lease:
+    def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
 
         Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you:

@@ -28,7 +28,7 @@ _SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 """A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
-_WHOLE_FIELDS = [key for key in FIELDS.values() if key.endswith(("_us", "_cap"))]
+_WHOLE_FIELDS = [field.key for field in FIELDS.values() if field.is_number]
 MAX_TOLD = 50
 """Problems of one kind in one queue that are told one by one; the rest is counted."""
 

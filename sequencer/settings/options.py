@@ -1,22 +1,60 @@
-"""Options of a queue and of a consumer, checked when they are made. Seconds here; `calls.py` makes integers of them."""
+"""Options of a queue and of a consumer, checked when they are made. Seconds here; `calls` makes integers of them.
+
+A new option of a queue is a key of QueueSettings and a field of QueueOptions, with its default; a policy is one of
+Policy as well, and of `policy.FIELDS`. Beside that it needs its line in the command line and in the documents, and
+nothing else: clients and consumer processes hand on what they are given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import check_choice, check_integer, check_name, check_number
+from ..values.checks import check_choice, check_integer, check_name, check_number, nearest
 from .backoff import Backoff
 from .policy import NAMES, OnGap, OnLate, Policy
 
 MAX_LANES = 1024
+LEASE_S = 15.0
+"""How long a lease lasts unless a consumer says so itself."""
 AUDIT_LENGTH = 100_000
 """Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 OnFailure = Literal["park", "dead_letter", "drop"]
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class QueueSettings(TypedDict, total=False):
+    """The options that a Sequencer takes by name, as callers write them; what they mean and their defaults: see
+    QueueOptions, where those in seconds have `_s` behind their name.
+    """
+
+    group_by: Sequence[str] | None
+    id_by: str | None
+    score_by: str | None
+    lanes: int | None
+    max_attempts: int
+    backoff: float
+    backoff_cap: float
+    max_body_bytes: int
+    on_failure: OnFailure
+    park_on: Sequence[type[BaseException] | str]
+    dead_letter_on: Sequence[type[BaseException] | str]
+    dedup_window: float | None
+    dedup_cap: int | None
+    on_late: OnLate | None
+    watermark_window: float | None
+    watermark_cap: int | None
+    reorder_window: float | None
+    sequence: bool | None
+    gap_timeout: float | None
+    on_gap: OnGap | None
+    wait_replicas: int
+    wait_timeout: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +138,31 @@ class QueueOptions:
         return Backoff(self.backoff_s, self.backoff_cap_s)
 
 
-def field_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+def queue_options(queue: str, namespace: str, settings: Mapping[str, Any]) -> QueueOptions:
+    """The options of a queue from what a caller named. Raises ConfigurationError, also for an unknown name."""
+    for name in settings:
+        if name not in FIELD_OF:
+            raise ConfigurationError(f"a Sequencer has no option {shown(name)}; {nearest(name, FIELD_OF)}")
+    values = {FIELD_OF[name]: _READ[name](value) if name in _READ else value for name, value in settings.items()}
+    return QueueOptions(queue=queue, namespace=namespace, **values)
+
+
+def shows_settings(function: FunctionT) -> FunctionT:
+    """Make the signature of a function with `**settings` show each of them with its default, as `help()` prints it."""
+    plain = inspect.signature(function)
+    taken = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    texts = {name: getattr(hint, "__forward_arg__", hint) for name, hint in QueueSettings.__annotations__.items()}
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=texts[name])
+        for name, default in DEFAULTS.items()
+    ]
+    function.__signature__ = plain.replace(parameters=[*taken, *named])  # type: ignore[attr-defined]  # any has one
+    return function
+
+
+def _field_names(names: Sequence[str] | None) -> Any:
     """`group_by` as a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
-    return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names  # type: ignore[return-value]
+    return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
 
 
 def error_names(option: str, errors: Any) -> tuple[str, ...]:
@@ -120,6 +180,18 @@ def _error_name(option: str, error: Any) -> str:
     raise ConfigurationError(
         f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
     )
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "group_by": _field_names,
+    "park_on": lambda errors: error_names("park_on", errors),
+    "dead_letter_on": lambda errors: error_names("dead_letter_on", errors),
+}
+"""What makes an option of what a caller wrote, where that is not the same."""
+_GIVEN = [one for one in fields(QueueOptions) if one.name not in ("queue", "namespace")]
+FIELD_OF = {one.name.removesuffix("_s"): one.name for one in _GIVEN}
+"""Name of a setting -> its field of QueueOptions."""
+DEFAULTS = cast(QueueSettings, {one.name.removesuffix("_s"): one.default for one in _GIVEN})
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:
@@ -155,7 +227,7 @@ class ClaimLimits:
 class ConsumerOptions:
     """How one consumer works. Raises ConfigurationError for a value out of range."""
 
-    lease_s: float = 15.0
+    lease_s: float = LEASE_S
     """A consumer that dies delays its groups by this long; renewed at a third of it while a handler runs."""
     until_empty: bool = False
     """End when nothing is left but parked or paused groups."""

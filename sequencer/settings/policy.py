@@ -6,8 +6,8 @@ at every call, so that a change takes effect at the next one. `sequence` decides
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import ConfigurationError, shown
@@ -73,48 +73,55 @@ class Policy:
 
     def stored(self) -> dict[str, str]:
         """Field -> text, as the server keeps it: times in us."""
-        return {
-            "dedup_us": _us(self.dedup_window),
-            "dedup_cap": str(self.dedup_cap),
-            "on_late": self.on_late,
-            "mark_us": _us(self.watermark_window),
-            "mark_cap": str(self.watermark_cap),
-            "window_us": _us(self.reorder_window),
-            "sequence": "1" if self.sequence else "0",
-            "gap_us": _us(self.gap_timeout),
-            "on_gap": self.on_gap,
-        }
+        return {field.key: field.dump(getattr(self, name)) for name, field in FIELDS.items()}
 
 
-FIELDS = {
-    "dedup_window": "dedup_us",
-    "dedup_cap": "dedup_cap",
-    "on_late": "on_late",
-    "watermark_window": "mark_us",
-    "watermark_cap": "mark_cap",
-    "reorder_window": "window_us",
-    "sequence": "sequence",
-    "gap_timeout": "gap_us",
-    "on_gap": "on_gap",
+@dataclass(frozen=True, slots=True)
+class StoredField:
+    """How the server keeps an option: the name of its field, and its text from the value and back."""
+
+    key: str
+    dump: Callable[[Any], str]
+    load: Callable[[str], Any]
+    is_number: bool = False
+    """Whether the text is a whole number."""
+
+
+def _time(key: str) -> StoredField:
+    """Seconds, kept in us."""
+    return StoredField(key, lambda seconds: str(round(seconds * 1e6)), lambda text: int(text) / 1e6, is_number=True)
+
+
+def _count(key: str) -> StoredField:
+    return StoredField(key, str, int, is_number=True)
+
+
+def _flag(key: str) -> StoredField:
+    return StoredField(key, lambda is_set: "1" if is_set else "0", lambda text: text == "1")
+
+
+def _choice(key: str) -> StoredField:
+    return StoredField(key, str, str)
+
+
+FIELDS: Mapping[str, StoredField] = {
+    "dedup_window": _time("dedup_us"),
+    "dedup_cap": _count("dedup_cap"),
+    "on_late": _choice("on_late"),
+    "watermark_window": _time("mark_us"),
+    "watermark_cap": _count("mark_cap"),
+    "reorder_window": _time("window_us"),
+    "sequence": _flag("sequence"),
+    "gap_timeout": _time("gap_us"),
+    "on_gap": _choice("on_gap"),
 }
 """Option -> its field in the server."""
-NAMES = tuple(field.name for field in fields(Policy))
-
-
-def _us(seconds: float) -> str:
-    return str(round(seconds * 1e6))
+NAMES = tuple(FIELDS)
 
 
 def read_policy(stored: Mapping[str, str]) -> dict[str, Any]:
     """What the server keeps, as arguments of Policy; fields that are missing are left out."""
-    found: dict[str, Any] = {}
-    for name, key in FIELDS.items():
-        if key in stored:
-            text = stored[key]
-            found[name] = int(text) / 1e6 if key.endswith("_us") else int(text) if key.endswith("_cap") else text
-    if "sequence" in stored:
-        found["sequence"] = stored["sequence"] == "1"
-    return found
+    return {name: field.load(stored[field.key]) for name, field in FIELDS.items() if field.key in stored}
 
 
 def merge_policy(queue: str, stored: Mapping[str, str], asked: Mapping[str, Any]) -> Policy:
@@ -129,6 +136,3 @@ def merge_policy(queue: str, stored: Mapping[str, str], asked: Mapping[str, Any]
     if merged.get("sequence") and "watermark_window" not in merged:
         merged["watermark_window"] = 30 * DAY_S
     return Policy(**merged)
-
-
-# -- the watermark ----------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, shown
@@ -38,3 +39,10 @@ def check_integer(name: str, value: Any, low: int, high: int) -> None:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What a text says behind a name that is wrong: the one that was perhaps meant, else all there are."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"

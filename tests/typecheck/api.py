@@ -49,6 +49,8 @@ seq = Sequencer(
     on_late="drop",
 )
 Sequencer("orders", on_failure="ignore")  # type: ignore[arg-type]  # none of the endings
+Sequencer("orders", max_attempts="many")  # type: ignore[arg-type]  # a number
+Sequencer("orders", max_atempts=3)  # type: ignore[call-arg]  # misspelt
 Sequencer("orders", None, "shop")  # type: ignore[call-arg]  # options are named
 
 

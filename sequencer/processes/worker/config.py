@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from ...client import Sequencer
 from ...consume.stopping import Report, Stop, ignore
 from ...drain.effects import Handler
 from ...errors import ConfigurationError
-from ...settings.options import AUDIT_LENGTH, OnFailure, QueueOptions
+from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, QueueOptions, QueueSettings
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import exec_handler
@@ -26,15 +26,12 @@ class WorkerConfig:
     namespace: str = "sequencer"
     app: str | None = None
     command: str | None = None
-    lease: float = 15.0
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    """Options of the queue, as a Sequencer takes them; an app that is a Sequencer has its own."""
+    lease: float = LEASE_S
     until_empty: bool = False
     max_messages: int | None = None
     max_age: float | None = None
-    max_attempts: int = 5
-    backoff: float = 0.5
-    on_failure: OnFailure = "park"
-    park_on: Sequence[str] = ()
-    dead_letter_on: Sequence[str] = ()
     audit: bool = False
     audit_length: int = AUDIT_LENGTH
     grace: float | None = None
@@ -56,22 +53,14 @@ def prepare(
     config: WorkerConfig, stop: Stop | None = None, report: Report = ignore
 ) -> tuple[Sequencer, Handler | Printer]:
     """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
-    sequencer = Sequencer(
-        config.queue,
-        config.url,
-        namespace=config.namespace,
-        max_attempts=config.max_attempts,
-        backoff=config.backoff,
-        backoff_cap=max(60.0, config.backoff),
-        on_failure=config.on_failure,
-        park_on=config.park_on,
-        dead_letter_on=config.dead_letter_on,
-    )
+    cap = max(DEFAULTS["backoff_cap"], config.settings.get("backoff", 0.0))  # so that any backoff fits below it
+    settings: QueueSettings = {"backoff_cap": cap, **config.settings}
+    sequencer = Sequencer(config.queue, config.url, namespace=config.namespace, **settings)
     if config.app:
         app = load_app(config.app)
         if app.sequencer is None:
             return sequencer, app.handler
-        _compare(config, app.sequencer.options)
+        _compare(config, sequencer.options, app.sequencer.options)
         return app.sequencer, app.handler
     if config.command:
         return sequencer, exec_handler(config.command, stop=stop, report=report)
@@ -79,22 +68,21 @@ def prepare(
     return sequencer, Printer(lock_fd, lease_s=config.lease, report=report)
 
 
-def _compare(config: WorkerConfig, options: QueueOptions) -> None:
+def _compare(config: WorkerConfig, wanted: QueueOptions, own: QueueOptions) -> None:
     """Refuse what would be asked for and not done: a Sequencer brings its own queue and options."""
-    if options.queue != config.queue:
+    if own.queue != config.queue:
         raise ConfigurationError(
-            f"app {config.app} is for queue {options.queue!r}, not {config.queue!r}; "
-            f"run: sequencer consume {options.queue}"
+            f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; run: sequencer consume {own.queue}"
         )
-    usual = WorkerConfig(queue=config.queue)
-    for name, wanted, own in (
-        ("namespace", config.namespace, options.namespace),
-        ("max_attempts", config.max_attempts, options.max_attempts),
-        ("backoff", config.backoff, options.backoff_s),
-        ("on_failure", config.on_failure, options.on_failure),
-        ("park_on", ",".join(config.park_on), ",".join(options.park_on)),
-        ("dead_letter_on", ",".join(config.dead_letter_on), ",".join(options.dead_letter_on)),
-    ):
-        if wanted not in (getattr(usual, name) or "", own):
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigurationError(f"app {config.app} sets {name}={own!r} itself; leave {option} {wanted} out")
+    usual = QueueOptions(queue=config.queue)
+    for name in ("namespace", *config.settings):
+        of = FIELD_OF.get(name, name)
+        asked, has = getattr(wanted, of), getattr(own, of)
+        if asked not in (getattr(usual, of), has):
+            option = f"--{name.replace('_', '-')} {_text(asked)}"
+            raise ConfigurationError(f"app {config.app} sets {name}={_text(has)!r} itself; leave {option} out")
+
+
+def _text(value: Any) -> Any:
+    """A value as it stands on the command line."""
+    return ",".join(value) if isinstance(value, tuple) else value
