@@ -124,5 +124,6 @@ def blocking(operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -
 
     signature = inspect.signature(operation)
     first, *others = signature.parameters.values()
-    method.__signature__ = signature.replace(parameters=[first.replace(name="self"), *others])  # type: ignore[attr-defined]
+    own = first.replace(name="self", annotation=inspect.Parameter.empty)
+    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
     return method

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
+from ..store.replies import Reading as Reading
 
 # One table from the server's words to our errors. Order matters: the first that fits.
 _LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
@@ -90,26 +89,3 @@ def translate(error: BaseException, name: str) -> SequencerError:
             f"server {name} can't be reached: {text[:200]}; is it running, and the URL right?{hint}"
         )
     return DataError(f"server {name} answered with an error: {text[:300]}")
-
-
-class Reading:
-    """What can't be read of the server's data, since others wrote it, is a DataError. Ours pass, and so do signals.
-
-    A class: every call goes through two of these, and a generator would cost it ten times as much.
-    """
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
-        unread = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-        if isinstance(error, unread) and not isinstance(error, SequencerError):
-            said = f"{type(error).__name__}: {str(error)[:200]}"
-            raise DataError(
-                f"server {self.name} holds what no client of ours wrote ({said}); see what doctor says"
-            ) from error

@@ -30,6 +30,12 @@ LEASE_HEAD = STAMP_DIGITS + 1
 """A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
 
 
+def number_of(word: str | bytes) -> int:
+    """The stamp with which a member begins, or the token of a lease; 0 for what no client of ours wrote."""
+    digits = word[:STAMP_DIGITS]
+    return int(digits) if digits.isdigit() and digits.isascii() else 0
+
+
 class Head(NamedTuple):
     """The fixed part of a record: what scripts read of it."""
 
@@ -179,14 +185,29 @@ def readable_message(*rest: Any) -> Message:
         return raw_message(*rest)
 
 
+class LetterName(NamedTuple):
+    """The name of a dead letter, in its parts."""
+
+    stamp: str
+    group: str
+    """Encoded."""
+    id: str
+
+    @classmethod
+    def parse(cls, letter: str) -> LetterName:
+        group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
+        return cls(letter[:STAMP_DIGITS], group, message_id)
+
+
 def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
     """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
 
     Never raises: one that others damaged must not hide those beside it.
     """
-    group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
+    stamp, group, message_id = LetterName.parse(letter)
     score, _, rest = kept.partition(b"\n")
     failure, _, record = rest.partition(b"\n")
-    member = letter[:STAMP_DIGITS] + message_id
-    message = readable_message(member, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue)
+    message = readable_message(
+        stamp + message_id, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue
+    )
     return DeadLetter(message, message.attempt - 1, decode_failure(failure)[0], died_us / 1e6, letter)

@@ -10,6 +10,8 @@ from typing import Any
 from ..errors import ConfigurationError, shown
 
 MAX_NAME_CHARS = 128
+MAX_LIMIT = 10**9
+"""The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
@@ -34,6 +36,11 @@ def check_integer(name: str, value: Any, low: int, high: int) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high or str(value) != str(int(value)):  # an enum's text may be its name
         raise ConfigurationError(f"{name}={shown(value)} must be a whole number from {low} to {high}")
+
+
+def check_limit(limit: Any) -> None:
+    """How much one look may bring."""
+    check_integer("limit", limit, 1, MAX_LIMIT)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ def test_a_pause_of_all_lanes_is_one_round_trip_and_says_whether_anything_change
 
 
 def test_a_face_shows_the_parameters_and_the_text_of_its_operation() -> None:
-    assert str(inspect.signature(Sequencer.pause)) == "(self: 'Session', group: 'Group | None' = None) -> 'bool'"
+    assert str(inspect.signature(Sequencer.pause)) == "(self, group: 'Group | None' = None) -> 'bool'"
     assert inspect.getdoc(Sequencer.pause) == inspect.getdoc(pause)
 
 
