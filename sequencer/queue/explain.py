@@ -15,6 +15,7 @@ from ..store.keys import PAUSED
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
 from ..values.views import Explanation
+from .state import is_leased, is_put_off
 
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
@@ -26,14 +27,14 @@ def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
 
 
-def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
+def explanation(group: str, facts: Facts, policy: Policy) -> Explanation:
     """The reason, a sentence, and when the group may move by itself.
 
     A pause comes first, with what the group would wait for without it.
     """
     is_held = facts.is_paused or facts.visible_us == PAUSED
-    is_leased = bool(facts.lease) and facts.visible_us is not None and facts.now_us < facts.visible_us < PAUSED
-    if is_leased or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
+    has_lease = is_leased(facts.visible_us, facts.lease, facts.now_us)
+    if has_lease or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
         return _explain(group, facts, policy)
     visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
     inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
@@ -46,7 +47,6 @@ def explain(group: str, facts: Facts, policy: Policy) -> Explanation:
 
 
 def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
-
     def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
         name, size = " ".join(decode_group(group)), max(0, facts.order_size)
@@ -60,7 +60,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         return because("nothing", "has no messages; append one")
     now, visible = facts.now_us, facts.visible_us
     head = facts.head[STAMP_DIGITS:]
-    if facts.lease and now < visible < PAUSED:
+    if is_leased(visible, facts.lease, now):
         owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
         since_s = max(0, now - int(facts.lease[:STAMP_DIGITS])) / 1e6
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
@@ -75,12 +75,12 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if closed:
         reason, text, until = closed
         return because(reason, text, until)
-    if visible > now and facts.failure:
+    if is_put_off(visible, now) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
         text = f"backs off until {_when(visible, now)} after {_tries(failure.attempt)} of {failure.id} ({said})"
         return because("backoff", f"{text}; resume it to try at once", visible)
-    if visible > now:
+    if is_put_off(visible, now):
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
         return because("due", f"{text}; resume it to wake it", visible)
     waits = f"is due for {(now - visible) / 1e6:.1f} s"

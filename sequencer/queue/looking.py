@@ -14,17 +14,17 @@ from ..store.envelope import encode_id
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
 from ..store.item import Group
-from ..store.keys import PAUSED
-from ..store.record import STAMP_DIGITS, decode_head, readable_message
+from ..store.record import readable_message
 from ..store.watermark import late_below
 from ..values.checks import check_integer
 from ..values.message import Message
-from ..values.views import DeadLetter, Explanation, Finding, GroupInfo, GroupState, MessageInfo, MessageState, QueueInfo
+from ..values.views import DeadLetter, Explanation, Finding, GroupInfo, GroupState, MessageInfo, QueueInfo
 from . import views
 from .audit import Proof, prove_lanes
 from .dead_letters import Letters, Wanted, check_pattern
-from .explain import explain
+from .explain import explanation
 from .session import Session
+from .state import message_state
 
 MAX_LIMIT = 10**9
 """The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
@@ -78,7 +78,7 @@ class Looking:
         key = encode_group(group)
         keys = self._session.keys_of_now(key, register=False)
         with self._session.link() as link:
-            return explain(key, link.run_one(calls.look(keys, key)), self._session.fresh_policy_on(link))
+            return explanation(key, link.run_one(calls.look(keys, key)), self._session.fresh_policy_on(link))
 
     def get(self, group: Group, id: str | int) -> MessageInfo | None:
         """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
@@ -99,7 +99,7 @@ class Looking:
         with Reading(self._session.name):
             message = readable_message(*rest, late_below(facts.mark))
         failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
-        state, due_us = _state(facts)
+        state, due_us = message_state(facts)
         due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
         error = failure if member == facts.member else None
         return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
@@ -146,29 +146,3 @@ class Looking:
         lanes = self._session.lanes_now(register=False)
         with self._session.link() as link:
             yield views.View(link, lanes, self.options)
-
-
-def _state(facts: calls.Facts) -> tuple[MessageState, float | None]:
-    """The state of a pending message, and its own time in us: now if it has none, None if it won't come by itself."""
-    record, now, visible = decode_head(facts.record), facts.now_us, facts.visible_us
-    own_us = record.due_us if record.due_us is not None else float(now)
-    if visible == float("inf"):
-        return "parked", None
-    if facts.is_paused or facts.is_queue_paused or visible == PAUSED:
-        return "paused", None
-    if own_us > now:
-        return "delayed", own_us
-    is_head = facts.member == facts.head
-    if facts.lease and visible is not None and visible > now:
-        stamp, token = _number(facts.member[:STAMP_DIGITS]), _number(facts.lease[:STAMP_DIGITS])
-        return ("leased" if is_head and max(stamp, record.due_us or 0) <= token else "behind"), own_us
-    if not is_head:
-        return "behind", own_us
-    if visible is not None and visible > now:
-        return "waiting", visible
-    return "due", own_us
-
-
-def _number(text: str | bytes) -> int:
-    """A stamp or a token; 0 for what no client of ours wrote."""
-    return int(text) if text.isdigit() and text.isascii() else 0

@@ -27,7 +27,7 @@ from ..store.watermark import Sequenced, advance
 from ..values.message import Message
 from ..values.views import Gap, Redriven
 from .dead_letters import Letters, Wanted, check_pattern, check_rate
-from .explain import explain, missing_number
+from .explain import explanation, missing_number
 from .session import Session
 
 TRIES = 5
@@ -75,7 +75,7 @@ class Mending:
         keys = self._session.keys_of_now(group, register=False)
         with self._session.link("mend") as link:
             facts = link.run_one(calls.look(keys, group))
-            found = explain(group, facts, self._session.fresh_policy_on(link))
+            found = explanation(group, facts, self._session.fresh_policy_on(link))
             sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
             if sleeps:
                 link.run_one(calls.resume(keys, group, b"", "", look=True))

@@ -20,10 +20,11 @@ from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, lane_of
-from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head, readable_message
+from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head, number_of, readable_message
 from ..store.watermark import late_below
 from ..values.message import Message
 from ..values.views import GroupInfo, GroupState, QueueInfo
+from .state import group_state, is_leased
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -64,7 +65,7 @@ class View:
                 totals[name.decode()] = totals.get(name.decode(), 0) + int(count)
             groups, due, parked = groups + size, due + ready, parked + stopped
             leases = self._leases(keys)
-            leased += sum(1 for _, visible, _ in leases if now < visible < PAUSED)
+            leased += sum(is_leased(visible, holder, now) for _, visible, holder in leases)
             extra = self._to_be_paused(keys, now, {group for group, _, _ in leases})
             paused, due, parked = paused + sum(extra.values()), due - extra["due"], parked - extra["parked"]
             sampled, waiting, oldest = self._count(keys, size)
@@ -149,7 +150,7 @@ class View:
             for group, at in zip(page, self._link.command("ZMSCORE", keys.schedule, *page), strict=True):
                 visible = PAUSED if at is None else float(at)
                 if visible != PAUSED and not (group in leased and now < visible):
-                    counts[_state(visible, None, now)] += 1
+                    counts[group_state(visible, None, now)] += 1
         return counts
 
     def _leases(self, keys: LaneKeys) -> list[tuple[bytes, float, bytes]]:
@@ -188,7 +189,7 @@ class View:
             backlog += sum(replies[::2])
             for head in replies[1::2]:
                 if head:
-                    stamp = _digits(head[0])
+                    stamp = number_of(head[0])
                     oldest = stamp if oldest is None else min(oldest, stamp)
         return sampled, backlog, oldest
 
@@ -216,16 +217,14 @@ class View:
             holder = holders.get(group)
             head = replies[2 * i + 1]
             record = records[i] or b""
-            token = _digits(holder) if holder else None
-            state = _state(visible, holder, now)
-            if group in stopped and state != "leased":
-                state = "paused"
+            token = number_of(holder) if holder else None
+            state = group_state(visible, holder, now, is_paused=group in stopped)
             infos.append(
                 GroupInfo(
                     group=decode_group(names[i]),
                     state=state,
                     backlog=replies[2 * i],
-                    lag_s=max(0, now - _digits(head[0])) / 1e6 if head else None,
+                    lag_s=max(0, now - number_of(head[0])) / 1e6 if head else None,
                     due_in_s=None if visible >= PAUSED or state == "paused" else max(0.0, (visible - now) / 1e6),
                     head_id=heads[i][STAMP_DIGITS:] if head else None,
                     head_score=float(head[1]) if head else None,
@@ -237,22 +236,6 @@ class View:
                 )
             )
         return infos
-
-
-def _digits(member: bytes) -> int:
-    """Its stamp or token; 0 for what none of our clients wrote."""
-    digits = member[:STAMP_DIGITS]
-    return int(digits) if digits.isdigit() else 0
-
-
-def _state(visible: float, holder: bytes | None, now: int) -> GroupState:
-    if visible == float("inf"):
-        return "parked"
-    if visible == PAUSED:
-        return "paused"
-    if visible <= now:
-        return "due"
-    return "leased" if holder else "waiting"
 
 
 def _pages(items: list[Any]) -> Iterable[list[Any]]:

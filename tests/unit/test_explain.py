@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.examine import Facts
-from sequencer.queue.explain import explain, missing_number
+from sequencer.queue.explain import explanation, missing_number
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
@@ -98,7 +98,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
 def test_each_reason_has_its_sentence(
     reason: str, changes: dict[str, Any], policy: Policy, moves_in_s: float | None, words: list[str]
 ) -> None:
-    said = explain("user:1%3A2", SOUND._replace(**changes), policy)
+    said = explanation("user:1%3A2", SOUND._replace(**changes), policy)
     assert said.reason == reason, said.text
     assert said.group == ("user", "1:2")
     assert said.text.startswith("group user 1:2 ")
@@ -169,7 +169,7 @@ def test_any_facts_get_a_sentence(
         head_record=record if sizes[0] > 0 else b"",
         mark=mark if policy.sequence else "",
     )
-    said = explain("g", facts, policy)
+    said = explanation("g", facts, policy)
     assert said.text.startswith("group g ")
     assert "\n" not in said.text
     assert said.moves_in_s is None or 0 <= said.moves_in_s < 1e6

@@ -1,0 +1,60 @@
+"""The state of a group, and of a message in it, from what the server says of them. Pure.
+
+The schedule holds for each group when a claim may take it next: its visible-at, in us. Two values are no time: PAUSED,
+and infinity for a parked group. A group that was paused keeps its visible-at until the next claim puts it aside, and a
+consumer that has it in hand keeps it until its lease is over. So a group may be two things at once, and those who are
+asked about it differ on purpose in which of them they say:
+
+- a group (`groups`, `info`): leased, else paused, else parked. A pause of the whole queue is no state of a group.
+- an explanation: leased, else paused, be it the group or the queue, and what else keeps it beside that.
+- a message (`get`): parked, else paused, be it the group or the queue, else leased.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..calls.examine import Facts
+from ..store.keys import PAUSED
+from ..store.record import decode_head, number_of
+from ..values.views import GroupState, MessageState
+
+
+def is_leased(visible_us: float | None, lease: bytes | None, now_us: float) -> bool:
+    """Whether a consumer holds the group: there is a lease, and it has not run out."""
+    return bool(lease) and visible_us is not None and now_us < visible_us < PAUSED
+
+
+def is_put_off(visible_us: float | None, now_us: float) -> bool:
+    """Whether no claim takes the group now."""
+    return visible_us is not None and visible_us > now_us
+
+
+def group_state(visible_us: float, lease: bytes | None, now_us: float, *, is_paused: bool = False) -> GroupState:
+    """The state of a group that has messages; `is_paused`: it stands among the paused groups."""
+    if is_leased(visible_us, lease, now_us):
+        return "leased"
+    if is_paused or visible_us == PAUSED:
+        return "paused"
+    if math.isinf(visible_us):
+        return "parked"
+    return "waiting" if is_put_off(visible_us, now_us) else "due"
+
+
+def message_state(facts: Facts) -> tuple[MessageState, float | None]:
+    """The state of a pending message, and its own time in us: now if it has none, None if it won't come by itself."""
+    record, now, visible = decode_head(facts.record), facts.now_us, facts.visible_us
+    own_us = record.due_us if record.due_us is not None else float(now)
+    if visible == math.inf:
+        return "parked", None
+    if facts.is_paused or facts.is_queue_paused or visible == PAUSED:
+        return "paused", None
+    if own_us > now:
+        return "delayed", own_us
+    is_head = facts.member == facts.head
+    if is_leased(visible, facts.lease, now):
+        was_there = max(number_of(facts.member), record.due_us or 0) <= number_of(facts.lease)
+        return ("leased" if is_head and was_there else "behind"), own_us
+    if not is_head:
+        return "behind", own_us
+    return ("waiting", visible) if is_put_off(visible, now) else ("due", own_us)
