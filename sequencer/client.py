@@ -18,7 +18,7 @@ from .net.blocking import blocking
 from .net.endpoint import Endpoint
 from .net.link import Link
 from .net.refusals import Reading
-from .queue import operate, views
+from .queue import dead_letters, operate, views
 from .queue.append import Appender
 from .queue.looking import Looking
 from .queue.operate import Mending
@@ -171,6 +171,10 @@ class Sequencer(Looking, Mending):
 
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
+    dead = blocking(dead_letters.dead)
+    count_dead = blocking(dead_letters.count_dead)
+    redrive = blocking(dead_letters.redrive)
+    purge = blocking(dead_letters.purge)
 
     # -- consuming --------------------------------------------------------------------------------------------
 

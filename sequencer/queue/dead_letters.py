@@ -1,135 +1,68 @@
-"""Dead letters of a queue: list them, put them back into their places, delete them."""
+"""Dead letters: list them, count them, put them back into their places, delete them. Operations over a net.
+
+They are found by pages, lane by lane, the oldest death first: first their names, then what is kept of those that fit.
+Each page is put back or deleted by one call, which does nothing twice.
+"""
 
 from __future__ import annotations
 
 import fnmatch
-import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from ..calls.operate import Redriving, purge, redrive
-from ..errors import ConfigurationError, shown
-from ..net.link import Link
-from ..store.group import decode_group
+from .. import calls
+from ..calls.net import Answer, Net
+from ..errors import ConfigurationError, MessageNotFound, shown
+from ..store.envelope import encode_id
+from ..store.group import decode_group, encode_group
+from ..store.item import Group
 from ..store.keys import LaneKeys
-from ..store.record import STAMP_DIGITS, decode_letter
+from ..store.record import LetterName, decode_letter
+from ..store.replies import Reading, pairs, text
+from ..values.checks import check_limit
 from ..values.views import DeadLetter, Redriven
+from .session import Session
 
+T = TypeVar("T")
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""
 NAMES_PAGE = 1000
+NAMED_PARKED = 100
+"""How many parked groups `redrive` names."""
 
 
-class Wanted(NamedTuple):
+class DeadLetterFilter(NamedTuple):
     """Which dead letters: all that fit whatever is given."""
 
     group: str | None = None
+    """Encoded."""
     id: str | None = None
     error: str | None = None
     """A pattern with `*` and `?` for "Type: message", or a type alone."""
 
+    @classmethod
+    def of(cls, group: Group | None, id: str | int | None, error: str | None) -> DeadLetterFilter:
+        """From what a caller gives. Raises ConfigurationError, InvalidGroup, InvalidId."""
+        if error is not None and not isinstance(error, str):
+            raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+        return cls(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+
+    @classmethod
+    def chosen(
+        cls, group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str
+    ) -> DeadLetterFilter:
+        """For what changes them: to take all has to be said. Raises as `of`."""
+        if everything == (group is not None or id is not None or error is not None):
+            raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
+        return cls.of(group, id, error)
+
     def fits_name(self, letter: str) -> bool:
-        group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
-        return self.group in (None, group) and self.id in (None, message_id)
+        name = LetterName.parse(letter)
+        return self.group in (None, name.group) and self.id in (None, name.id)
 
     def fits(self, dead: DeadLetter) -> bool:
-        text = f"{dead.error.type}: {dead.error.message}"
-        return self.error is None or self.error == dead.error.type or fnmatch.fnmatchcase(text, self.error)
-
-
-class Letters:
-    """The dead letters of some lanes, over one link."""
-
-    def __init__(self, link: Link, lanes: list[LaneKeys], queue: str) -> None:
-        self._link, self._lanes, self._queue = link, lanes, queue
-
-    def names(self, keys: LaneKeys, wanted: Wanted) -> Iterator[tuple[str, float]]:
-        """Name and time of death (us) of those in a lane that fit by name, the oldest death first; read in pages."""
-        start = 0
-        while True:
-            words = self._link.command("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")
-            for word, at in zip(words[::2], words[1::2], strict=True):
-                name = word.decode("utf-8", "surrogateescape")
-                if wanted.fits_name(name):
-                    yield name, float(at)
-            start += NAMES_PAGE
-            if len(words) < 2 * NAMES_PAGE:
-                return
-
-    def find(self, wanted: Wanted) -> Iterator[tuple[LaneKeys, DeadLetter]]:
-        """Those that fit, lane by lane, the oldest death first."""
-        for keys in self._lanes:
-            names = list(self.names(keys, wanted))
-            for first in range(0, len(names), PAGE):
-                some = names[first : first + PAGE]
-                kept = self._link.command("HMGET", keys.letters, *[name for name, _ in some])
-                for (name, at), record in zip(some, kept, strict=True):
-                    if record is not None:
-                        dead = decode_letter(name, record, at, self._queue)
-                        if wanted.fits(dead):
-                            yield keys, dead
-
-    def count(self, wanted: Wanted) -> int:
-        """How many fit."""
-        if wanted.error is None:
-            return sum(1 for keys in self._lanes for _ in self.names(keys, wanted))
-        return sum(1 for _ in self.find(wanted))
-
-    def oldest(self, wanted: Wanted, limit: int) -> list[DeadLetter]:
-        """Up to `limit` of those that fit, the oldest death first."""
-        found = sorted((dead for _, dead in self.find(wanted)), key=lambda dead: dead.died_at)
-        return found[:limit]
-
-    def _by_lane(self, wanted: Wanted) -> dict[LaneKeys, list[str]]:
-        """The names of those that fit, by score: within a group the first one goes back first."""
-        found: dict[LaneKeys, list[tuple[float, str]]] = {}
-        for keys, dead in self.find(wanted):
-            found.setdefault(keys, []).append((dead.message.score, dead.letter))
-        return {keys: [letter for _, letter in sorted(letters)] for keys, letters in found.items()}
-
-    def redrive(self, wanted: Wanted, rate: float) -> Redriven:
-        """Put those that fit back, at most `rate` a second."""
-        size = max(1, min(PAGE, int(rate / 10)))
-        done = pending = 0
-        groups: dict[tuple[LaneKeys, str], None] = {}
-        began, sent = time.monotonic(), 0
-        for keys, letters in self._by_lane(wanted).items():
-            for first in range(0, len(letters), size):
-                ahead_s = began + sent / rate - time.monotonic()
-                if ahead_s > 0:
-                    time.sleep(ahead_s)
-                some = letters[first : first + size]
-                outcomes: list[Redriving] = self._link.run_one(redrive(keys, some))
-                for letter, outcome in zip(some, outcomes, strict=True):
-                    # After a repeated call, a letter that is gone went with the first try.
-                    if outcome == "redriven" or (outcome == "missing" and self._link.is_repeat):
-                        done += 1
-                        groups[keys, letter[STAMP_DIGITS:].partition("\n")[0]] = None
-                    pending += outcome == "pending"
-                sent += len(some)
-        return Redriven(done, pending, self._parked(list(groups))[:100])
-
-    def _parked(self, groups: list[tuple[LaneKeys, str]]) -> list[tuple[str, ...]]:
-        found = []
-        for first in range(0, len(groups), NAMES_PAGE):
-            some = groups[first : first + NAMES_PAGE]
-            times = self._link.commands([("ZSCORE", keys.schedule, group) for keys, group in some])
-            found += [decode_group(group) for (_, group), at in zip(some, times, strict=True) if at == b"inf"]
-        return found
-
-    def purge(self, wanted: Wanted) -> int:
-        """Delete those that fit; how many there were."""
-        count = 0
-        for keys, letters in self._by_lane(wanted).items():
-            for first in range(0, len(letters), PAGE):
-                count += self._link.run_one(purge(keys, letters[first : first + PAGE]))
-        return count
-
-
-def check_pattern(error: Any) -> None:
-    """A pattern for errors. Raises ConfigurationError."""
-    if error is not None and not isinstance(error, str):
-        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+        said = f"{dead.error.type}: {dead.error.message}"
+        return self.error is None or self.error == dead.error.type or fnmatch.fnmatchcase(said, self.error)
 
 
 def check_rate(rate: Any) -> float:
@@ -137,3 +70,170 @@ def check_rate(rate: Any) -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
         raise ConfigurationError(f"rate={rate!r} must be a number of messages a second, above 0 and at most 1000000")
     return float(rate)
+
+
+# -- operations ------------------------------------------------------------------------------------------------
+
+
+async def dead(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: str | int | None = None,
+    error: str | None = None,
+    limit: int = 1000,
+) -> list[DeadLetter]:
+    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
+    message".
+    """
+    check_limit(limit)
+    wanted = DeadLetterFilter.of(group, id, error)
+    return (await oldest(session, await session.lanes(register=False), wanted))[:limit]
+
+
+async def count_dead(
+    session: Session, group: Group | None = None, *, id: str | int | None = None, error: str | None = None
+) -> int:
+    """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+    wanted = DeadLetterFilter.of(group, id, error)
+    count = 0
+    for keys in await session.lanes(register=False):
+        if wanted.error is None:
+            async for names in _names(session.net, keys, wanted):
+                count += len(names)
+        else:
+            async for letters in _find(session, keys, wanted):
+                count += len(letters)
+    return count
+
+
+async def redrive(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: str | int | None = None,
+    error: str | None = None,
+    everything: bool = False,
+    rate: float = 1000.0,
+) -> Redriven:
+    """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
+
+    Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
+    "Type: message". At most `rate` messages a second. Raises MessageNotFound when an `id` was given and is not
+    there, ConfigurationError.
+    """
+    wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
+    size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
+    await session.allow("mend")
+    began, sent, pending = await net.now(), 0, 0
+    went: dict[LaneKeys, list[str]] = {}
+    for keys, letters in await _by_lane(session, wanted):
+        went[keys] = []
+        for some in _cut(letters, size):
+            ahead_s = began + sent / rate - await net.now()
+            if ahead_s > 0:
+                await net.sleep(ahead_s)
+            answer = await net.ask(calls.redrive(keys, some))
+            with Reading(net.name):
+                went[keys] += _gone(some, answer)
+            pending += answer.value.count("pending")
+            sent += len(some)
+    done = sum(map(len, went.values()))
+    if id is not None and not done and not pending:
+        raise _not_found(id, session)
+    return Redriven(done, pending, await _parked(net, went))
+
+
+async def purge(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: str | int | None = None,
+    error: str | None = None,
+    everything: bool = False,
+) -> int:
+    """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
+    wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
+    await session.allow("mend")
+    count = 0
+    for keys, letters in await _by_lane(session, wanted):
+        for some in _cut(letters, PAGE):
+            count += (await session.net.ask(calls.purge(keys, some))).value
+    if id is not None and not count:
+        raise _not_found(id, session)
+    return count
+
+
+# -- how they are found ----------------------------------------------------------------------------------------
+
+
+async def oldest(session: Session, lanes: Iterable[LaneKeys], wanted: DeadLetterFilter) -> list[DeadLetter]:
+    """Those of these lanes that fit, the oldest death first."""
+    found: list[DeadLetter] = []
+    for keys in lanes:
+        async for letters in _find(session, keys, wanted):
+            found += letters
+    return sorted(found, key=lambda letter: letter.died_at)
+
+
+async def _names(net: Net, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
+    """Name and time of death (us) of those in a lane that fit by name, the oldest death first; by pages."""
+    start = 0
+    while True:
+        words = (await net.read(keys.dead, [("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
+        with Reading(net.name):
+            page = [(text(name), float(at)) for name, at in pairs(words)]
+        yield [(name, at) for name, at in page if wanted.fits_name(name)]
+        start += NAMES_PAGE
+        if len(page) < NAMES_PAGE:
+            return
+
+
+async def _find(session: Session, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
+    """Those of a lane that fit, the oldest death first; by pages."""
+    net = session.net
+    names = [one async for page in _names(net, keys, wanted) for one in page]
+    for some in _cut(names, PAGE):
+        kept = (await net.read(keys.letters, [("HMGET", keys.letters, *[name for name, _ in some])]))[0]
+        with Reading(net.name):
+            found = [
+                decode_letter(name, record, at, session.options.queue)
+                for (name, at), record in zip(some, kept, strict=True)
+                if record is not None
+            ]
+        yield [letter for letter in found if wanted.fits(letter)]
+
+
+async def _by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[str]]]:
+    """The names of those that fit, by score: within a group the first one goes back first."""
+    found = []
+    for keys in await session.lanes(register=False):
+        scored: list[tuple[float, str]] = []
+        async for letters in _find(session, keys, wanted):
+            scored += [(letter.message.score, letter.letter) for letter in letters]
+        found.append((keys, [name for _, name in sorted(scored)]))
+    return found
+
+
+async def _parked(net: Net, went: dict[LaneKeys, list[str]]) -> list[tuple[str, ...]]:
+    """The groups of these letters that are parked."""
+    found: list[tuple[str, ...]] = []
+    for keys, letters in went.items():
+        for some in _cut(list(dict.fromkeys(LetterName.parse(letter).group for letter in letters)), NAMES_PAGE):
+            times = await net.read(keys.schedule, [("ZSCORE", keys.schedule, group) for group in some])
+            found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
+    return found[:NAMED_PARKED]
+
+
+def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list[str]:
+    """Those that are back in their places. After a repeated call, one that is missing went with the first try."""
+    went = ("redriven", "missing") if answer.is_repeat else ("redriven",)
+    return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome in went]
+
+
+def _not_found(id: str | int, session: Session) -> MessageNotFound:
+    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {session.options.queue!r}; list them first")
+
+
+def _cut(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from .. import calls
 from ..doctor.diagnose import diagnose
+from ..net.blocking import finish
 from ..net.refusals import Reading
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
@@ -18,10 +19,10 @@ from ..store.record import readable_message
 from ..store.watermark import late_below
 from ..values.checks import check_integer
 from ..values.message import Message
-from ..values.views import DeadLetter, Explanation, Finding, GroupInfo, GroupState, MessageInfo, QueueInfo
+from ..values.views import Explanation, Finding, GroupInfo, GroupState, MessageInfo, QueueInfo
 from . import views
 from .audit import Proof, prove_lanes
-from .dead_letters import Letters, Wanted, check_pattern
+from .dead_letters import DeadLetterFilter, oldest
 from .explain import explanation
 from .session import Session
 from .state import message_state
@@ -87,8 +88,8 @@ class Looking:
         with self._session.link() as link:
             facts = link.run_one(calls.look(keys, key, message_id))
             if not facts.member:
-                wanted = Wanted(key, message_id)
-                for _, dead in Letters(link, [keys], self.options.queue).find(wanted):
+                wanted = DeadLetterFilter(key, message_id)
+                for dead in finish(oldest(self._session, [keys], wanted)):
                     return MessageInfo(
                         message_id, dead.message.group, "dead", None, dead.attempts, dead.error, dead.message
                     )
@@ -103,30 +104,6 @@ class Looking:
         due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
         error = failure if member == facts.member else None
         return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
-
-    def dead(
-        self,
-        group: Group | None = None,
-        *,
-        id: str | int | None = None,
-        error: str | None = None,
-        limit: int = 1000,
-    ) -> list[DeadLetter]:
-        """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
-        message".
-        """
-        check_integer("limit", limit, 1, MAX_LIMIT)
-        check_pattern(error)
-        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
-        with self._session.link() as link:
-            return Letters(link, self._session.lanes_now(register=False), self.options.queue).oldest(wanted, limit)
-
-    def count_dead(self, group: Group | None = None, *, id: str | int | None = None, error: str | None = None) -> int:
-        """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
-        check_pattern(error)
-        wanted = Wanted(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
-        with self._session.link() as link:
-            return Letters(link, self._session.lanes_now(register=False), self.options.queue).count(wanted)
 
     def audit(self) -> Proof:
         """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from .. import calls
 from ..errors import (
-    ConfigurationError,
     GroupBusy,
     GroupNotFound,
     InvalidScore,
@@ -25,8 +24,7 @@ from ..store.item import Group, Score
 from ..store.record import STAMP_DIGITS, readable_message
 from ..store.watermark import Sequenced, advance
 from ..values.message import Message
-from ..values.views import Gap, Redriven
-from .dead_letters import Letters, Wanted, check_pattern, check_rate
+from ..values.views import Gap
 from .explain import explanation, missing_number
 from .session import Session
 
@@ -195,51 +193,6 @@ class Mending:
         if status == "leased":
             raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
 
-    # -- dead letters -----------------------------------------------------------------------------------------
-
-    def redrive(
-        self,
-        group: Group | None = None,
-        *,
-        id: str | int | None = None,
-        error: str | None = None,
-        everything: bool = False,
-        rate: float = 1000.0,
-    ) -> Redriven:
-        """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
-
-        Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
-        "Type: message". At most `rate` messages a second. Raises MessageNotFound when an `id` was given and is not
-        there, ConfigurationError.
-        """
-        wanted = _wanted(group, id, error, everything, "redrive")
-        check_rate(rate)
-        with self._session.link("mend") as link:
-            done = Letters(link, self._session.lanes_now(register=False), self.options.queue).redrive(wanted, rate)
-        if id is not None and not done.redriven and not done.pending:
-            raise MessageNotFound(
-                f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
-            )
-        return done
-
-    def purge(
-        self,
-        group: Group | None = None,
-        *,
-        id: str | int | None = None,
-        error: str | None = None,
-        everything: bool = False,
-    ) -> int:
-        """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
-        wanted = _wanted(group, id, error, everything, "purge")
-        with self._session.link("mend") as link:
-            count = Letters(link, self._session.lanes_now(register=False), self.options.queue).purge(wanted)
-        if id is not None and not count:
-            raise MessageNotFound(
-                f"no dead letter with id {id!r} fits in queue {self.options.queue!r}; list them first"
-            )
-        return count
-
 
 async def pause(session: Session, group: Group | None = None) -> bool:
     """Hold back a group, or without one the whole queue, from the next claim on; what runs is finished.
@@ -267,14 +220,3 @@ def _doubt(link: Link, is_refused: bool, what: str) -> None:
     """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
     if is_refused and link.is_repeat:
         raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
-
-
-def _wanted(group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str) -> Wanted:
-    if everything == (group is not None or id is not None or error is not None):
-        raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
-    check_pattern(error)
-    return Wanted(
-        None if group is None else encode_group(group),
-        None if id is None else encode_id(id),
-        error,
-    )

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, Message, MessageNotFound, Park, Sequencer, SetAside
+from sequencer import ConfigurationError, Message, MessageNotFound, Park, Sequencer, SetAside, calls
 from sequencer.net.link import Link
-from sequencer.queue.dead_letters import Letters, Wanted
 from sequencer.store.keys import lane_keys
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
@@ -209,8 +208,8 @@ def test_redriving_is_rate_limited(make: Callable[..., Sequencer], monkeypatch: 
         calls[0] += 1
         now[0] += seconds
 
-    monkeypatch.setattr("sequencer.queue.dead_letters.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("sequencer.queue.dead_letters.time.sleep", sleep)
+    monkeypatch.setattr("sequencer.net.blocking.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sequencer.net.blocking.time.sleep", sleep)
     assert seq.redrive(everything=True, rate=20).redriven == 30
     assert calls[0] > 5
     assert now[0] - 100 == pytest.approx(28 / 20), "30 messages by twos: the last two leave after 28 / 20 s"
@@ -262,14 +261,13 @@ def test_a_redrive_whose_answer_is_lost_is_done_once(
     run(seq, lambda message: ValueError())
     other = make(redis=proxy.url)
     other.connect()
-    choose = Letters._by_lane
+    redrive = calls.redrive
 
-    def choose_and_break(self: Letters, wanted: Wanted) -> Any:
-        chosen = choose(self, wanted)
+    def break_and_redrive(*args: Any, **kwargs: Any) -> Any:
         proxy.add("reply lost")
-        return chosen
+        return redrive(*args, **kwargs)
 
-    monkeypatch.setattr(Letters, "_by_lane", choose_and_break)
+    monkeypatch.setattr(calls, "redrive", break_and_redrive)
     assert other.redrive(everything=True).redriven == 4
     assert proxy.effects["reply lost"] == 1
     assert [message.id for message in seq.peek("g")] == ["g0", "g1", "g2", "g3"]

@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from sequencer.consume import courier, threads
-from sequencer.net import link, wait
-from sequencer.queue import dead_letters
+from sequencer.net import blocking, link, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
 
@@ -161,7 +160,7 @@ def virtual() -> Iterator[None]:
         (courier, "time", VirtualTime),
         (link, "time", VirtualTime),
         (wait, "time", VirtualTime),
-        (dead_letters, "time", VirtualTime),
+        (blocking, "time", VirtualTime),
     ]
     before = [getattr(module, name) for module, name, _ in places]
     interval_s = sys.getswitchinterval()
