@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import typer
 
 from ..client import Sequencer
-from ..queue.audit import Proof
+from ..values.views import AuditReport
 from .app import FINE, FOUND, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import plain, print_json
 
@@ -26,32 +26,32 @@ def audit(
 ) -> int:
     """Prove from what consumers recorded (consume --audit) that each group was handled in order and one at a time."""
     with Sequencer(queue, redis, namespace=namespace) as client:
-        proof = client.audit()
+        report = client.audit()
     if json:
-        print_json({**asdict(proof), "is_clean": proof.is_clean})
-    elif proof.first_at is None:
+        print_json({**asdict(report), "is_clean": report.is_clean})
+    elif report.first_at is None:
         typer.echo(NOTHING)
     else:
-        for line in proof_lines(proof):
+        for line in report_lines(report):
             typer.echo(line)
-    return FINE if proof.is_clean else FOUND
+    return FINE if report.is_clean else FOUND
 
 
-def proof_lines(proof: Proof) -> Iterator[str]:
+def report_lines(report: AuditReport) -> Iterator[str]:
     """One line a fact; the first violation last."""
-    first, last = (_when(at) for at in (proof.first_at, proof.last_at))
+    first, last = (_when(at) for at in (report.first_at, report.last_at))
     facts = {
-        "messages": f"{proof.messages:,} of {proof.groups:,} groups",
-        "recorded": f"{first} to {last}{TRIMMED[proof.is_trimmed]}",
-        "duplicates": f"{proof.duplicates:,} runs of messages handled before",
-        "refused": f"{proof.refused:,} runs whose lease was lost",
-        "inversions": f"{proof.inversions:,}",
-        "overlaps": f"{proof.overlaps:,}",
-        "tokens going back": f"{proof.tokens_back:,}",
+        "messages": f"{report.messages:,} of {report.groups:,} groups",
+        "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
+        "duplicates": f"{report.duplicates:,} runs of messages handled before",
+        "refused": f"{report.refused:,} runs whose lease was lost",
+        "inversions": f"{report.inversions:,}",
+        "overlaps": f"{report.overlaps:,}",
+        "tokens going back": f"{report.tokens_back:,}",
     }
-    if proof.untimed:
-        facts["not timed"] = f"{proof.untimed:,} runs: the server's clock had been set back"
-    facts |= {"verdict": "clean"} if proof.case is None else {"verdict": "violated", "first case": proof.case}
+    if report.untimed:
+        facts["not timed"] = f"{report.untimed:,} runs: the server's clock had been set back"
+    facts |= {"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case}
     for name, value in facts.items():
         yield f"{name:<19}{plain(value)}"
 

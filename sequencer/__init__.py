@@ -1,56 +1,83 @@
-"""Ordered, per-group message processing on Redis or Valkey: the public names."""
+"""Ordered, per-group message processing on Redis or Valkey: the public names. Errors are in `sequencer.errors`.
+
+Each room knows one thing; a room imports only those below it:
+
+    testing      a queue in memory, and what tests of programs on sequencer need
+    processes    consumer processes, their supervisor, what they run
+    client.py    Sequencer, the blocking face; lease.py: Lease
+    consume      the threads of one consumer; runs handlers
+    server.py    the embedded server
+    net          talks to Redis, alone
+    queue        the operations on a queue: append, look, operate, dead letters, audit
+    doctor       examines a server, its data and rights
+    drain        decides what a consumer does next
+    calls        one function a script: its arguments, and what its reply means
+    store        what lies in Redis: keys, records, texts
+    settings     options, policy, delays, the list of events
+    values       what users hold: messages, receipts, views
+    errors.py    every error
+    lua          the scripts
+"""
 
 from .values import system  # noqa: F401 - it refuses systems that we do not run on
 
 # isort: split
-from .client import Sequencer
-from .errors import (
-    BatchRefused,
-    ConfigurationError,
-    DataError,
-    GroupBusy,
-    GroupNotFound,
-    HandlerNotFound,
-    IdConflict,
-    InvalidBody,
-    InvalidGroup,
-    InvalidId,
-    InvalidMessage,
-    InvalidScore,
-    InvalidTime,
-    LateMessage,
-    LeaseLost,
-    MessageBusy,
-    MessageNotFound,
-    NotParked,
-    NotReplicated,
-    NumberTaken,
-    OutcomeUnknown,
-    Park,
-    QueueFull,
-    Retry,
-    SequencerError,
-    ServerError,
-    ServerNotUsable,
-    ServerUnavailable,
-    SetAside,
-    StopConsuming,
-)
+from .client import Sequencer, list_queues
+from .errors import Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
-from .queue.audit import Proof
 from .server import EmbeddedServer
 from .settings.events import Event
+from .settings.options import ClaimLimits, QueueSettings
 from .settings.policy import Policy
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
 from .values.version import VERSION as __version__
-from .values.views import DeadLetter, Explanation, Finding, Gap, GroupInfo, MessageInfo, QueueInfo, Redriven
+from .values.views import (
+    AuditReport,
+    DeadLetter,
+    Explanation,
+    Finding,
+    Gap,
+    GroupInfo,
+    MessageInfo,
+    QueueInfo,
+    Redriven,
+)
+
+# isort: split
+# For one version more: names that have moved to `sequencer.errors`, and AuditReport as it was called.
+from .errors import BatchRefused as BatchRefused
+from .errors import ConfigurationError as ConfigurationError
+from .errors import DataError as DataError
+from .errors import GroupBusy as GroupBusy
+from .errors import GroupNotFound as GroupNotFound
+from .errors import HandlerNotFound as HandlerNotFound
+from .errors import IdConflict as IdConflict
+from .errors import InvalidBody as InvalidBody
+from .errors import InvalidGroup as InvalidGroup
+from .errors import InvalidId as InvalidId
+from .errors import InvalidMessage as InvalidMessage
+from .errors import InvalidScore as InvalidScore
+from .errors import InvalidTime as InvalidTime
+from .errors import LateMessage as LateMessage
+from .errors import LeaseLost as LeaseLost
+from .errors import MessageBusy as MessageBusy
+from .errors import MessageNotFound as MessageNotFound
+from .errors import NotParked as NotParked
+from .errors import NotReplicated as NotReplicated
+from .errors import NumberTaken as NumberTaken
+from .errors import OutcomeUnknown as OutcomeUnknown
+from .errors import QueueFull as QueueFull
+from .errors import ServerError as ServerError
+from .errors import ServerNotUsable as ServerNotUsable
+from .errors import ServerUnavailable as ServerUnavailable
+
+Proof = AuditReport
 
 __all__ = [
+    "AuditReport",
     "BatchReceipt",
-    "BatchRefused",
-    "ConfigurationError",
+    "ClaimLimits",
     "ConsumeSummary",
-    "DataError",
     "DeadLetter",
     "EmbeddedServer",
     "Event",
@@ -58,43 +85,22 @@ __all__ = [
     "Failure",
     "Finding",
     "Gap",
-    "GroupBusy",
     "GroupInfo",
-    "GroupNotFound",
-    "HandlerNotFound",
-    "IdConflict",
-    "InvalidBody",
-    "InvalidGroup",
-    "InvalidId",
-    "InvalidMessage",
-    "InvalidScore",
-    "InvalidTime",
-    "LateMessage",
     "Lease",
-    "LeaseLost",
     "Message",
-    "MessageBusy",
     "MessageInfo",
-    "MessageNotFound",
-    "NotParked",
-    "NotReplicated",
-    "NumberTaken",
-    "OutcomeUnknown",
     "Park",
     "Policy",
-    "Proof",
-    "QueueFull",
     "QueueInfo",
+    "QueueSettings",
     "Receipt",
     "Redriven",
     "Refused",
     "Retry",
     "Sequencer",
     "SequencerError",
-    "ServerError",
-    "ServerNotUsable",
-    "ServerUnavailable",
     "SetAside",
     "StopConsuming",
     "__version__",
+    "list_queues",
 ]

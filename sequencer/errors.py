@@ -1,13 +1,51 @@
-"""The errors that callers get, and the four signals that a handler may raise: Retry, Park, SetAside, StopConsuming.
+"""The errors that callers get, the signals that a handler may raise, and what else a Failure may be named after.
 
-What a message ends with that no handler failed at is in `decisions.py`; a command that failed, in `handlers.py`.
-Each class says when it is raised and what to do about it; an error raised without a text of its own
-shows that docstring. Nothing here holds a payload or a password.
+The signals are Retry, Park, SetAside and StopConsuming. Each class says when it is raised and what to do about it; an
+error raised without a text of its own shows that docstring. Nothing here holds a payload or a password.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+__all__ = [
+    "BatchRefused",
+    "CommandFailed",
+    "CommandNotFound",
+    "CommandStopped",
+    "ConfigurationError",
+    "DataError",
+    "GroupBusy",
+    "GroupNotFound",
+    "HandlerNotFound",
+    "IdConflict",
+    "InvalidBody",
+    "InvalidGroup",
+    "InvalidId",
+    "InvalidMessage",
+    "InvalidScore",
+    "InvalidTime",
+    "LateMessage",
+    "LeaseExpired",
+    "LeaseLost",
+    "MessageBusy",
+    "MessageNotFound",
+    "NotParked",
+    "NotReplicated",
+    "NumberTaken",
+    "OutcomeUnknown",
+    "Park",
+    "QueueFull",
+    "Retry",
+    "SequencerError",
+    "ServerError",
+    "ServerNotUsable",
+    "ServerUnavailable",
+    "SetAside",
+    "StopConsuming",
+    "TooLate",
+    "Undecodable",
+]
 
 
 def shown(value: Any) -> str:
@@ -228,3 +266,37 @@ class StopConsuming(BaseException):
 
     A BaseException, so that a handler's own `except Exception` does not swallow it.
     """
+
+
+# -- what a message failed with when no handler did ------------------------------------------------------
+
+
+class Undecodable(Exception):
+    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
+
+
+class LeaseExpired(Exception):
+    """Consumers died, or were paused past their lease, at this message again and again."""
+
+
+class TooLate(Exception):
+    """The message's score lies below one already handled, and the queue gives such messages up."""
+
+    def __init__(self, score: float, mark: str, on_late: str) -> None:
+        self.ending: Literal["dead", "drop"] = "drop" if on_late == "drop" else "dead"
+        super().__init__(f"its score {score!r} lies below {mark}, which was handled")
+
+
+# -- commands for messages (`--exec`) --------------------------------------------------------------------
+
+
+class CommandFailed(Exception):
+    """The command for a message ended with a non-zero exit status."""
+
+
+class CommandNotFound(StopConsuming):
+    """The first command of a consumer could not be run: more likely the command is wrong than the message."""
+
+
+class CommandStopped(StopConsuming):
+    """The command was ended by a signal that came together with the consumer's stop: no failure of its message."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..calls.claim import LeasedGroup
+from ..errors import LeaseExpired, TooLate, Undecodable
 from ..settings.options import QueueOptions
-from .outcome import LeaseExpired, TooLate, Undecodable, has_expired, no_answer
+from .outcome import has_expired, no_answer
 
 
 def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLate | Undecodable | LeaseExpired | None:
@@ -21,7 +22,7 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
     """
     message = leased.messages[position]
     if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
-        return TooLate(message, leased.mark, leased.on_late)
+        return TooLate(message.score, leased.mark, leased.on_late)
     if leased.undecodable and position == len(leased.messages) - 1:
         return Undecodable(leased.undecodable)
     if has_expired(queue, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
-from ..errors import Park, Retry, SetAside
+from ..errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from ..settings.options import OnFailure, QueueOptions, is_named
 from ..store.failure import encode_failure
 from ..values.message import Failure, Message
@@ -77,14 +77,6 @@ def judge(
     return Failed(message, error, decision, describe(error, message, owner, at), is_held)
 
 
-class Undecodable(Exception):
-    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
-
-
-class LeaseExpired(Exception):
-    """Consumers died, or were paused past their lease, at this message again and again."""
-
-
 def no_answer(message: Message, owner: str) -> str:
     """What LeaseExpired says: of the attempts before this one, the last is known to have ended so."""
     who = f"consumer {owner}" if owner else "its consumer"
@@ -100,14 +92,6 @@ def has_expired(options: QueueOptions, message: Message) -> bool:
     """
     limit = max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
     return message.attempt > limit
-
-
-class TooLate(Exception):
-    """The message's score lies below one already handled, and the queue gives such messages up."""
-
-    def __init__(self, message: Message, mark: str, on_late: str) -> None:
-        self.ending: Ending = "drop" if on_late == "drop" else "dead"
-        super().__init__(f"its score {message.score!r} lies below {mark}, which was handled")
 
 
 def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:

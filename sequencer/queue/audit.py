@@ -31,6 +31,7 @@ from ..errors import DataError
 from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
+from ..values.views import AuditReport
 
 PAGE = 1000
 KEPT_LEASES = 8
@@ -63,37 +64,6 @@ class AuditRecord(NamedTuple):
     """Whether its acknowledgement was refused, because its lease was lost."""
     at_ms: int
     """When it was recorded, by the server's clock since 1970: after its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What the audit streams of a queue show."""
-
-    messages: int
-    """Different messages that were handled."""
-    groups: int
-    duplicates: int
-    """Further runs of messages that were handled before; delivery is at least once."""
-    refused: int
-    """Runs whose acknowledgement was refused, because their consumer had lost the lease."""
-    inversions: int
-    overlaps: int
-    """Runs that overlap with one recorded before them."""
-    tokens_back: int
-    untimed: int
-    """Runs not checked for overlaps, since the server's clock was behind the lane's: it had been set back."""
-    first_at: float | None
-    """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
-    last_at: float | None
-    is_trimmed: bool | None
-    """Whether older records are gone; None when the server can't tell (before Redis 7)."""
-    case: str | None
-    """The first violation, in words."""
-
-    @property
-    def is_clean(self) -> bool:
-        """No violation; also when nothing was recorded."""
-        return not (self.inversions or self.overlaps or self.tokens_back)
 
 
 @dataclass(slots=True)
@@ -234,9 +204,9 @@ class Prover:
         if self._case is None or record.at_ms < self._case[0]:
             self._case = record.at_ms, f"{kind} in group {' '.join(decode_group(record.group))}: {text}"
 
-    def proof(self) -> Proof:
+    def proof(self) -> AuditReport:
         """What all records so far show."""
-        return Proof(
+        return AuditReport(
             messages=self._runs - self._duplicates,
             groups=len(self._groups),
             duplicates=self._duplicates,
@@ -252,7 +222,7 @@ class Prover:
         )
 
 
-def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> Proof:
+def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> AuditReport:
     """What these records show, those of a group in the order of their stream; read once, and not kept."""
     prover = Prover(is_trimmed)
     for record in records:
@@ -260,7 +230,7 @@ def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) ->
     return prover.proof()
 
 
-def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> Proof:
+def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> AuditReport:
     """What the audit streams of these lanes show, each up to its end now. Raises ServerError, and DataError for an
     entry that no consumer wrote.
     """

@@ -19,9 +19,9 @@ from ..store.record import readable_message
 from ..store.watermark import late_below
 from ..values.checks import check_integer
 from ..values.message import Message
-from ..values.views import Explanation, Finding, GroupInfo, GroupState, MessageInfo, QueueInfo
+from ..values.views import AuditReport, Explanation, Finding, GroupInfo, GroupState, MessageInfo, QueueInfo
 from . import views
-from .audit import Proof, prove_lanes
+from .audit import prove_lanes
 from .dead_letters import DeadLetterFilter, oldest
 from .explain import explanation
 from .session import Session
@@ -105,7 +105,7 @@ class Looking:
         error = failure if member == facts.member else None
         return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
 
-    def audit(self) -> Proof:
+    def audit(self) -> AuditReport:
         """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
         lanes = self._session.lanes_now(register=False)
         with self._session.link() as link:

@@ -176,7 +176,7 @@ def _error_name(option: str, error: Any) -> str:
     if isinstance(error, type) and issubclass(error, BaseException):
         return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
     if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
-        return error
+        return FORMER_ERRORS.get(error, error)
     raise ConfigurationError(
         f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
     )
@@ -192,6 +192,14 @@ _GIVEN = [one for one in fields(QueueOptions) if one.name not in ("queue", "name
 FIELD_OF = {one.name.removesuffix("_s"): one.name for one in _GIVEN}
 """Name of a setting -> its field of QueueOptions."""
 DEFAULTS = cast(QueueSettings, {one.name.removesuffix("_s"): one.default for one in _GIVEN})
+
+
+FORMER_ERRORS = {
+    "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
+    "sequencer.decisions.LeaseExpired": "sequencer.errors.LeaseExpired",
+    "sequencer.decisions.Undecodable": "sequencer.errors.Undecodable",
+}
+"""Whole names that errors had before they came to `sequencer.errors`: `park_on` takes them for one version more."""
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:

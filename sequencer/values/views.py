@@ -147,3 +147,34 @@ class Finding:
     text: str
     repaired: bool = False
     """Whether a problem was mended by this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What the audit streams of a queue show."""
+
+    messages: int
+    """Different messages that were handled."""
+    groups: int
+    duplicates: int
+    """Further runs of messages that were handled before; delivery is at least once."""
+    refused: int
+    """Runs whose acknowledgement was refused, because their consumer had lost the lease."""
+    inversions: int
+    overlaps: int
+    """Runs that overlap with one recorded before them."""
+    tokens_back: int
+    untimed: int
+    """Runs not checked for overlaps, since the server's clock was behind the lane's: it had been set back."""
+    first_at: float | None
+    """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
+    last_at: float | None
+    is_trimmed: bool | None
+    """Whether older records are gone; None when the server can't tell (before Redis 7)."""
+    case: str | None
+    """The first violation, in words."""
+
+    @property
+    def is_clean(self) -> bool:
+        """No violation; also when nothing was recorded."""
+        return not (self.inversions or self.overlaps or self.tokens_back)

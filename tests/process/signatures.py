@@ -15,7 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import sequencer
+import sequencer.errors
 
+PUBLIC = {*sequencer.__all__, *sequencer.errors.__all__}
 HANDED = ("Consumer", "Endpoint", "Lease")
 """Users get them and don't make them: how they are made is not public."""
 SPECIAL = ("__bool__", "__call__", "__contains__", "__enter__", "__exit__", "__getitem__", "__iter__", "__len__")
@@ -110,7 +112,7 @@ class Names:
 
 def kind_of(cls: type) -> str:
     """What kind of class it is, with its bases as far as these are public."""
-    public = {*sequencer.__all__, *vars(builtins)} - {"object", "tuple"}
+    public = {*PUBLIC, *vars(builtins)} - {"object", "tuple"}
     bases = ", ".join(base.__name__ for base in cls.__bases__ if base.__name__ in public)
     if issubclass(cls, BaseException):
         kind = "error"
@@ -137,7 +139,7 @@ def type_text(annotation: Any) -> str:
 
 def _own(cls: type) -> list[type]:
     """The class and its bases, as far as they are ours; a base that is public has lines of its own."""
-    public = [base for base in cls.__mro__[1:] if base.__name__ in sequencer.__all__]
+    public = [base for base in cls.__mro__[1:] if base.__name__ in PUBLIC]
     told = {inner for base in public for inner in base.__mro__}
     return [base for base in cls.__mro__ if base.__module__.partition(".")[0] == "sequencer" and base not in told]
 

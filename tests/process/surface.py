@@ -22,6 +22,7 @@ import typer
 
 import sequencer
 import sequencer.cli.main  # its import registers the commands
+import sequencer.errors
 import sequencer.testing
 from sequencer.cli import app as command_line
 from sequencer.consume.threads import Consumer
@@ -50,6 +51,7 @@ def surface() -> Surface:
     return {
         "names": [
             *names.lines("", {name: getattr(sequencer, name) for name in sequencer.__all__}),
+            *names.lines("errors.", {name: getattr(sequencer.errors, name) for name in sequencer.errors.__all__}),
             *names.lines("testing.", {name: getattr(sequencer.testing, name) for name in sequencer.testing.__all__}),
         ],
         "reached": list(names.lines("", {kind.__name__: kind for kind in REACHED})),

@@ -157,7 +157,7 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     assert [group.head_id for group in seq.parked()] == ["c"]
 
     seq.append({}, "b", id="d")
-    cli.run(*base, "--dead-letter-on", "sequencer.processes.handlers.apps.CommandFailed", "--max-attempts", 9)
+    cli.run(*base, "--dead-letter-on", "sequencer.errors.CommandFailed", "--max-attempts", 9)
     assert sorted(dead.message.id for dead in seq.dead()) == ["a0", "a1", "d"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sequencer
+import sequencer.errors
 from sequencer import Lease, Sequencer
 from sequencer.cli import app as command_line
 
@@ -62,3 +63,13 @@ def test_the_module_of_a_thing_is_not_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Lease, "__module__", "sequencer.client")
     assert surface.differences(before, surface.surface()) == []
     assert not [line for line in before["names"] if "sequencer." in line]
+
+
+def test_few_names_are_public_and_those_that_moved_are_there_for_one_version_more() -> None:
+    assert len(sequencer.__all__) <= 30
+    found = vars(sequencer.errors).items()
+    kinds = {name for name, value in found if isinstance(value, type) and issubclass(value, BaseException)}
+    assert kinds == set(sequencer.errors.__all__), "every error is listed"
+    since = {"CommandFailed", "CommandNotFound", "CommandStopped", "LeaseExpired", "TooLate", "Undecodable"}
+    assert all(getattr(sequencer, name) is getattr(sequencer.errors, name) for name in kinds - since)
+    assert sequencer.Proof is sequencer.AuditReport

@@ -11,19 +11,20 @@ import pytest
 
 from sequencer import DataError, Message, Sequencer
 from sequencer.net.link import Link
-from sequencer.queue.audit import Proof, prove_lanes, read_records
+from sequencer.queue.audit import prove_lanes, read_records
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
+from sequencer.values.views import AuditReport
 
 from ..support.background import Background
 
 
 @pytest.fixture
-def audit(link: Link, namespace: str) -> Callable[..., Proof]:
+def audit(link: Link, namespace: str) -> Callable[..., AuditReport]:
     """The proof of queue `jobs`, from its first `lanes` lanes."""
 
-    def audit(lanes: int = 1, **options: Any) -> Proof:
+    def audit(lanes: int = 1, **options: Any) -> AuditReport:
         return prove_lanes(link, [lane_keys(namespace, "jobs", lane) for lane in range(lanes)], **options)
 
     return audit
@@ -49,7 +50,7 @@ def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], link
 
 
 def test_several_consumers_and_late_arrivals_are_clean(
-    make: Callable[..., Sequencer], audit: Callable[..., Proof]
+    make: Callable[..., Sequencer], audit: Callable[..., AuditReport]
 ) -> None:
     producer = make(lanes=2)
     with ExitStack() as consumers:
@@ -65,7 +66,9 @@ def test_several_consumers_and_late_arrivals_are_clean(
     assert 0 <= (proof.last_at or 0) - (proof.first_at or 0) < 60
 
 
-def test_failures_redrives_and_timers_are_clean(make: Callable[..., Sequencer], audit: Callable[..., Proof]) -> None:
+def test_failures_redrives_and_timers_are_clean(
+    make: Callable[..., Sequencer], audit: Callable[..., AuditReport]
+) -> None:
     seq, seen = make(max_attempts=2, backoff=0, on_failure="dead_letter"), []
     for n in range(5):
         seq.append(n, group="g", id=f"m{n}", score=n)
@@ -89,7 +92,7 @@ def test_failures_redrives_and_timers_are_clean(make: Callable[..., Sequencer], 
 
 
 def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     seq, keys = make(), lane_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
@@ -117,7 +120,7 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
 
 
 def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     """Its run was over before the next one began: no overlap."""
     seq, keys = make(), lane_keys(namespace, "jobs", 0)
@@ -135,7 +138,7 @@ def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
 
 
 def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
-    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., Proof]
+    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(1000))
     seq.consume(lambda message: None, until_empty=True, audit=True, audit_length=200)
@@ -147,7 +150,7 @@ def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
 
 
 def test_without_audit_nothing_is_recorded(
-    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., Proof]
+    seq: Sequencer, link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     seq.append(1, group="g")
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
@@ -157,7 +160,7 @@ def test_without_audit_nothing_is_recorded(
 
 
 @pytest.mark.parametrize("page", [1, 2, 7, 10, 11])
-def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., Proof], page: int) -> None:
+def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., AuditReport], page: int) -> None:
     seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(10))
     seq.consume(lambda message: None, until_empty=True, audit=True)
     assert audit(page=page) == audit()
@@ -201,7 +204,7 @@ FIELDS = ("group", "g", "id", "x", "score", "1", "stamp", "5", "token", "6", "be
     ],
 )
 def test_an_entry_that_no_consumer_wrote_is_named(
-    link: Link, namespace: str, audit: Callable[..., Proof], changed: dict[str, str | None], said: str
+    link: Link, namespace: str, audit: Callable[..., AuditReport], changed: dict[str, str | None], said: str
 ) -> None:
     words = (*FIELDS, "redriven", "0", "refused", "0")
     fields = dict(zip(words[::2], words[1::2], strict=True))
@@ -215,7 +218,7 @@ def test_an_entry_that_no_consumer_wrote_is_named(
 
 
 def test_a_pause_that_a_renewal_finds_out_is_recorded_too(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., Proof]
+    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     seq, keys = make(), lane_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from sequencer import (
+    AuditReport,
     BatchReceipt,
-    BatchRefused,
     ConsumeSummary,
     DeadLetter,
     EmbeddedServer,
@@ -20,14 +20,11 @@ from sequencer import (
     Finding,
     Gap,
     GroupInfo,
-    IdConflict,
     Lease,
     Message,
     MessageInfo,
-    OutcomeUnknown,
     Park,
     Policy,
-    Proof,
     QueueInfo,
     Receipt,
     Redriven,
@@ -35,6 +32,7 @@ from sequencer import (
     Sequencer,
     SetAside,
 )
+from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
 
 seq = Sequencer(
@@ -138,7 +136,7 @@ def look(client: Sequencer) -> None:
     assert_type(client.peek(["7", "eu"]), list[Message])
     assert_type(client.explain(7), Explanation)
     assert_type(client.get(7, "an id"), MessageInfo | None)
-    assert_type(client.audit(), Proof)
+    assert_type(client.audit(), AuditReport)
     assert_type(client.doctor(repair=True), list[Finding])
     for group in client.parked():
         print(group.group, group.failure and group.failure.message)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sequencer.calls.claim import Halted, LeasedGroup
 from sequencer.drain import consumer_events
-from sequencer.drain.outcome import LeaseExpired, TooLate, Undecodable, judge
-from sequencer.errors import Park, Retry, SetAside
+from sequencer.drain.outcome import judge
+from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
 from sequencer.settings.events import EVENTS, FIELDS, Event, event, plain
@@ -50,7 +50,7 @@ def told(error: BaseException, *, is_held: bool = True, one: Message | None = No
 def all_events() -> list[Event]:
     options, error = QueueOptions(queue="orders"), ValueError("no")
     leased = LeasedGroup("a", ("a",), "1", "host:1:ff", [message()], ["m"], ["1"], "", "handle")
-    late = TooLate(message(), "5.0", "dead_letter")
+    late = TooLate(1.0, "5.0", "dead_letter")
     service = service_events
     return [
         *(told(error), told(Park("x")), told(SetAside("x")), told(late), told(error, is_held=False)),
@@ -155,8 +155,8 @@ def test_the_sentences() -> None:
         (ValueError("no"), {"max_attempts": 2, "on_failure": "drop"}, "message dropped", logging.ERROR),
         (Undecodable("no"), {}, "group parked", logging.ERROR),
         (LeaseExpired("no"), {"max_attempts": 1}, "group parked", logging.ERROR),
-        (TooLate(message(), "5", "dead_letter"), {}, "dead letter", logging.ERROR),
-        (TooLate(message(), "5", "drop"), {}, "message dropped", logging.WARNING),
+        (TooLate(1.0, "5", "dead_letter"), {}, "dead letter", logging.ERROR),
+        (TooLate(1.0, "5", "drop"), {}, "message dropped", logging.WARNING),
     ],
 )
 def test_what_becomes_of_a_message_is_its_event(

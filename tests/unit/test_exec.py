@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from sequencer import Message
+from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
-from sequencer.processes.handlers.apps import CommandFailed, message_line
+from sequencer.processes.handlers.apps import message_line
 from sequencer.processes.handlers.exec import _guard, exec_handler
 from sequencer.testing import wait_until
 

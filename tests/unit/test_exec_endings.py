@@ -9,9 +9,9 @@ import pytest
 from sequencer import HandlerNotFound, Message, StopConsuming
 from sequencer.consume.interruption import interrupt
 from sequencer.consume.stopping import Stop
+from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped
 from sequencer.processes.handlers import exec
-from sequencer.processes.handlers.apps import CommandFailed
-from sequencer.processes.handlers.exec import CommandNotFound, CommandStopped, check_command, exec_handler
+from sequencer.processes.handlers.exec import check_command, exec_handler
 
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130", "exit 129"]

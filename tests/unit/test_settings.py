@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import typer.main
 
-from sequencer import Sequencer
-from sequencer.cli.main import app
-from sequencer.errors import ConfigurationError
+import sequencer.cli.main  # noqa: F401 - its import registers the commands
+from sequencer import Sequencer, errors
+from sequencer.cli.app import app
+from sequencer.drain.outcome import Decision, decide
+from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
 from sequencer.processes.worker.config import WorkerConfig, prepare
-from sequencer.settings.options import DEFAULTS, FIELD_OF, QueueOptions, QueueSettings
+from sequencer.settings.options import DEFAULTS, FIELD_OF, FORMER_ERRORS, QueueOptions, QueueSettings
 from sequencer.settings.policy import FIELDS, NAMES, Policy, read_policy
 from sequencer.testing import MemoryQueue
 
@@ -89,3 +91,19 @@ def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
     assert (options.max_attempts, options.park_on, options.lanes) == (2, ("KeyError",), 3)
     assert (options.backoff_s, options.backoff_cap_s) == (90.0, 90.0), "the cap gives way"
     assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
+
+
+@pytest.mark.parametrize("module", ["sequencer.errors.", "sequencer.handlers.", ""])
+def test_the_error_of_a_command_is_named_as_it_was_and_as_it_is(module: str) -> None:
+    """What `--dead-letter-on` was given before the error moved."""
+    options = Sequencer("q", dead_letter_on=[f"{module}CommandFailed"]).options
+    assert decide(options, 1, CommandFailed("no"), 0.5) == Decision(None, "dead")
+    assert decide(options, 1, ValueError("no"), 0.5).delay_s is not None
+
+
+@pytest.mark.parametrize("error", [LeaseExpired, Undecodable])
+def test_what_no_handler_raised_is_named_as_it_was_and_as_it_is(error: type[Exception]) -> None:
+    for name in (f"sequencer.decisions.{error.__name__}", f"sequencer.errors.{error.__name__}", error.__name__, error):
+        options = Sequencer("q", park_on=[name], on_failure="drop").options
+        assert decide(options, 9, error("no"), 0.5) == Decision(None, "park")
+    assert set(FORMER_ERRORS.values()) <= {f"sequencer.errors.{name}" for name in errors.__all__}

@@ -26,10 +26,6 @@ from ...values.message import Message
 log = logging.getLogger("sequencer")
 
 
-class CommandFailed(Exception):
-    """The command for a message ended with a non-zero exit status."""
-
-
 def message_line(message: Message) -> bytes:
     """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any."""
     fields: dict[str, Any] = {

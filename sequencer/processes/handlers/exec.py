@@ -20,11 +20,11 @@ from contextlib import suppress
 from ...consume.interruption import held, name_of
 from ...consume.stopping import Report, Stop, ignore
 from ...drain.effects import Handler
-from ...errors import HandlerNotFound, StopConsuming
+from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..wakeup import STOP_SIGNALS
-from .apps import CommandFailed, message_line
+from .apps import message_line
 from .pipes import Output, Talk, listening
 
 SHELL = "/bin/sh"
@@ -35,14 +35,6 @@ NOT_RUN = (126, 127)
 
 _PLAIN = r"[\w@%+:,./{}!-]"
 _FIRST_WORD = re.compile(rf"\s*((?:[A-Za-z_]\w*={_PLAIN}*\s+)*)(?!\d+[<>])({_PLAIN}+)(?=[\s;&|<>]|$)(?!\s*\()")
-
-
-class CommandNotFound(StopConsuming):
-    """The first command of a consumer could not be run: more likely the command is wrong than the message."""
-
-
-class CommandStopped(StopConsuming):
-    """The command was ended by a signal that came together with the consumer's stop: no failure of its message."""
 
 
 def exec_handler(command: str, *, stop: Stop | None = None, report: Report = ignore) -> Handler:

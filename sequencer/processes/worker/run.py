@@ -25,13 +25,12 @@ from ...client import Sequencer
 from ...consume.stopping import Stop
 from ...consume.teller import Teller
 from ...drain.effects import Handler
-from ...errors import ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
+from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
 from ...settings.options import ConsumerOptions
 from ...values.message import ConsumeSummary, Message
 from .. import logs
-from ..handlers.exec import CommandNotFound
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
 from ..service_events import consumer_cant_work
 from ..wakeup import STOP_SIGNALS, heard_signals
