@@ -81,7 +81,7 @@ class _Restricted(EmbeddedServer):
     def __init__(self, running: EmbeddedServer) -> None:
         super().__init__(running.directory)
         link = Link(Endpoint.from_url(running.url))
-        commands = [word for word in acl_rules("t", "operate") if word.startswith("+")]
+        commands = [word for word in acl_rules("t", "admin") if word.startswith("+")]
         link.command("ACL", "SETUSER", ACL_USER, "on", ">least", "resetchannels", *KEYS, *commands)
         link.close()
 

@@ -11,7 +11,7 @@ A doctor may take longer, and tries everything for real on a scratch lane (`try_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -21,18 +21,23 @@ from .. import calls
 from ..calls.call import Call
 from ..calls.settle import Ack, Nack
 from ..calls.source import commands_in, script_source
-from ..errors import SequencerError, ServerNotUsable
+from ..errors import ConfigurationError, SequencerError, ServerNotUsable, shown
 from ..net.link import Link
 from ..net.refusals import translate
 from ..settings.options import ClaimLimits
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_keys, registry_key
+from ..values.checks import nearest
 
-Role = Literal["append", "consume", "mend", "operate"]
-"""What a program does: a producer appends; a consumer claims, and may look at `info`; `mend` is to resume, skip, pause,
-cancel, redrive ...; who operates a queue does all that, looks and runs doctor.
+Role = Literal["append", "consume", "operate", "admin"]
+"""What a program does: a producer appends; a consumer claims, and may look at `info`; to operate is to resume, skip,
+pause, cancel, redrive ...; an admin does all that, looks and runs doctor.
 """
-ASKED: tuple[Role, ...] = ("append", "consume", "mend")
+WORDS: Mapping[str, Role] = {"append": "append", "consume": "consume", "mend": "operate", "admin": "admin"}
+"""How a role is asked for. The narrow one was "mend", and "operate" the wide one: taken by its new meaning now, the old
+word would silently grant less. So for one version it is refused, and the narrow role is asked for as before.
+"""
+ASKED: tuple[Role, ...] = ("append", "consume", "operate")
 """Those that write, and are asked about before."""
 
 SCRATCH = "doctor"
@@ -47,12 +52,12 @@ _INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
 _PLAIN: dict[Role, list[str]] = {
     "append": _CONNECT,
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
-    "mend": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
+    "operate": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
 }
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "resume"),
     "consume": ("claim", "ack", "nack", "renew", "resume"),
-    "mend": ("look", "resume", "step", "revise", "pause", "redrive", "purge"),
+    "operate": ("look", "resume", "step", "revise", "pause", "redrive", "purge"),
 }
 
 
@@ -181,19 +186,32 @@ def _name(words: Sequence[Any]) -> str:
 @cache
 def needed(role: Role) -> frozenset[str]:
     """The commands that a role needs, in capitals; a subcommand as CLIENT|ID."""
-    if role == "operate":
+    if role == "admin":
         tried = plain_commands(lane_keys("sequencer", "jobs", SCRATCH))
         return frozenset({_name(words) for words in tried} | {"EVALSHA"})
     return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
 
 
-def acl_rules(namespace: str, role: Role, queue: str | None = None) -> list[str]:
+def role_of(word: str) -> Role:
+    """The role that is asked for by this word. Raises ConfigurationError."""
+    if word == "operate":
+        raise ConfigurationError(
+            "role 'operate' will mean less than it did; say admin for all rights, which it was, or mend for those to "
+            "resume, skip, pause, redrive and their like, which it will be"
+        )
+    if word not in WORDS:
+        raise ConfigurationError(f"there is no role {shown(word)}; {nearest(word, WORDS)}")
+    return WORDS[word]
+
+
+def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     """The least rights, as words for ACL SETUSER: key patterns of a namespace, or of one queue in it, and commands.
 
-    No channels. A URL that names another database than 0 needs +select besides, and `wait_replicas` +wait.
+    `role` is one of WORDS. Raises ConfigurationError. No channels. A URL that names another database than 0 needs
+    +select besides, and `wait_replicas` +wait.
     """
     keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
-    return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role)))]
+    return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role_of(role))))]
 
 
 def missing_rights(

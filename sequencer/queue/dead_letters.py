@@ -124,7 +124,7 @@ async def redrive(
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
     size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
-    await session.allow("mend")
+    await session.allow("operate")
     began, sent, pending = await net.now(), 0, 0
     went: dict[LaneKeys, list[str]] = {}
     for keys, letters in await _by_lane(session, wanted):
@@ -154,7 +154,7 @@ async def purge(
 ) -> int:
     """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
-    await session.allow("mend")
+    await session.allow("operate")
     count = 0
     for keys, letters in await _by_lane(session, wanted):
         for some in _cut(letters, PAGE):

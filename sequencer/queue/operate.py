@@ -71,7 +71,7 @@ class Mending:
     def _was_put_off(self, group: str) -> bool:
         """Whether the group slept by a rule that holds no more; it is woken."""
         keys = self._session.keys_of_now(group, register=False)
-        with self._session.link("mend") as link:
+        with self._session.link("operate") as link:
             facts = link.run_one(calls.look(keys, group))
             found = explanation(group, facts, self._session.fresh_policy_on(link))
             sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
@@ -82,7 +82,7 @@ class Mending:
     def _missing(self, group: str) -> bool:
         if not self._session.policy_now(register=False).sequence:
             return False
-        with self._session.link("mend") as link:
+        with self._session.link("operate") as link:
             facts = link.run_one(calls.look(self._session.keys_of_now(group, register=False), group))
         return not facts.failure and missing_number(facts, self._session.policy_now(register=False)) is not None
 
@@ -91,7 +91,7 @@ class Mending:
         if not policy.sequence:
             return None
         seen: tuple[int, int] | None = None
-        with self._session.link("mend") as link:
+        with self._session.link("operate") as link:
             for _ in range(TRIES):
                 facts = link.run_one(calls.look(keys, group))
                 missing = missing_number(facts, policy)
@@ -112,7 +112,7 @@ class Mending:
     def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
         keys, name = self._session.keys_of_now(group, register=False), list(decode_group(group))
         seen: str | None = None
-        with self._session.link("mend") as link:
+        with self._session.link("operate") as link:
             for _ in range(TRIES):
                 facts = link.run_one(calls.look(keys, group))
                 member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
@@ -179,7 +179,7 @@ class Mending:
 
     def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
         keys = self._session.keys_of_now(group, register=False)
-        with self._session.link("mend") as link:
+        with self._session.link("operate") as link:
             was_there = bool(link.run_one(calls.look(keys, group, message_id)).member)
             status = link.run_one(calls.revise(keys, group, message_id, score, due)) if was_there else "missing"
             if status == "missing" and was_there and link.is_repeat and not score:
@@ -212,7 +212,7 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
     key = "" if group is None else encode_group(group)
     lanes = await session.lanes(register=is_paused)  # to let go on what was never used changes nothing
     lanes = lanes if group is None else [await session.keys_of(key, register=False)]
-    await session.allow("mend")
+    await session.allow("operate")
     return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
 
 

@@ -26,7 +26,7 @@ import sequencer.errors
 import sequencer.testing
 from sequencer.cli import app as command_line
 from sequencer.consume.threads import Consumer
-from sequencer.doctor.rights import Role, acl_rules
+from sequencer.doctor.rights import WORDS, acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.processes.worker import run as consumer_process
 from sequencer.server import ServerStatus
@@ -141,7 +141,7 @@ def exit_codes() -> Iterator[str]:
 def rights() -> Iterator[str]:
     """Key patterns of each role, and each command with the roles that have it."""
     roles: dict[str, list[str]] = {}
-    for role in typing.get_args(Role):
+    for role in WORDS:
         for queue in (None, "jobs"):
             keys = [word for word in acl_rules("shop", role, queue) if not word.startswith("+")]
             yield f"{role}, {queue or 'every queue'}: {' '.join(keys)}"

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sequencer import Sequencer
+from sequencer.doctor.rights import acl_rules
+from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 
@@ -79,4 +83,19 @@ def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: 
     assert cli.run("consume", "jobs", "--redis", consumer, "--exec", "true", "--until-empty").returncode == 0
     assert cli.run("append", "other", "--redis", producer, input=line).returncode == 3
     link.command("ACL", "DELUSER", "append", "consume")
-    assert cli.run("acl", "boss").returncode == 2
+
+
+def test_a_role_that_means_something_else_now_is_refused_and_names_both(cli: Cli) -> None:
+    """`operate` was the wide role and becomes the narrow one; until then that is asked for as `mend`, as before."""
+    refused = cli.run("acl", "operate", "jobs")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "say admin for all rights, which it was, or mend for those to resume, skip, pause" in refused.stderr
+    narrow, wide = (set(cli.run("acl", role, "jobs").stdout.split()) for role in ("mend", "admin"))
+    assert {"+xinfo|stream", "+scan"} <= wide - narrow
+    assert {"+multi", "+zscore"} <= narrow < wide
+    with pytest.raises(ConfigurationError, match="say admin for all rights, which it was, or mend for"):
+        acl_rules("shop", "operate")
+    for role, said in (("boss", "there are: append, consume, mend, admin"), ("adminn", "did you mean 'admin'?")):
+        done = cli.run("acl", role)
+        assert done.returncode == 2
+        assert said in done.stderr

@@ -23,7 +23,7 @@ def test_a_pause_of_all_lanes_is_one_round_trip_and_says_whether_anything_change
     assert [(script, words[1:3]) for script, *words in net.asked] == [("pause", ["", "1"])] * 2 + [
         ("pause", ["", "0"])
     ] * 2
-    assert session.allowed == ["mend", "mend"]
+    assert session.allowed == ["operate", "operate"]
 
 
 def test_a_face_shows_the_parameters_and_the_text_of_its_operation() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
-from sequencer.doctor.rights import Role, acl_rules
+from sequencer.doctor.rights import WORDS, acl_rules
 from sequencer.doctor.server import parse_info
 from sequencer.errors import Park, ServerError, ServerNotUsable, SetAside
 from sequencer.net.endpoint import Endpoint
@@ -21,7 +21,7 @@ from sequencer.values.message import Message
 from .server import OwnServer, own_server
 
 NAMESPACE, QUEUE = "rights", "jobs"
-ROLES: tuple[Role, ...] = ("append", "consume", "mend", "operate")
+ROLES = tuple(WORDS)
 
 
 @dataclass
@@ -67,7 +67,7 @@ def queue(url: str) -> Sequencer:
     return Sequencer(QUEUE, url, namespace=NAMESPACE, max_attempts=1, backoff=0.01)
 
 
-def lacking_one(role: Role) -> Iterator[tuple[str, list[str]]]:
+def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
     """Each right of a role, and the rules without it. A pattern that allows reading only lacks the right to write."""
     rules = acl_rules(NAMESPACE, role)
     for right in rules:
@@ -77,7 +77,7 @@ def lacking_one(role: Role) -> Iterator[tuple[str, list[str]]]:
     yield pattern, [f"%R{pattern}", *rules[1:]]
 
 
-def prove_rights(roles: tuple[Role, ...] = ROLES) -> Tried:
+def prove_rights(roles: tuple[str, ...] = ROLES) -> Tried:
     """Take each right of each role away once, and see what the user is told and what was written."""
     tried = Tried()
     with own_server() as own:
@@ -95,7 +95,7 @@ def prove_rights(roles: tuple[Role, ...] = ROLES) -> Tried:
     return tried
 
 
-def _prove_lack(users: Users, role: Role, right: str, url: str, tried: Tried) -> None:
+def _prove_lack(users: Users, role: str, right: str, url: str, tried: Tried) -> None:
     users.clean()
     if role != "append":
         with queue(users.own.url()) as seq:
@@ -113,17 +113,17 @@ def _prove_lack(users: Users, role: Role, right: str, url: str, tried: Tried) ->
     is_hinted = role == "mend" and right.startswith("~") and "~NAMESPACE:queues" in words
     if not (wanted in words or f"'{right[1:]}'" in words or is_hinted):
         problems.append(f"{where}: the right is not named in {said!r}")
-    if done or (role != "operate" and users.state() != before):
+    if done or (role != "admin" and users.state() != before):
         tried.changed += 1
         problems.append(f"{where}: {done or 'keys had changed'} before the error")
     tried.named += not problems
     tried.problems += [f"{text}; repeat: python -m tests.faults security --only rights" for text in problems]
 
 
-def _try_role(role: Role, url: str) -> tuple[str, str]:
+def _try_role(role: str, url: str) -> tuple[str, str]:
     """What the user is told, and what was done."""
     handled: list[str] = []
-    if role == "operate":
+    if role == "admin":
         found = diagnose(Endpoint.from_url(url), NAMESPACE, QUEUE)
         return " ".join(one.text for one in found if one.level != "ok"), ""
     try:
@@ -144,15 +144,15 @@ def _park(message: Message) -> None:
     raise Park("it waits for a person")
 
 
-def _prove_job(users: Users, role: Role, tried: Tried) -> None:
+def _prove_job(users: Users, role: str, tried: Tried) -> None:
     """The whole of a role's job, as a user who has its rights and no other."""
     users.clean()
     url = users.make(f"all-{role}", acl_rules(NAMESPACE, role))
-    jobs: dict[Role, Callable[[Sequencer, Sequencer], str]] = {
+    jobs: dict[str, Callable[[Sequencer, Sequencer], str]] = {
         "append": _append,
         "consume": _consume,
         "mend": _mend,
-        "operate": _operate,
+        "admin": _administer,
     }
     try:
         with queue(url) as seq, queue(users.own.url()) as other:
@@ -202,7 +202,7 @@ def _mend(seq: Sequencer, other: Sequencer) -> str:
     return wrong or ("" if left == 8 else f"{left} messages were left to handle, not 8, after {redriven}")
 
 
-def _operate(seq: Sequencer, other: Sequencer) -> str:
+def _administer(seq: Sequencer, other: Sequencer) -> str:
     wrong = _consume(seq, other)
     if wrong:
         return wrong
