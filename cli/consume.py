@@ -13,15 +13,15 @@ from typing import Annotated, Any
 import typer
 
 from ..client import Sequencer
-from ..consume.teller import Teller
+from ..consume.emitter import EventEmitter
 from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, aside
 from ..processes.service_events import service_ended, service_started
+from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor, log
-from ..processes.wakeup import heard_signals
 from ..processes.worker.config import WorkerConfig, prepare
 from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, ConsumerOptions
@@ -214,7 +214,7 @@ def _end_at_signals(status: int) -> None:
         if time.monotonic() > until:
             os._exit(status)
 
-    for number in heard_signals():
+    for number in stop_signals_in_use():
         signal.signal(number, end)
 
 
@@ -223,7 +223,7 @@ def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
-    Teller(config.queue, log=log).tell(started)
+    EventEmitter(config.queue, log=log).emit(started)
 
 
 def _look_at(client: Sequencer) -> QueueInfo | None:
@@ -256,7 +256,7 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
     text += f"{many(processes, 'consumer')}: {said}"
     if config.log_format == "json":
         with aside():
-            Teller(config.queue, log=log).tell(service_ended(config.queue, text, **asdict(totals)))
+            EventEmitter(config.queue, log=log).emit(service_ended(config.queue, text, **asdict(totals)))
         return
     say(text)
     if left is not None:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack
 
-from .consume.stopping import stop_on_signals
-from .consume.teller import Observer, Teller
+from .consume.emitter import EventEmitter, Observer
+from .consume.stop import stop_on_signals
 from .consume.threads import Consumer, owner_name
 from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
@@ -67,7 +67,7 @@ class Sequencer(Looking, Mending):
         self._handler: Handler | None = None
         self._rates = views.Rates()
         self._observers: list[Observer] = []
-        self._teller = Teller(queue, observers=self._observers)
+        self._emitter = EventEmitter(queue, observers=self._observers)
 
     def __repr__(self) -> str:
         return f"<Sequencer {self.options.queue} on {self._session.name}>"
@@ -100,7 +100,7 @@ class Sequencer(Looking, Mending):
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
         self._session.close()
-        self._teller.close()
+        self._emitter.close()
 
     # -- appending --------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Sequencer(Looking, Mending):
             )
         session, lanes = self._session, self._session.lanes_now(role="consume")
         given = (session.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        return Consumer(*given, on_connect=session.look_again, teller=self._teller)
+        return Consumer(*given, on_connect=session.look_again, emitter=self._emitter)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -259,7 +259,7 @@ class Sequencer(Looking, Mending):
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = self._session.lanes_now(role="consume")
-        return Lease.claim(self._session.connect(), lanes, self.options, options, owner_name(), self._teller)
+        return Lease.claim(self._session.connect(), lanes, self.options, options, owner_name(), self._emitter)
 
 
 def _checked_handler(function: Handler) -> Handler:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import calls
 from .calls.claim import LeasedGroup
-from .consume.teller import ConsumerTeller, Teller
+from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
 from .drain.held import Held
 from .drain.outcome import judge
@@ -41,10 +41,10 @@ class Lease:
         owner: str,
         groups: list[LeasedGroup],
         asked_at: float,
-        teller: Teller | None = None,
+        emitter: EventEmitter | None = None,
     ) -> None:
         self.owner = owner
-        self._tells = ConsumerTeller(teller or Teller(queue.queue), queue, owner)
+        self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
         self._links, self._keys, self._queue, self._options = links, keys, queue, options
         self._held = [Held(group) for group in groups]
         self._given: tuple[Held, Message] | None = None
@@ -59,10 +59,10 @@ class Lease:
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
-        teller: Teller | None = None,
+        emitter: EventEmitter | None = None,
     ) -> Lease:
         """Claim from the first lane that has something due, beginning at a random one."""
-        tells = ConsumerTeller(teller := teller or Teller(queue.queue), queue, owner)
+        events = ConsumerEvents(emitter := emitter or EventEmitter(queue.queue), queue, owner)
         first = random.randrange(len(lanes))
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
@@ -72,10 +72,10 @@ class Lease:
                 claimed = link.run_one(call)
             finally:
                 links.put(link)
-            tells.claimed(claimed)
+            events.claimed(claimed)
             if claimed.groups:
-                return cls(links, lane, queue, options, owner, claimed.groups, asked_at, teller)
-        return cls(links, lanes[first], queue, options, owner, [], asked_at, teller)
+                return cls(links, lane, queue, options, owner, claimed.groups, asked_at, emitter)
+        return cls(links, lanes[first], queue, options, owner, [], asked_at, emitter)
 
     def __enter__(self) -> Lease:
         return self
@@ -89,13 +89,13 @@ class Lease:
                 try:
                     self.nack(message, error)
                 except SequencerError as problem:  # the caller's own exception is what matters
-                    self._tells.not_recorded(held.leased.group, problem)
+                    self._events.not_recorded(held.leased.group, problem)
         try:
             self.release()
         except SequencerError as problem:
             if error is None:
                 raise
-            self._tells.not_released(problem)
+            self._events.not_released(problem)
 
     def __len__(self) -> int:
         """How many messages were claimed."""
@@ -167,7 +167,7 @@ class Lease:
         entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
         for held in self._held:
             held.is_open = False
-        self._tells.teller.tick()
+        self._events.emitter.tick()
         if entries:
             self._run(calls.ack(self._keys, entries))
 
@@ -189,7 +189,7 @@ class Lease:
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
         one = judge(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
-        self._tells.failed(one)
+        self._events.failed(one)
         entry = held.give_up(*one.told(held.leased.members[held.done]))
         is_valid = self._run(calls.nack(self._keys, entry))
         held.is_open = False
@@ -210,7 +210,7 @@ class Lease:
         held.is_open = False
         if self._is_repeat:
             # The reply was lost and the call repeated: the refusal may be the answer to a success.
-            self._tells.refused([(held.leased.key, held.leased.token, True)])
+            self._events.refused([(held.leased.key, held.leased.token, True)])
             return
         raise LeaseLost(
             f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.teller import Teller
+from ...consume.emitter import EventEmitter
 from ...errors import SequencerError
 from ...processes.supervisor import Supervisor
 from ...processes.worker.config import WorkerConfig
@@ -148,12 +148,12 @@ def simulate(
             queue=QUEUE, url=server.url, app="sequencer.cli.demo.run:handle", lease=LEASE_S, log_level="ERROR"
         )
 
-        def route(event: Event) -> bool:
+        def forward(event: Event) -> bool:
             if event.level > INFO:
                 say(event.text)
             return True
 
-        supervisor = Supervisor(config, processes, teller=Teller(QUEUE, route=route))
+        supervisor = Supervisor(config, processes, emitter=EventEmitter(QUEUE, forward=forward))
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(supervisor.run()), name="sequencer-demo-supervisor")
         thread.start()

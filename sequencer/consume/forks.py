@@ -21,7 +21,7 @@ def _count() -> None:
 os.register_at_fork(after_in_child=_count)
 
 
-def leave_copy(error: BaseException | None) -> NoReturn:
+def exit_child(error: BaseException | None) -> NoReturn:
     """A handler forked, and this is the child, which came back: it ends here and does not become a second consumer."""
     code: Any = 0
     if isinstance(error, SystemExit):

@@ -1,4 +1,4 @@
-"""Lets a handler say where it may be interrupted; without a word from it, that is anywhere.
+"""Where a handler may be interrupted: anywhere, unless it masks interrupts as a command handler does.
 
 An exception between two steps that belong together, as the start of a process and taking note of it, would lose the
 first.
@@ -6,7 +6,6 @@ first.
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,52 +14,44 @@ from typing import Literal
 from ..errors import StopConsuming
 
 
-def name_of(number: int) -> str:
-    """What a signal is called; those for real time have numbers only."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
+class _Mask(threading.local):
+    """Whether the calling thread may be interrupted, and whether an interrupt is pending there."""
+
+    state: Literal["unmasked", "masked", "allowed"] = "unmasked"
+    is_pending = False
 
 
-class _Place(threading.local):
-    """Where the calling thread is, and whether it was to be interrupted there."""
-
-    kind: Literal["anywhere", "held", "allowed"] = "anywhere"
-    is_due = False
-
-
-_place = _Place()
+_mask = _Mask()
 
 
 def interrupt() -> None:
     """Raise StopConsuming, now or when the calling thread, whose signal handler this is, allows it."""
-    if _place.kind == "held":
-        _place.is_due = True
+    if _mask.state == "masked":
+        _mask.is_pending = True
         return
-    if _place.kind == "allowed":
-        _place.kind = "held"  # once: what is done about it is not to be interrupted
+    if _mask.state == "allowed":
+        _mask.state = "masked"  # once: what is done about it is not to be interrupted
     raise StopConsuming("interrupted")
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """No interruption within, but where `allowed`; one that came and was never allowed is forgotten at the end."""
-    _place.is_due = False
-    _place.kind = "held"
+def interrupts_masked() -> Iterator[None]:
+    """No interrupt within, but in `interrupts_allowed`; one that is still pending at the end is dropped."""
+    _mask.is_pending = False
+    _mask.state = "masked"
     try:
         yield
     finally:
-        _place.kind = "anywhere"
+        _mask.state = "unmasked"
 
 
 @contextmanager
-def allowed() -> Iterator[None]:
-    """Within `held`: an interruption is raised here, also one that came before."""
-    _place.kind = "allowed"
+def interrupts_allowed() -> Iterator[None]:
+    """Within `interrupts_masked`: an interrupt is raised here, also one that came before."""
+    _mask.state = "allowed"
     try:
-        if _place.is_due:
+        if _mask.is_pending:
             interrupt()
         yield
     finally:
-        _place.kind = "held"
+        _mask.state = "masked"

@@ -32,9 +32,9 @@ from ..settings.pace import SILENT_S, SLOW_TICK_AFTER_S, SLOW_TICK_S, STOP_CHECK
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from .courier import Courier
-from .forks import Fork, leave_copy
+from .emitter import ConsumerEvents, EventEmitter
+from .forks import Fork, exit_child
 from .interruption import interrupt
-from .teller import ConsumerTeller, Teller
 
 
 def owner_name() -> str:
@@ -55,11 +55,11 @@ class Consumer:
         *,
         owner: str | None = None,
         on_connect: Callable[[Link], None] | None = None,
-        teller: Teller | None = None,
+        emitter: EventEmitter | None = None,
     ) -> None:
         self.owner = owner or owner_name()
-        self.teller = teller or Teller(queue.queue)
-        self.tells = ConsumerTeller(self.teller, queue, self.owner)
+        self.emitter = emitter or EventEmitter(queue.queue)
+        self.events = ConsumerEvents(self.emitter, queue, self.owner)
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, on_connect)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
@@ -93,8 +93,8 @@ class Consumer:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What it has done since it began, and what its teller has told; any thread may look."""
-        return {"handled": self._holdings.handled, "lost": self._holdings.lost, **asdict(self.teller.counts)}
+        """What it has done since it began, and what its emitter counted; any thread may look."""
+        return {"handled": self._holdings.handled, "lost": self._holdings.lost, **asdict(self.emitter.counts)}
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
@@ -125,7 +125,7 @@ class Consumer:
             keeper.join(timeout=1.0)
             self._tell_refusals()
             self._tell_halted()
-            self.teller.close()
+            self.emitter.close()
             for link in (self._main, self._waiter.link):
                 link.close()
 
@@ -151,23 +151,23 @@ class Consumer:
                     handler(effect)
                     self._is_handling = False
                     if forks != Fork.count:
-                        leave_copy(None)
+                        exit_child(None)
                 except BaseException as error:
                     # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
                     if forks != Fork.count:
-                        leave_copy(error)
+                        exit_child(error)
                     if isinstance(error, KeyboardInterrupt):
                         raise
                     if type(error) is StopConsuming:
-                        self.tells.interrupted(effect)
+                        self.events.interrupted(effect)
                     answer = error
             else:
                 try:
                     answer = self._do(effect)
                 except SequencerError as error:
                     if isinstance(error, ServerUnavailable):
-                        self.tells.unreachable(error)
+                        self.events.unreachable(error)
                     send, answer = _throw_once(effects, error), None
 
     def _do(self, effect: Any) -> Claimed | None:
@@ -175,7 +175,7 @@ class Consumer:
             return self._exchange(effect)
         if isinstance(effect, Failed):
             try:
-                self.tells.failed(effect)
+                self.events.failed(effect)
             except StopConsuming:  # an observer's wish
                 self.stop()
         elif isinstance(effect, Ahead):
@@ -199,7 +199,7 @@ class Consumer:
         self._exchanged_at = time.monotonic()
         self._tell_refusals()
         if effect.lane is not None:
-            self.tells.reached()
+            self.events.reached()
         return None if claimed is None else self._took(claimed)
 
     def _wait(self, effect: Wait) -> Claimed | None:
@@ -223,9 +223,9 @@ class Consumer:
     def _took(self, claimed: Claimed) -> Claimed:
         if claimed.groups:
             self._busy.set()
-            self.tells.took(claimed.groups)
+            self.events.took(claimed.groups)
         self._tell_halted()
-        self.teller.tick()
+        self.emitter.tick()
         return claimed
 
     def _tell_halted(self) -> None:
@@ -233,20 +233,20 @@ class Consumer:
         if self._courier.untold:
             with self._lock:
                 groups, self._courier.untold = self._courier.untold, []
-            self.tells.halted(groups)
+            self.events.halted(groups)
 
     def _tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
         if self._holdings.untold:
             with self._lock:
                 refusals = self._holdings.take_untold()
-            self.tells.refused(refusals)
+            self.events.refused(refusals)
 
     def _give_back(self) -> None:
         try:
             self._exchange(Exchange(None))
         except SequencerError as error:
-            self.tells.not_released(error)
+            self.events.not_released(error)
 
     def _keep_once(self, now: float) -> None:
         self._courier.look(now)
@@ -265,13 +265,13 @@ class Consumer:
                     is_sending = self._holdings.has_due(time.monotonic())
                     self._keep_once(time.monotonic())
                 if is_sending:
-                    self.tells.reached()
+                    self.events.reached()
                 self._tell_refusals()
             except ServerUnavailable as error:
-                self.tells.unreachable(error)
+                self.events.unreachable(error)
                 self._ended.wait(pause_s)
             except Exception as error:
-                self.tells.not_kept(error)
+                self.events.not_kept(error)
                 self._ended.wait(pause_s)
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .wakeup import STOP_SIGNALS
+from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 
 

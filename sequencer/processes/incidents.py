@@ -15,8 +15,8 @@ GATHER_S = 1.0
 class Incidents:
     """Takes the consumers' reports, and tells of each condition when it begins and when it is over."""
 
-    def __init__(self, queue: str, tell: Callable[[Event], None]) -> None:
-        self._queue, self._tell = queue, tell
+    def __init__(self, queue: str, emit: Callable[[Event], None]) -> None:
+        self._queue, self._emit = queue, emit
         self._without_server: set[int] = set()
         self._lost_at: float | None = None
         """When it was told that the server is lost; None once it is told to be back."""
@@ -32,7 +32,7 @@ class Incidents:
             case "server lost":
                 if self._lost_at is None:
                     self._lost_at = now
-                    self._tell(service_events.server_lost(self._queue, event["error"]))
+                    self._emit(service_events.server_lost(self._queue, event["error"]))
                 self._without_server.add(pid)
             case "server back" | "started":  # who has started is connected
                 self._without_server.discard(pid)
@@ -43,7 +43,7 @@ class Incidents:
                 self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
             case "output blocked":
                 if not self._blocked:
-                    self._tell(service_events.output_blocked(self._queue))
+                    self._emit(service_events.output_blocked(self._queue))
                 self._blocked.add(pid)
             case "output read":
                 self._blocked.discard(pid)
@@ -55,7 +55,7 @@ class Incidents:
 
     def _is_back(self, now: float) -> None:
         if not self._without_server and self._lost_at is not None:
-            self._tell(service_events.server_back(self._queue, away_s=now - self._lost_at))
+            self._emit(service_events.server_back(self._queue, away_s=now - self._lost_at))
             self._lost_at = None
 
     def wait_s(self, now: float) -> float | None:
@@ -66,5 +66,5 @@ class Incidents:
         """Tell of the leases that expired, once no more of them are waited for."""
         if self._expired and (is_last or now >= self._expired_at + GATHER_S):
             for owner, groups in self._expired.items():
-                self._tell(service_events.expired_leases(self._queue, owner=owner, groups=groups))
+                self._emit(service_events.expired_leases(self._queue, owner=owner, groups=groups))
             self._expired.clear()

@@ -26,8 +26,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..consume.interruption import name_of
-from ..consume.teller import Teller
+from ..consume.emitter import EventEmitter
 from ..settings.backoff import RestartPolicy
 from ..settings.events import Event
 from . import service_events
@@ -35,7 +34,7 @@ from .consumer_process import ConsumerProcess, Reports, Slot, Totals, reap_stran
 from .handlers.printing import end_torn_line, lock_file, mend_torn_line
 from .incidents import Incidents
 from .logs import tell_losses
-from .wakeup import Wakeup
+from .signals import SignalPipe, ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, ENDINGS, GAVE_UP, OUTPUT_CLOSED, PLANNED
 
@@ -62,20 +61,20 @@ class Supervisor:
         processes: int,
         *,
         policy: RestartPolicy | None = None,
-        teller: Teller | None = None,
+        emitter: EventEmitter | None = None,
     ) -> None:
         self.totals = Totals()
         self._queue, self._config, self._policy = config.queue, config, policy or RestartPolicy()
-        self._teller = teller or Teller(config.queue, log=log)
+        self._emitter = emitter or EventEmitter(config.queue, log=log)
         self._slots = [Slot() for _ in range(processes)]
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._wakeup, self._reports, self._incidents = Wakeup(), Reports(), Incidents(config.queue, self._tell)
+        self._signals, self._reports, self._incidents = SignalPipe(), Reports(), Incidents(config.queue, self._emit)
         self._ready, self._connected, self._troubles = threading.Event(), set[int](), 0
 
     def stop(self) -> None:
         """The next stage of stopping. A note only: safe in a signal handler or any thread."""
-        self._wakeup.note()
+        self._signals.request_stop()
 
     @property
     def pids(self) -> list[int]:
@@ -94,8 +93,8 @@ class Supervisor:
         try:
             if is_printing:
                 mend_torn_line(1, lock)
-            with self._wakeup.signals(), selectors.DefaultSelector() as selector:
-                for fd in (self._wakeup.read_fd, self._reports.read_fd):
+            with self._signals.handlers(), selectors.DefaultSelector() as selector:
+                for fd in (self._signals.read_fd, self._reports.read_fd):
                     selector.register(fd, selectors.EVENT_READ)
                 while not all(slot.is_done for slot in self._slots) and self._troubles < TROUBLES:
                     self._turn_safely(selector)
@@ -103,11 +102,11 @@ class Supervisor:
             for _, process in self._running():  # only after troubles: they stop by themselves
                 process.leave()
             self._incidents.tick(0.0, is_last=True)
-            self._teller.close()
+            self._emitter.close()
             if is_printing:
                 end_torn_line(1, lock)
             self._reports.close()
-            self._wakeup.close()
+            self._signals.close()
             os.close(lock)
         self.totals.seconds = time.monotonic() - began
         return GAVE_UP if self._troubles >= TROUBLES else self._status or 0
@@ -119,13 +118,13 @@ class Supervisor:
         except Exception as error:
             self._troubles += 1
             if self._troubles in (1, TROUBLES):
-                self._tell(service_events.supervisor_trouble(self._queue, error, what="supervising"))
+                self._emit(service_events.supervisor_trouble(self._queue, error, what="supervising"))
             time.sleep(min(0.01 * self._troubles, 0.5))
 
     def _turn(self, selector: selectors.BaseSelector) -> None:
         self._start_due()
         selector.select(self._next_wait_s())
-        for _ in range(self._wakeup.take()):
+        for _ in range(self._signals.take_requests()):
             self._next_stage()
         self._read_reports()
         self._reap()
@@ -149,9 +148,9 @@ class Supervisor:
     def _running(self) -> list[tuple[Slot, ConsumerProcess]]:
         return [(slot, slot.process) for slot in self._slots if slot.process is not None]
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         with suppress(Exception):  # whatever is wrong with the log, the consumers go on
-            self._teller.tell(event)
+            self._emitter.emit(event)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -162,7 +161,7 @@ class Supervisor:
                 try:
                     slot.process = ConsumerProcess(self._config, self.WORKER)
                 except OSError as error:  # no more processes; a virtual environment that is being exchanged
-                    self._tell(service_events.consumer_cant_start(self._queue, error))
+                    self._emit(service_events.consumer_cant_start(self._queue, error))
                     self._start_later(slot, lived_s=0.0)  # says nothing of the application: tried for ever
                     continue
                 self.totals.started += 1
@@ -174,7 +173,7 @@ class Supervisor:
             self._stage += 1
             self._stage_at = time.monotonic()
             grace_s, count = self._config.grace if self._stage == 1 else None, len(self.pids)
-            self._tell(service_events.service_stopping(self._queue, self._stage, count, grace_s))
+            self._emit(service_events.service_stopping(self._queue, self._stage, count, grace_s))
             self._tell_stage()
 
     def _tell_stage(self) -> None:
@@ -203,11 +202,11 @@ class Supervisor:
                 why = f"it ended its work {self._linger_s:g} s ago and does not exit"
                 self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
         self._incidents.tick(now)
-        self._teller.tick()
+        self._emitter.tick()
         tell_losses()
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self._tell(service_events.consumer_killed(self._queue, pid=process.pid, why=why, in_hand=process.in_hand))
+        self._emit(service_events.consumer_killed(self._queue, pid=process.pid, why=why, in_hand=process.in_hand))
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ class Supervisor:
         if status in ENDINGS:
             slot.is_done = True
             if status == OUTPUT_CLOSED and self._status is None:
-                self._tell(service_events.output_closed(self._queue))
+                self._emit(service_events.output_closed(self._queue))
             self._end(ENDINGS[status])
         elif self._stage or status == DRAINED:
             slot.is_done = True
@@ -250,8 +249,8 @@ class Supervisor:
 
     def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
         lived_s = time.monotonic() - process.started_at
-        why = f"signal {name_of(-returncode)}" if returncode < 0 else f"exit status {returncode}"
-        self._tell(
+        why = ending_text(returncode)
+        self._emit(
             service_events.consumer_died(
                 self._queue, pid=process.pid, ended_by=why, lived_s=lived_s, in_hand=process.in_hand
             )
@@ -270,9 +269,9 @@ class Supervisor:
         ):
             slot.start_at = time.monotonic() + STANDING_S
             deaths, left = slot.barren_deaths, len(self.pids)
-            self._tell(service_events.place_stands(self._queue, deaths=deaths, consumers=left, retry_in_s=STANDING_S))
+            self._emit(service_events.place_stands(self._queue, deaths=deaths, consumers=left, retry_in_s=STANDING_S))
         else:
-            self._tell(service_events.service_gives_up(self._queue, deaths=slot.barren_deaths))
+            self._emit(service_events.service_gives_up(self._queue, deaths=slot.barren_deaths))
             slot.is_done = True
             self._end(GAVE_UP)
 
@@ -280,7 +279,7 @@ class Supervisor:
         """The next consumer of this place: the later, the more of them died soon after their start, one by one."""
         slot.fast_deaths = self._policy.after_death(slot.fast_deaths, lived_s)
         delay_s = self._policy.delay_s(slot.fast_deaths, random.random())
-        self._tell(service_events.consumer_starts_again(self._queue, retry_in_s=delay_s))
+        self._emit(service_events.consumer_starts_again(self._queue, retry_in_s=delay_s))
         slot.start_at = time.monotonic() + delay_s
 
     # -- reports ----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import Any
 
 from ..calls.claim import Claimed, claim
 from ..client import Sequencer, _checked_handler
-from ..consume.teller import ConsumerTeller
+from ..consume.emitter import ConsumerEvents
 from ..consume.threads import Consumer
 from ..drain.effects import Control, Exchange, Flush, Handler, Pause, Wait
 from ..drain.held import Holdings
@@ -190,7 +190,7 @@ class _Run:
         self._options = options
         self._lanes = queue._session.lanes_now(role="consume")
         self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
-        self._tells = ConsumerTeller(queue._teller, queue.options, "memory")
+        self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
@@ -227,7 +227,7 @@ class _Run:
         if isinstance(effect, Exchange):
             return self._exchange(effect, link)
         if isinstance(effect, Failed):
-            self._tells.failed(effect)
+            self._events.failed(effect)
         elif isinstance(effect, Flush):
             self._send(link, [], self.queue.now)
         elif isinstance(effect, Wait):
@@ -259,7 +259,7 @@ class _Run:
         if lane is None:
             return None
         claimed: Claimed = results[-1]
-        self._tells.claimed(claimed)
+        self._events.claimed(claimed)
         self._holdings.take(lane, claimed.groups, before_s, before_s)
         if claimed.groups:
             self._dues_s = []
@@ -275,7 +275,7 @@ class _Run:
         results = link.run(calls, in_order=sending is not None and sending.needs_order)
         if sending:
             self._holdings.sent(sending, results, self.queue.now, is_repeat=link.is_repeat)
-            self._tells.refused(self._holdings.take_untold())
+            self._events.refused(self._holdings.take_untold())
         return results
 
 

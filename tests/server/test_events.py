@@ -21,7 +21,7 @@ from sequencer import (
     SetAside,
     StopConsuming,
 )
-from sequencer.consume.teller import LINES
+from sequencer.consume.emitter import LINES
 from sequencer.consume.threads import Consumer
 from sequencer.net.link import Link
 from sequencer.settings.events import Event
@@ -85,7 +85,7 @@ def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
     text = " ".join(one.getMessage() + repr(vars(one)) for one in records())
     assert "4711" not in text
     assert "secret" not in text
-    counts = seq._teller.counts
+    counts = seq._emitter.counts
     assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, len(seq.parked()))
 
 
@@ -127,14 +127,14 @@ def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
     assert "SetAside: bad data" in shell(dead.see)
     assert "1" in shell(dead.mend)
     assert seq.dead() == []
-    assert seq._teller.counts.dead == 1
+    assert seq._emitter.counts.dead == 1
 
 
 def test_a_message_that_is_dropped_is_an_error(make: Callable[..., Sequencer], records: Any) -> None:
     seq = make(max_attempts=1, on_failure="drop")
     seq.append(1, group="g")
     seq.consume(fail, until_empty=True)
-    assert (seq._teller.counts.dropped, seq._teller.counts.failed) == (1, 1)
+    assert (seq._emitter.counts.dropped, seq._emitter.counts.failed) == (1, 1)
     (dropped,) = records("message dropped")
     assert (dropped.levelname, dropped.exc_info[0]) == ("ERROR", NoStock)
 
@@ -156,7 +156,7 @@ def test_a_late_message_that_is_given_up_is_told_without_a_traceback(
     summary = seq.consume(handler, until_empty=True)
     (late,) = records(name)
     assert (late.levelname, late.id, late.exc_info, late.late) == (level, "low", None, True)
-    counts = seq._teller.counts
+    counts = seq._emitter.counts
     assert (counts.failed, summary.failed) == (0, 0)
     assert counts.dead + counts.dropped == 1
 
@@ -173,7 +173,7 @@ def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
     lines = [one for one in parked if not hasattr(one, "suppressed")]
     assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
     assert len(parked) < 60 * (LINES + 1), "as many as in a minute, at most"
-    assert seq._teller.counts.parked == groups == summary.failed == len(seen)
+    assert seq._emitter.counts.parked == groups == summary.failed == len(seen)
 
 
 def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
@@ -194,7 +194,7 @@ def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     (parked,) = records("group parked")
     assert (parked.levelname, parked.id, parked.exc_info) == ("ERROR", "n4", None)
     assert [(one.name, one.error) for one in seen] == [("group parked", None)]
-    assert (seq._teller.counts.parked, seq._teller.counts.failed) == (1, 0)
+    assert (seq._emitter.counts.parked, seq._emitter.counts.failed) == (1, 0)
     assert "missing before 4" in shell(parked.see)
     assert "stepped over 2 to 3" in shell(parked.mend)
 
@@ -300,7 +300,7 @@ def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) ->
     seq.consume(handler, until_empty=True)
     assert seen == []
     assert records("message failed") == []
-    assert seq._teller.counts.failed == 0
+    assert seq._emitter.counts.failed == 0
 
 
 def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(

@@ -14,7 +14,7 @@ from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, u
 from sentry_sdk.transport import Transport
 
 from sequencer import ConfigurationError, Message, Park, Sequencer, StopConsuming
-from sequencer.consume.teller import ConsumerTeller
+from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
 from sequencer.net.link import Link
 from sequencer.settings.events import Event
@@ -50,20 +50,20 @@ def test_an_observer_is_told_before_the_server(make: Callable[..., Sequencer]) -
 def test_a_twin_that_tells_observers_behind_the_nack_is_seen(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting: list[tuple[ConsumerTeller, Failed]] = []
-    now, run = ConsumerTeller.failed, Link.run
+    waiting: list[tuple[ConsumerEvents, Failed]] = []
+    now, run = ConsumerEvents.failed, Link.run
 
-    def later(self: ConsumerTeller, one: Failed) -> None:
+    def later(self: ConsumerEvents, one: Failed) -> None:
         waiting.append((self, one))
 
     def run_then_tell(self: Link, *args: Any, **options: Any) -> Any:
         found, waiting[:] = waiting[:], []
         results = run(self, *args, **options)
-        for teller, one in found:
-            now(teller, one)
+        for emitter, one in found:
+            now(emitter, one)
         return results
 
-    monkeypatch.setattr(ConsumerTeller, "failed", later)
+    monkeypatch.setattr(ConsumerEvents, "failed", later)
     monkeypatch.setattr(Link, "run", run_then_tell)
     with pytest.raises(AssertionError):
         check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
@@ -140,7 +140,7 @@ def test_a_loop_of_ones_own_tells_the_same(make: Callable[..., Sequencer], caplo
     assert (seen[0].error, seen[2].error) == (error, error)
     said = [one for one in caplog.records if getattr(one, "event", "") in ("message failed", "group parked")]
     assert [one.levelname for one in said] == ["WARNING", "WARNING", "ERROR"]
-    assert seq._teller.counts.failed == 3
+    assert seq._emitter.counts.failed == 3
 
 
 def test_many_short_claims_share_one_limit(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +177,7 @@ def test_a_memory_queue_tells_observers() -> None:
     done = queue.drain(fail)
     assert seen == [("message failed", "a"), ("group parked", "a"), ("group parked", "b")]
     assert len(done.parked) == 2
-    assert queue._teller.counts.failed == len(done.failed) == 2
+    assert queue._emitter.counts.failed == len(done.failed) == 2
 
 
 @pytest.mark.parametrize("wrong", [None, "name", 7])

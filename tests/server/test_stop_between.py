@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sequencer import Sequencer
-from sequencer.consume.stopping import Stop
+from sequencer.consume.stop import Stop
 from sequencer.settings.options import ConsumerOptions
 
 

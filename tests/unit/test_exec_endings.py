@@ -8,7 +8,7 @@ import pytest
 
 from sequencer import HandlerNotFound, Message, StopConsuming
 from sequencer.consume.interruption import interrupt
-from sequencer.consume.stopping import Stop
+from sequencer.consume.stop import Stop
 from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped
 from sequencer.processes.handlers import exec
 from sequencer.processes.handlers.exec import check_command, exec_handler

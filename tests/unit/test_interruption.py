@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sequencer import Message
-from sequencer.consume.interruption import allowed, held, interrupt
+from sequencer.consume.interruption import interrupt, interrupts_allowed, interrupts_masked
 from sequencer.errors import StopConsuming
 from sequencer.processes.handlers.exec import exec_handler
 from sequencer.testing import wait_until
@@ -161,18 +161,18 @@ def is_main_waiting() -> bool:
 
 def test_an_interruption_comes_where_it_is_allowed_and_once() -> None:
     seen = []
-    with held():
+    with interrupts_masked():
         interrupt()
         seen.append("held back")
-        with pytest.raises(StopConsuming), allowed():
+        with pytest.raises(StopConsuming), interrupts_allowed():
             seen.append("too far")
         interrupt()
-        with pytest.raises(StopConsuming), allowed():
+        with pytest.raises(StopConsuming), interrupts_allowed():
             seen.append("never: it is still due")
         interrupt()
     with pytest.raises(StopConsuming):
         interrupt()
-    with held(), pytest.raises(StopConsuming), allowed():
+    with interrupts_masked(), pytest.raises(StopConsuming), interrupts_allowed():
         try:
             interrupt()
         finally:

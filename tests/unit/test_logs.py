@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sequencer.processes.logs
-from sequencer.consume.teller import Teller
+from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import LINES_WAITING, JsonFormatter, Output, TextFormatter, configure
 from sequencer.settings.events import event
 
@@ -272,7 +272,9 @@ def test_an_event_as_a_process_writes_it(output: Output, tmp_path: Path) -> None
     logger.addHandler(output)
     logger.propagate = False
     output.setFormatter(JsonFormatter())
-    Teller("orders", log=logger).tell(event("server back", "orders", "after 1.0 s", {"owner": "me", "away_s": 1.0}))
+    EventEmitter("orders", log=logger).emit(
+        event("server back", "orders", "after 1.0 s", {"owner": "me", "away_s": 1.0})
+    )
     logger.removeHandler(output)
     line = json.loads((tmp_path / "err").read_text())
     assert (line["event"], line["queue"], line["owner"], line["away_s"]) == ("server back", "orders", "me", 1.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.consume.stopping import Stop
+from sequencer.consume.stop import Stop
 from sequencer.processes.worker.long_run import LONG_S, SEEN_S, STOPPING_S, LongRun
 
 
@@ -25,7 +25,7 @@ class Watched:
         self.told: list[tuple[float, str, float, bool]] = []
         self.reports: list[str] = []
         self.now, self.stop = 0.0, Stop()
-        self.consumer: Any = SimpleNamespace(running=None, tells=SimpleNamespace(runs_long=self._tell))
+        self.consumer: Any = SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._tell))
         self.long_run = LongRun(self.consumer, self.stop, lambda event: self.reports.append(event["what"]) or True)
 
     def _tell(self, one: Message, seconds: float, *, is_stopping: bool) -> None:

@@ -17,13 +17,13 @@ import sys
 import time
 from contextlib import suppress
 
-from ...consume.interruption import held, name_of
-from ...consume.stopping import Report, Stop, ignore
+from ...consume.interruption import interrupts_masked
+from ...consume.stop import Report, Stop, ignore
 from ...drain.effects import Handler
 from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
-from ..wakeup import STOP_SIGNALS
+from ..signals import STOP_SIGNALS, ending_text
 from .apps import message_line
 from .pipes import Output, Talk, listening
 
@@ -106,7 +106,7 @@ class _Command:
         is_first, self._is_first = self._is_first, False
         if not status:
             return
-        ending = f"signal {name_of(-status)}" if status < 0 else f"exit status {status}"
+        ending = ending_text(status)
         tail = said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
         text = f"{self._command!r} ended with {ending}{': ' + tail if tail else ''}"
         if is_first and status in NOT_RUN:
@@ -117,7 +117,7 @@ class _Command:
 
     def _run(self, line: bytes) -> tuple[int, bytes, float]:
         """The command's status, as Popen has it, the end of what it said on standard error, and when it ended."""
-        with held(), listening() as heard:
+        with interrupts_masked(), listening() as heard:
             try:
                 pipe = subprocess.PIPE
                 with subprocess.Popen(self._words, stdin=pipe, stderr=pipe, process_group=0) as process:

@@ -1,6 +1,6 @@
 """What goes between a command and us while it runs: a line goes in, what it says on standard error is passed on.
 
-Only the waiting can be interrupted, where `interruption.allowed`; nothing else here waits for long.
+Only the waiting can be interrupted, where `interruption.interrupts_allowed`; nothing else here waits for long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ...consume.interruption import allowed
+from ...consume.interruption import interrupts_allowed
 
 KEPT_BYTES = 64 * 1024
 """Of what a command said on standard error, from its end: a large amount may be blank lines."""
@@ -101,7 +101,7 @@ class Talk:
 
     def _go_on(self) -> bool:
         """Do what there is to do, after a wait for it; whether the command has ended."""
-        with allowed():
+        with interrupts_allowed():
             ready = self._wait()
         if self._heard in ready:
             os.read(self._heard, 64)  # what is to be done about the signal was done on the way here

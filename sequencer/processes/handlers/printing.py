@@ -17,7 +17,7 @@ import sys
 import tempfile
 from contextlib import suppress
 
-from ...consume.stopping import Report
+from ...consume.stop import Report
 from ...errors import StopConsuming
 from ...values.message import Message
 from .apps import message_line

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.stopping import Report, Stop, ignore
+from ...consume.stop import Report, Stop, ignore
 from ...drain.effects import Handler
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, QueueOptions, QueueSettings

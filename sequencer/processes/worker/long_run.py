@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...consume.stopping import Report, Stop
+from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
 from ...drain import consumer_events
 
@@ -44,4 +44,4 @@ class LongRun:
         waited_s = now - (began if self._stop.at is None else max(began, self._stop.at))
         if waited_s >= max(STOPPING_S if self._is_stopping else LONG_S, 2 * self._told_s):
             self._told_s = waited_s
-            self._consumer.tells.runs_long(message, now - began, is_stopping=self._is_stopping)
+            self._consumer.events.runs_long(message, now - began, is_stopping=self._is_stopping)

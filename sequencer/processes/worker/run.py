@@ -22,8 +22,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.stopping import Stop
-from ...consume.teller import Teller
+from ...consume.emitter import EventEmitter
+from ...consume.stop import Stop
 from ...drain.effects import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
@@ -33,7 +33,7 @@ from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
 from ..service_events import consumer_cant_work
-from ..wakeup import STOP_SIGNALS, heard_signals
+from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
 from .long_run import LongRun
 from .watcher import Watcher
@@ -79,8 +79,8 @@ class Worker:
                 select.select([], [fd], [], min(left_s, REPORT_S))
         return False
 
-    def route(self, event: Event) -> bool:
-        """What concerns all consumers is said once, by the supervisor."""
+    def forward(self, event: Event) -> bool:
+        """Give the supervisor what concerns all consumers: it emits that once."""
         if event.name in ("server lost", "server back"):
             self.report({"event": event.name, "error": event.fields.get("error", "")})
             return True
@@ -96,7 +96,7 @@ class Worker:
         self._watcher.start()
 
     def _take_signals(self) -> None:
-        for number in heard_signals():
+        for number in stop_signals_in_use():
             signal.signal(number, lambda *_: self._watcher.begin_stop())
         signal.signal(signal.SIGUSR2, self._interrupt)
 
@@ -142,9 +142,9 @@ class Worker:
                 ),
             )
             consumer.on_first = lambda: self.report({"event": "began"})
-            consumer.teller.route = self.route
+            consumer.emitter.forward = self.forward
             long_run = LongRun(consumer, self._stop, self.report)
-            self._watcher.hooks += [consumer.teller.tick, long_run.look, lambda _now: logs.tell_losses()]
+            self._watcher.hooks += [consumer.emitter.tick, long_run.look, lambda _now: logs.tell_losses()]
             self.report({"event": "started", "owner": consumer.owner})
             self._watcher.consumer = consumer
             if self._stop.stage:
@@ -185,7 +185,7 @@ class Worker:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                Teller(self._config.queue).tell(consumer_cant_work(self._config.queue, self._ending))
+                EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._ending))
                 return OUTPUT_FAILED if isinstance(self._ending, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
@@ -245,19 +245,19 @@ def main() -> int:
 def work(worker: Worker) -> int:
     """Consume until the end; the exit status."""
     queue = worker.queue
-    teller = Teller(queue)
+    emitter = EventEmitter(queue)
     try:
         worker.listen()
         return worker.run()
     except SequencerError as error:
-        teller.tell(consumer_cant_work(queue, error))
+        emitter.emit(consumer_cant_work(queue, error))
         if isinstance(error, ConfigurationError):
             return WRONG_USE
         return SERVER if isinstance(error, ServerError) else CRASHED
     except StopConsuming:
         return STOPPED
     except Exception as error:
-        teller.tell(consumer_cant_work(queue, error, has_trace=True))
+        emitter.emit(consumer_cant_work(queue, error, has_trace=True))
         return CRASHED
 
 

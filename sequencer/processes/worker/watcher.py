@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ...consume.stopping import Report, Stop
+from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
 
 log = logging.getLogger("sequencer")

@@ -15,7 +15,7 @@ from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.handlers import printing
 from sequencer.processes.handlers.pipes import WRITE_BYTES, Output, Talk
 from sequencer.processes.handlers.printing import Printer
-from sequencer.processes.wakeup import STOP_SIGNALS
+from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.worker import run, watcher
 from sequencer.processes.worker.run import Worker
 from sequencer.processes.worker.watcher import Watcher
@@ -41,7 +41,7 @@ def no_temporary_folder() -> None:
 
 def hears_what_was_ignored() -> None:
     """A signal that was ignored at the start is taken all the same."""
-    put(run, "heard_signals", lambda: list(STOP_SIGNALS))
+    put(run, "stop_signals_in_use", lambda: list(STOP_SIGNALS))
 
 
 def command_outlives() -> None:
@@ -110,7 +110,7 @@ def never_ends_alone() -> None:
 
 def copies_stay() -> None:
     """The child of a handler that forked goes on as if it were the consumer."""
-    put(threads, "leave_copy", lambda error: None)
+    put(threads, "exit_child", lambda error: None)
 
 
 def nobody_looks() -> None:

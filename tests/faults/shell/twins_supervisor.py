@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from sequencer.cli import append, consume
-from sequencer.consume.stopping import ignore
-from sequencer.processes import consumer_process, supervisor, wakeup
+from sequencer.consume.stop import ignore
+from sequencer.processes import consumer_process, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.supervisor import Supervisor
-from sequencer.processes.wakeup import STOP_SIGNALS
 from sequencer.settings.backoff import Backoff, RestartPolicy
 from sequencer.settings.events import Event, event
 
@@ -51,7 +51,7 @@ def no_grace() -> None:
 
 def hears_what_was_ignored() -> None:
     """A signal that was ignored at the start is taken all the same."""
-    put(wakeup, "heard_signals", lambda: STOP_SIGNALS)
+    put(signals, "stop_signals_in_use", lambda: STOP_SIGNALS)
 
 
 def strangers_stay() -> None:
@@ -125,7 +125,7 @@ def telling_raises() -> None:
     def tell(self: Supervisor, event: Event) -> None:
         os.write(2, f"{event.text}\n".encode())
 
-    put(Supervisor, "_tell", tell)
+    put(Supervisor, "_emit", tell)
     put(Supervisor, "_turn_safely", Supervisor._turn)
 
 
@@ -167,7 +167,7 @@ def each_is_told() -> None:
 
     def take_each(self: Incidents, report: dict[str, Any], now: float) -> None:
         if report["event"] in ("server lost", "server back"):
-            self._tell(event(report["event"], self._queue, "once more", {}))
+            self._emit(event(report["event"], self._queue, "once more", {}))
         else:
             take(self, report, now)
 

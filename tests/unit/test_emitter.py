@@ -1,4 +1,4 @@
-"""The teller: limits in virtual time, counts, observers, routes; and twins that must fail."""
+"""The emitter: limits in virtual time, counts, observers, forwarding; and twins that must fail."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sequencer.consume.teller
+import sequencer.consume.emitter
 from sequencer.calls.claim import Halted
-from sequencer.consume.teller import LINES, ConsumerTeller, Teller
+from sequencer.consume.emitter import LINES, ConsumerEvents, EventEmitter
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.events import Event, event
 from sequencer.settings.options import QueueOptions
@@ -37,36 +37,36 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    handler, logger = Lines(), logging.getLogger("test of the teller")
+    handler, logger = Lines(), logging.getLogger("test of the emitter")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     yield handler
     logger.removeHandler(handler)
 
 
-class Told:
-    """A teller in virtual time."""
+class Emitted:
+    """An emitter in virtual time."""
 
     def __init__(self, **options: Any) -> None:
         self.now_s = 100.0
-        logger = logging.getLogger("test of the teller")
-        self.teller = Teller("orders", log=logger, clock=lambda: self.now_s, **options)
+        logger = logging.getLogger("test of the emitter")
+        self.emitter = EventEmitter("orders", log=logger, clock=lambda: self.now_s, **options)
 
     def fail(self, kind: str = "ValueError", name: str = "message failed") -> None:
         error = type(kind, (Exception,), {})("no")
-        self.teller.tell(event(name, "orders", "x", {"error_type": kind, "attempt": 1}, error=error))
+        self.emitter.emit(event(name, "orders", "x", {"error_type": kind, "attempt": 1}, error=error))
 
 
 def test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(lines: Lines) -> None:
-    told = Told()
+    emitted = Emitted()
     for n in range(1_244):
-        told.fail("ValueError" if n >= 1_210 else "ConnectionError")
+        emitted.fail("ValueError" if n >= 1_210 else "ConnectionError")
     assert len(lines.records) == LINES
-    told.now_s += 0.9
-    told.teller.tick()
+    emitted.now_s += 0.9
+    emitted.emitter.tick()
     assert len(lines.records) == LINES, "its second is not over"
-    told.now_s += 0.1
-    told.teller.tick()
+    emitted.now_s += 0.1
+    emitted.emitter.tick()
     rest = lines.records[-1]
     assert rest.getMessage() == (
         "orders: 1,234 more of 'message failed' in 1.0 s: ConnectionError 1,200, ValueError 34"
@@ -77,19 +77,19 @@ def test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(line
         1234,
         logging.WARNING,
     )
-    told.now_s += 10
-    told.teller.tick()
+    emitted.now_s += 10
+    emitted.emitter.tick()
     assert len(lines.records) == LINES + 1, "it is said once"
 
 
 def test_each_kind_has_its_own_limit_and_each_second_too(lines: Lines) -> None:
-    told = Told()
+    emitted = Emitted()
     for _ in range(3):
         for _ in range(20):
-            told.fail()
-            told.fail(name="group parked")
-        told.now_s += 1.0
-    told.teller.close()
+            emitted.fail()
+            emitted.fail(name="group parked")
+        emitted.now_s += 1.0
+    emitted.emitter.close()
     for name in ("message failed", "group parked"):
         mine = [record for record in lines.records if record.event == name]
         assert len(mine) == 3 * (LINES + 1)
@@ -97,47 +97,47 @@ def test_each_kind_has_its_own_limit_and_each_second_too(lines: Lines) -> None:
 
 
 def test_closing_says_what_was_not_said_yet(lines: Lines) -> None:
-    told = Told()
+    emitted = Emitted()
     for _ in range(LINES + 2):
-        told.fail()
-    told.teller.close()
+        emitted.fail()
+    emitted.emitter.close()
     assert lines.texts[-1] == "orders: 2 more of 'message failed' in 0.0 s: ValueError 2"
-    told.fail()
+    emitted.fail()
     assert len(lines.records) == LINES + 2, "and it may go on"
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.01, 0.3, 1.5]), st.sampled_from(["a", "b"])), max_size=200))
 def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list[tuple[float, str]]) -> None:
-    handler, logger = Lines(), logging.getLogger("test of the teller")
+    handler, logger = Lines(), logging.getLogger("test of the emitter")
     logger.addHandler(handler)
     try:
-        told, at = Told(), []
+        emitted, at = Emitted(), []
         for pause_s, kind in steps:
-            told.now_s += pause_s
-            told.fail(kind)
-            at += [told.now_s] * (len(handler.records) - len(at))
-        told.teller.close()
+            emitted.now_s += pause_s
+            emitted.fail(kind)
+            at += [emitted.now_s] * (len(handler.records) - len(at))
+        emitted.emitter.close()
     finally:
         logger.removeHandler(handler)
     assert sum(getattr(record, "suppressed", 1) for record in handler.records) == len(steps)
-    assert told.teller.counts.failed == len(steps)
+    assert emitted.emitter.counts.failed == len(steps)
     for begin in at:
         assert len([one for one in at if begin <= one < begin + 1]) <= 2 * (LINES + 1)
 
 
 def test_a_twin_without_a_limit_is_seen(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequencer.consume.teller, "LINES", 10**9)
+    monkeypatch.setattr(sequencer.consume.emitter, "LINES", 10**9)
     with pytest.raises(AssertionError):
         test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(lines)
 
 
 def test_an_error_brings_its_traceback_and_a_warning_does_not(lines: Lines) -> None:
-    told = Told()
+    emitted = Emitted()
     try:
         raise ValueError("no")
     except ValueError as error:
         for name in ("message failed", "group parked"):
-            told.teller.tell(event(name, "orders", "x", {"attempt": 1}, error=error))
+            emitted.emitter.emit(event(name, "orders", "x", {"attempt": 1}, error=error))
     warning, parked = lines.records
     assert warning.exc_info is None
     assert (
@@ -147,30 +147,30 @@ def test_an_error_brings_its_traceback_and_a_warning_does_not(lines: Lines) -> N
 
 
 def test_a_percent_sign_is_no_argument(lines: Lines) -> None:
-    told = Told()
-    told.teller.tell(event("server lost", "orders", "100 % of %s and %(x)d", {"error": "%"}))
+    emitted = Emitted()
+    emitted.emitter.emit(event("server lost", "orders", "100 % of %s and %(x)d", {"error": "%"}))
     assert lines.texts == ["orders: server lost: 100 % of %s and %(x)d"]
 
 
 def test_counts(lines: Lines) -> None:
-    told = Told()
+    emitted = Emitted()
     for name in ("message failed", "group parked", "dead letter", "message dropped"):
-        told.fail(name=name)
+        emitted.fail(name=name)
     for name in ("dead letter", "message dropped"):
-        told.teller.tell(event(name, "orders", "", {"late": True, "attempt": 0}))
-    told.teller.tell(event("group parked", "orders", "", {"number": 7}))
-    told.teller.tell(event("group broken", "orders", "", {"error": "WRONGTYPE"}))
-    told.teller.tell(event("lease lost", "orders"))
-    counts = told.teller.counts
+        emitted.emitter.emit(event(name, "orders", "", {"late": True, "attempt": 0}))
+    emitted.emitter.emit(event("group parked", "orders", "", {"number": 7}))
+    emitted.emitter.emit(event("group broken", "orders", "", {"error": "WRONGTYPE"}))
+    emitted.emitter.emit(event("lease lost", "orders"))
+    counts = emitted.emitter.counts
     assert (counts.failed, counts.parked, counts.dead, counts.dropped) == (4, 3, 2, 2)
 
 
 def test_observers_are_told_first_and_only_of_what_went_wrong(lines: Lines) -> None:
     seen: list[tuple[str, int]] = []
-    told = Told(observers=[lambda one: seen.append((one.name, len(lines.records)))])
-    told.fail()
-    told.fail(name="group parked")
-    told.teller.tell(event("lease lost", "orders"))
+    emitted = Emitted(observers=[lambda one: seen.append((one.name, len(lines.records)))])
+    emitted.fail()
+    emitted.fail(name="group parked")
+    emitted.emitter.emit(event("lease lost", "orders"))
     assert seen == [("message failed", 0), ("group parked", 1)]
 
 
@@ -180,9 +180,9 @@ def test_an_observer_that_raises_is_logged_once_and_changes_nothing(lines: Lines
     def broken(one: Event) -> None:
         raise RuntimeError("no network")
 
-    told = Told(observers=[broken, lambda one: seen.append(one.name)])
+    emitted = Emitted(observers=[broken, lambda one: seen.append(one.name)])
     for _ in range(3):
-        told.fail()
+        emitted.fail()
     assert seen == ["message failed"] * 3
     (said,) = [record for record in lines.records if record.event == "observer failed"]
     assert said.exc_info is not None
@@ -194,29 +194,29 @@ def test_what_ends_the_process_passes_an_observer(lines: Lines) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Told(observers=[interrupted]).fail()
+        Emitted(observers=[interrupted]).fail()
 
 
 def test_what_is_routed_is_counted_and_observed_but_not_said(lines: Lines) -> None:
-    routed: list[Event] = []
+    forwarded: list[Event] = []
     seen: list[Event] = []
 
-    def route(one: Event) -> bool:
-        routed.append(one)
+    def forward(one: Event) -> bool:
+        forwarded.append(one)
         return one.name == "group parked"
 
-    told = Told(observers=[seen.append], route=route)
-    told.fail()
-    told.fail(name="group parked")
+    emitted = Emitted(observers=[seen.append], forward=forward)
+    emitted.fail()
+    emitted.fail(name="group parked")
     assert [record.event for record in lines.records] == ["message failed"]
-    assert (len(routed), len(seen), told.teller.counts.parked) == (2, 2, 1)
+    assert (len(forwarded), len(seen), emitted.emitter.counts.parked) == (2, 2, 1)
 
 
-def test_a_route_that_is_broken_lets_the_line_be_said(lines: Lines) -> None:
+def test_a_forward_that_is_broken_lets_the_line_be_said(lines: Lines) -> None:
     def broken(one: Event) -> bool:
         raise OSError("the supervisor is gone")
 
-    Told(route=broken).fail()
+    Emitted(forward=broken).fail()
     assert len(lines.records) == 1
 
 
@@ -225,18 +225,18 @@ def test_a_log_handler_that_raises_does_not_stop_the_work(lines: Lines, monkeypa
         raise OSError("disk full")
 
     monkeypatch.setattr(lines, "emit", emit)
-    Told().fail()
+    Emitted().fail()
 
 
 def test_threads_tell_at_once_and_nothing_is_lost(lines: Lines) -> None:
-    told = Told()
-    threads = [threading.Thread(target=lambda: [told.fail() for _ in range(500)]) for _ in range(4)]
+    emitted = Emitted()
+    threads = [threading.Thread(target=lambda: [emitted.fail() for _ in range(500)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    told.teller.close()
-    assert told.teller.counts.failed == 2000
+    emitted.emitter.close()
+    assert emitted.emitter.counts.failed == 2000
     assert sum(getattr(record, "suppressed", 1) for record in lines.records) == 2000
 
 
@@ -244,20 +244,20 @@ def test_threads_tell_at_once_and_nothing_is_lost(lines: Lines) -> None:
 
 
 @pytest.fixture
-def consumer(lines: Lines) -> Callable[[], tuple[Told, ConsumerTeller]]:
-    def make() -> tuple[Told, ConsumerTeller]:
-        told = Told()
-        return told, ConsumerTeller(told.teller, QueueOptions(queue="orders"), "me")
+def consumer(lines: Lines) -> Callable[[], tuple[Emitted, ConsumerEvents]]:
+    def make() -> tuple[Emitted, ConsumerEvents]:
+        emitted = Emitted()
+        return emitted, ConsumerEvents(emitted.emitter, QueueOptions(queue="orders"), "me")
 
     return make
 
 
 def test_a_lost_server_is_said_once_until_it_is_back(lines: Lines, consumer: Any) -> None:
-    told, tells = consumer()
+    emitted, tells = consumer()
     tells.reached()
     for _ in range(40):
         tells.unreachable(ServerUnavailable("it is away"))
-        told.now_s += 0.05
+        emitted.now_s += 0.05
     tells.reached()
     tells.reached()
     assert lines.texts == [
@@ -280,7 +280,7 @@ def test_each_try_shows_at_level_debug(consumer: Any, caplog: pytest.LogCaptureF
 
 def test_a_group_at_a_gap_is_told_once_for_the_gap(lines: Lines, consumer: Any) -> None:
     """An append wakes the group, and the next claim puts it off again."""
-    told, tells = consumer()
+    emitted, tells = consumer()
     wait, parked = Halted(("a",), 10**15, "i", 7, (6, 6)), Halted(("a",), None, "i", 7, (6, 6))
     for _ in range(5):
         tells.halted([wait])
@@ -288,10 +288,10 @@ def test_a_group_at_a_gap_is_told_once_for_the_gap(lines: Lines, consumer: Any) 
         tells.halted([parked])
     tells.halted([wait._replace(id="j", number=9, missing=(8, 8))])
     assert [record.event for record in lines.records] == ["gap wait", "group parked", "gap wait"]
-    assert told.teller.counts.parked == 1
+    assert emitted.emitter.counts.parked == 1
 
 
 def test_what_was_told_once_is_remembered_within_bounds(consumer: Any) -> None:
-    told, tells = consumer()
+    emitted, tells = consumer()
     tells.halted(Halted((str(n),), 10**15, "i", 7, (6, 6)) for n in range(5_000))
-    assert len(told.teller._known) == sequencer.consume.teller.REMEMBERED
+    assert len(emitted.emitter._seen) == sequencer.consume.emitter.REMEMBERED

@@ -1,7 +1,7 @@
-"""Teller: tells events to observers and to the log, and counts them. A storm of events stays readable there.
+"""Gives events to observers and to the log, and counts them.
 
-Of one name at most LINES lines are written in a second; then one line says how many more there were, by type of error.
-Any thread may tell: the lock guards counts and limits, and is not held while an observer runs or a line is written.
+Of one name at most LINES lines are logged in a second. Then one line says how many more there were, by type of error.
+Any thread may emit: the lock guards counts and limits, and is not held while an observer runs or a line is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINES = 10
 """Of one event's name in WINDOW_S."""
 WINDOW_S = 1.0
 REMEMBERED = 1_000
-"""Things that were told once, and are not told again while they are among so many."""
+"""Events that are emitted once for one thing: the last so many of those things are remembered."""
 OURS = ("sequencer.consume.threads", "sequencer.testing.memory_queue")
 """Modules whose frames stand above a handler's in its traceback."""
 
@@ -37,7 +37,7 @@ Observer = Callable[[Event], Any]
 
 @dataclass(slots=True)
 class Counts:
-    """What was told so far, of messages and groups."""
+    """What was emitted so far, of messages and groups."""
 
     failed: int = 0
     """Tries that failed: also the last one, after which the message is not tried again."""
@@ -48,7 +48,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Window:
-    """What was told of one name in the second in hand."""
+    """What was logged of one name in the current second."""
 
     began: float
     queue: str
@@ -56,8 +56,8 @@ class _Window:
     suppressed: Counter[str] = field(default_factory=Counter)
 
 
-class Teller:
-    """Says what happens. `route` may take an event to somebody else who says it, and then returns true."""
+class EventEmitter:
+    """Emits events. `forward` may give an event to another process, which logs it, and then returns true."""
 
     def __init__(
         self,
@@ -66,28 +66,28 @@ class Teller:
         observers: Sequence[Observer] = (),
         log: logging.Logger = log,
         clock: Callable[[], float] = time.monotonic,
-        route: Callable[[Event], bool] | None = None,
+        forward: Callable[[Event], bool] | None = None,
     ) -> None:
-        self.queue, self.route, self.counts = queue, route, Counts()
+        self.queue, self.forward, self.counts = queue, forward, Counts()
         self._observers, self._log, self.clock = observers, log, clock
         self._lock = threading.Lock()
         self._windows: dict[str, _Window] = {}
-        self._known: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+        self._seen: OrderedDict[tuple[Any, ...], None] = OrderedDict()
         self._broken: list[Observer] = []
 
-    def tell(self, event: Event) -> None:
-        """Tell observers, then whoever says it. Raises nothing but what is no Exception, from an observer."""
+    def emit(self, event: Event) -> None:
+        """Call the observers, then log it or forward it. Raises nothing but what is no Exception, from an observer."""
         with self._lock:
-            if event.once is not None and self._is_known(event.once):
+            if event.once is not None and self._was_seen(event.once):
                 return
             self._count(event)
         if EVENTS[event.name].is_observed:
-            self._observe(event)
-        if not self._is_routed(event):
-            self._say(event)
+            self._call_observers(event)
+        if not self._is_forwarded(event):
+            self._log_within_limit(event)
 
     def tick(self, now: float | None = None) -> None:
-        """Write the lines that count, of seconds that are over."""
+        """Log how many lines were suppressed, for seconds that are over."""
         if not self._windows:
             return
         at = self.clock() if now is None else now
@@ -95,25 +95,25 @@ class Teller:
             over = [name for name, window in self._windows.items() if at - window.began >= WINDOW_S]
             ended = [(name, self._windows.pop(name)) for name in over]
         for name, window in ended:
-            self._say_rest(name, window, at - window.began)
+            self._log_suppressed(name, window, at - window.began)
 
     def close(self) -> None:
-        """Write the lines that count, at once. More may be told behind it."""
+        """Log at once how many lines were suppressed. More may be emitted after it."""
         with self._lock:
             ended, self._windows = list(self._windows.items()), {}
         now = self.clock()
         for name, window in ended:
-            self._say_rest(name, window, now - window.began)
+            self._log_suppressed(name, window, now - window.began)
 
-    # -- in hand ------------------------------------------------------------------------------------------------
+    # -- parts of emit ------------------------------------------------------------------------------------------
 
-    def _is_known(self, what: tuple[Any, ...]) -> bool:
-        is_known = what in self._known
-        self._known[what] = None
-        self._known.move_to_end(what)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
-        return is_known
+    def _was_seen(self, what: tuple[Any, ...]) -> bool:
+        was_seen = what in self._seen
+        self._seen[what] = None
+        self._seen.move_to_end(what)
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return was_seen
 
     def _count(self, event: Event) -> None:
         counts, name = self.counts, event.name
@@ -122,22 +122,22 @@ class Teller:
         counts.dead += name == "dead letter"
         counts.dropped += name == "message dropped"
 
-    def _observe(self, event: Event) -> None:
+    def _call_observers(self, event: Event) -> None:
         for observer in list(self._observers):
             try:
                 observer(event)
             except (Exception, SystemExit) as error:
                 if not any(one is observer for one in self._broken):
                     self._broken.append(observer)
-                    self.tell(consumer_events.observer_failed(event.queue, observer, error))
+                    self.emit(consumer_events.observer_failed(event.queue, observer, error))
 
-    def _is_routed(self, event: Event) -> bool:
+    def _is_forwarded(self, event: Event) -> bool:
         try:
-            return self.route is not None and self.route(event)
-        except Exception:  # then it is said here
+            return self.forward is not None and self.forward(event)
+        except Exception:  # then it is logged here
             return False
 
-    def _say(self, event: Event) -> None:
+    def _log_within_limit(self, event: Event) -> None:
         now = self.clock()
         self.tick(now)
         with self._lock:
@@ -146,9 +146,9 @@ class Teller:
             if is_over := window.lines > LINES:
                 window.suppressed[event.fields.get("error_type", "")] += 1
         if not is_over:
-            self._write(event.level, event.text, event.name, event.queue, event.fields, event.error)
+            self._log_line(event.level, event.text, event.name, event.queue, event.fields, event.error)
 
-    def _say_rest(self, name: str, window: _Window, elapsed_s: float) -> None:
+    def _log_suppressed(self, name: str, window: _Window, elapsed_s: float) -> None:
         count = window.suppressed.total()
         if not count:
             return
@@ -156,22 +156,22 @@ class Teller:
         kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
         said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
         said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
-        self._write(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
+        self._log_line(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
 
-    def _write(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
+    def _log_line(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
         has_trace = error is not None and level >= logging.ERROR
         try:
             self._log.log(
                 level,
                 text,
-                exc_info=_shown(error) if error is not None and has_trace else None,
+                exc_info=_exc_info(error) if error is not None and has_trace else None,
                 extra={"event": name, "queue": queue, **fields},
             )
         except Exception:  # a handler of the application's own that is broken: the work goes on
             return
 
 
-def _shown(error: BaseException) -> tuple[type[BaseException], BaseException, Any]:
+def _exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, Any]:
     """The error with its traceback from the handler on."""
     trace = error.__traceback__
     while trace and trace.tb_next and trace.tb_frame.f_globals.get("__name__") in OURS:
@@ -179,26 +179,26 @@ def _shown(error: BaseException) -> tuple[type[BaseException], BaseException, An
     return type(error), error, trace
 
 
-class ConsumerTeller:
-    """Tells what one consumer meets. That its server is lost is told once, until it is back."""
+class ConsumerEvents:
+    """Emits the events of one consumer. That its server is lost is emitted once, until it is back."""
 
-    def __init__(self, teller: Teller, options: QueueOptions, owner: str) -> None:
-        self.teller, self._options, self._owner = teller, options, owner
+    def __init__(self, emitter: EventEmitter, options: QueueOptions, owner: str) -> None:
+        self.emitter, self._options, self._owner = emitter, options, owner
         self._away_since: float | None = None
         self._lock = threading.Lock()
 
     def failed(self, one: Failed) -> None:
-        """A message failed; told before the server learns it. Raises nothing but what is no Exception."""
-        self.teller.tell(consumer_events.failed(self._options, self._owner, one))
+        """A message failed; emitted before the server learns it. Raises nothing but what is no Exception."""
+        self.emitter.emit(consumer_events.failed(self._options, self._owner, one))
 
     def interrupted(self, message: Message) -> None:
         """A handler was interrupted, or said itself that its consumer is to stop."""
-        self.teller.tell(consumer_events.interrupted(self.teller.queue, self._owner, message))
+        self.emitter.emit(consumer_events.interrupted(self.emitter.queue, self._owner, message))
 
     def runs_long(self, message: Message, seconds: float, *, is_stopping: bool) -> None:
         """A handler runs long."""
-        queue, owner = self.teller.queue, self._owner
-        self.teller.tell(consumer_events.runs_long(queue, owner, message, seconds, is_stopping=is_stopping))
+        queue, owner = self.emitter.queue, self._owner
+        self.emitter.emit(consumer_events.runs_long(queue, owner, message, seconds, is_stopping=is_stopping))
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""
@@ -207,30 +207,30 @@ class ConsumerTeller:
 
     def took(self, groups: Sequence[LeasedGroup]) -> None:
         """A claim took these groups."""
-        for event in consumer_events.expired(self.teller.queue, self._owner, groups):
-            self.teller.tell(event)
+        for event in consumer_events.expired(self.emitter.queue, self._owner, groups):
+            self.emitter.emit(event)
 
     def halted(self, groups: Iterable[Halted]) -> None:
         """A claim put these off, or parked them."""
         for one in groups:
-            self.teller.tell(consumer_events.halted(self._options, self._owner, one))
+            self.emitter.emit(consumer_events.halted(self._options, self._owner, one))
 
     def refused(self, refusals: Iterable[tuple[str, str, bool]]) -> None:
         """Acknowledgements were refused: group, token, and whether the call was repeated."""
         for group, token, is_repeat in refusals:
-            name = self.teller.queue, self._owner, group
+            name = self.emitter.queue, self._owner, group
             lost = consumer_events.answer_repeated(*name) if is_repeat else consumer_events.lease_lost(*name, token)
-            self.teller.tell(lost)
+            self.emitter.emit(lost)
 
     def unreachable(self, error: ServerUnavailable) -> None:
         """A call failed."""
-        now = self.teller.clock()
+        now = self.emitter.clock()
         with self._lock:
             is_new, self._away_since = self._away_since is None, self._away_since or now
         if is_new:
-            self.teller.tell(consumer_events.server_lost(self.teller.queue, self._owner, error))
+            self.emitter.emit(consumer_events.server_lost(self.emitter.queue, self._owner, error))
         else:
-            log.debug("%s: the server is still away: %s", self.teller.queue, error)
+            log.debug("%s: the server is still away: %s", self.emitter.queue, error)
 
     def reached(self) -> None:
         """A call was answered."""
@@ -239,17 +239,17 @@ class ConsumerTeller:
         with self._lock:
             since, self._away_since = self._away_since, None
         if since is not None:
-            away_s = self.teller.clock() - since
-            self.teller.tell(consumer_events.server_back(self.teller.queue, self._owner, away_s))
+            away_s = self.emitter.clock() - since
+            self.emitter.emit(consumer_events.server_back(self.emitter.queue, self._owner, away_s))
 
     def not_kept(self, error: Exception) -> None:
         """What is done beside a handler failed."""
-        self.teller.tell(consumer_events.leases_not_kept(self.teller.queue, self._owner, error))
+        self.emitter.emit(consumer_events.leases_not_kept(self.emitter.queue, self._owner, error))
 
     def not_released(self, error: Exception) -> None:
         """The groups could not be given back at the end."""
-        self.teller.tell(consumer_events.groups_not_released(self.teller.queue, self._owner, error))
+        self.emitter.emit(consumer_events.groups_not_released(self.emitter.queue, self._owner, error))
 
     def not_recorded(self, group: tuple[str, ...], error: Exception) -> None:
         """The server could not be told that a message failed."""
-        self.teller.tell(consumer_events.failure_not_recorded(self.teller.queue, self._owner, group, error))
+        self.emitter.emit(consumer_events.failure_not_recorded(self.emitter.queue, self._owner, group, error))
