@@ -18,7 +18,7 @@ from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
-from ..processes.logs import LogOptions, aside
+from ..processes.logs import LogOptions, background_writing
 from ..processes.service_events import service_ended, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor, log
@@ -189,7 +189,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         client.connect()
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
-        with aside():
+        with background_writing():
             _say_started(config, processes, client.endpoint.name)
             status = supervisor.run()
             _end_at_signals(status)
@@ -255,7 +255,7 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
     text = f"consumed {many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
     text += f"{many(processes, 'consumer')}: {said}"
     if config.log_format == "json":
-        with aside():
+        with background_writing():
             EventEmitter(config.queue, log=log).emit(service_ended(config.queue, text, **asdict(totals)))
         return
     say(text)

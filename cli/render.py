@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..processes.logs import END_S
+from ..processes.logs import FLUSH_S
 from ..values.message import Message
 from ..values.views import DeadLetter, GroupInfo, MessageInfo, QueueInfo
 
@@ -36,7 +36,7 @@ def _is_wide() -> bool:
 
 
 def say(text: str) -> None:
-    """A line on standard error. One that can't be written, or that nobody reads within END_S, is dropped: what a
+    """A line on standard error. One that can't be written, or that nobody reads within FLUSH_S, is dropped: what a
     command did stands, and its status.
     """
     line, stream = f"{text}\n", sys.stderr
@@ -48,7 +48,7 @@ def say(text: str) -> None:
         else:  # not by the stream: what it could not write would stay in its buffer, and be an error at the end
             poll = select.poll()
             poll.register(fd, select.POLLOUT)
-            if poll.poll(1000 * END_S):
+            if poll.poll(1000 * FLUSH_S):
                 os.write(fd, line.encode("utf-8", "backslashreplace"))
 
 

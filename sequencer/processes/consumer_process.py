@@ -63,8 +63,8 @@ class ConsumerProcess:
         """How it ended for the system; None while it runs."""
         return self._process.poll()
 
-    def tell_stage(self, stage: int) -> None:
-        """Tell it of a stage of stopping."""
+    def send_stage(self, stage: int) -> None:
+        """Send it a stage of stopping."""
         self._write(str(stage).encode())
 
     def _write(self, data: bytes) -> None:
@@ -78,21 +78,21 @@ class ConsumerProcess:
         self.is_killed = True
         self._process.kill()
 
-    def leave(self) -> None:
+    def close_control(self) -> None:
         """Close the control pipe: it stops by itself if it still runs."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
 
-    def bury(self) -> None:
-        """It is dead: its command must not go on beside its successor."""
-        self.leave()
+    def clean_up(self) -> None:
+        """After its end: its command must not go on beside its successor."""
+        self.close_control()
         if self.command_group is not None:
             with suppress(OSError):
                 os.killpg(self.command_group, signal.SIGKILL)
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Take in a report about itself."""
+    def apply_report(self, event: dict[str, Any]) -> None:
+        """Note what it reports of itself."""
         match event["event"]:
             case "started":
                 self.is_connected = True
@@ -106,20 +106,6 @@ class ConsumerProcess:
                 self.command_group = event["pgid"]
             case "exit":
                 self.status, self.threads, self.ended_at = event["status"], event["threads"], time.monotonic()
-
-
-@dataclass(slots=True)
-class Slot:
-    """One place for a consumer process, and the one in it."""
-
-    process: ConsumerProcess | None = None
-    start_at: float = 0.0
-    """When to start the next one; only while there is no process and the slot is not done."""
-    is_done: bool = False
-    fast_deaths: int = 0
-    """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
-    barren_deaths: int = 0
-    """Deaths in a row in this place, each before any handler began: for giving up."""
 
 
 @dataclass(slots=True)
@@ -172,8 +158,8 @@ class Reports:
             os.close(fd)
 
 
-def reap_strangers(own: list[int]) -> None:
-    """As process 1 of a container we inherit what others leave behind: take note of those that have ended."""
+def reap_orphans(own: list[int]) -> None:
+    """As process 1 of a container we inherit the orphans of others: reap those that have ended."""
     for _ in range(1000):
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -1,4 +1,4 @@
-"""What consumers report and concerns all of them, told once: a server that is away, leases that the dead left. Pure."""
+"""What concerns all consumers is emitted once, though each reports it: a lost server, leases of dead ones. Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ..settings.events import Event
 from . import service_events
 
 GATHER_S = 1.0
-"""Leases that expire within it are told of together."""
+"""Leases that expire within it become one event."""
 
 
 class Incidents:
-    """Takes the consumers' reports, and tells of each condition when it begins and when it is over."""
+    """Takes the consumers' reports, and emits an event when a condition begins and when it is over."""
 
     def __init__(self, queue: str, emit: Callable[[Event], None]) -> None:
         self._queue, self._emit = queue, emit
         self._without_server: set[int] = set()
         self._lost_at: float | None = None
-        """When it was told that the server is lost; None once it is told to be back."""
+        """When the event of a lost server was emitted; None once it is back."""
         self._blocked: set[int] = set()
         """Consumers that can't print, since nobody reads."""
         self._expired: dict[str, int] = {}
         self._expired_at = 0.0
 
-    def take(self, event: dict[str, Any], now: float) -> None:
+    def add_report(self, event: dict[str, Any], now: float) -> None:
         """A consumer's report; one of another kind changes nothing."""
         pid = event["pid"]
         match event["event"]:
@@ -48,7 +48,7 @@ class Incidents:
             case "output read":
                 self._blocked.discard(pid)
 
-    def gone(self, pid: int) -> None:
+    def forget(self, pid: int) -> None:
         """This consumer ended: it waits for nothing any more."""
         self._without_server.discard(pid)
         self._blocked.discard(pid)
@@ -59,11 +59,11 @@ class Incidents:
             self._lost_at = None
 
     def wait_s(self, now: float) -> float | None:
-        """Seconds until `tick` has something to tell; None when nothing is gathered."""
+        """Seconds until `tick` has something to emit; None when nothing is gathered."""
         return max(0.0, self._expired_at + GATHER_S - now) if self._expired else None
 
     def tick(self, now: float, *, is_last: bool = False) -> None:
-        """Tell of the leases that expired, once no more of them are waited for."""
+        """Emit the leases that expired, once no more of them are waited for."""
         if self._expired and (is_last or now >= self._expired_at + GATHER_S):
             for owner, groups in self._expired.items():
                 self._emit(service_events.expired_leases(self._queue, owner=owner, groups=groups))

@@ -25,9 +25,9 @@ import orjson
 from ..errors import shown
 from ..settings.events import Event, error_text, event, many, plain
 
-LINES_WAITING = 1000
+MAX_WAITING_LINES = 1000
 """Lines that wait for whoever reads standard error; more are lost, and counted."""
-END_S = 2.0
+FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
@@ -49,32 +49,32 @@ class LogOptions:
 def configure(level: str, format: Format) -> None:
     """Send the log of this process to standard error, from this level on; again, to change that.
 
-    A log that the process has set up itself is left alone. What the supervisor tells is shown, unless at level ERROR.
+    A log that the process has set up itself is left alone. The supervisor's events are shown, unless at level ERROR.
     """
     root = logging.getLogger()
-    ours = [handler for handler in root.handlers if isinstance(handler, Output)]
-    if root.handlers and not ours:
+    own = [handler for handler in root.handlers if isinstance(handler, StderrHandler)]
+    if root.handlers and not own:
         return
-    output = ours[0] if ours else Output()
+    output = own[0] if own else StderrHandler()
     output.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
-    if not ours:
+    if not own:
         root.addHandler(output)
     root.setLevel(level)
     number = logging.getLevelNamesMapping()[level]
     logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
 
 
-def tell_losses() -> None:
+def report_lost_lines() -> None:
     """Say what lines were lost, if that can be written now; called about once a second."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, Output):
-            handler.tell_loss()
+        if isinstance(handler, StderrHandler):
+            handler.report_lost()
 
 
-def aside(patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Within, the log is written by a thread of its own, where `configure` set it up (see Output)."""
-    ours = [handler for handler in logging.getLogger().handlers if isinstance(handler, Output)]
-    return ours[0].aside(patience_s) if ours else nullcontext()
+def background_writing(patience_s: float = 0.0) -> AbstractContextManager[None]:
+    """Within, the log is written by a thread of its own, where `configure` set it up (see StderrHandler)."""
+    own = [handler for handler in logging.getLogger().handlers if isinstance(handler, StderrHandler)]
+    return own[0].background_writing(patience_s) if own else nullcontext()
 
 
 class TextFormatter(logging.Formatter):
@@ -144,11 +144,11 @@ def _lines(text: str) -> str:
     return "\n".join(plain(line).replace("\\x09", "\t") for line in text.split("\n"))
 
 
-class Output(logging.Handler):
+class StderrHandler(logging.Handler):
     """Writes to standard error, whatever that is just now.
 
-    Within `aside` a thread does the writing: where nobody reads standard error (`2>&1 | less`, a terminal that was
-    halted), a write ends when somebody does, and the process that writes it can't wait for that. It waits for
+    Within `background_writing` a thread does the writing. Where nobody reads standard error (`2>&1 | less`, a terminal
+    that was halted), a write ends when somebody does, and the process that writes it can't wait for that. It waits for
     `patience_s`, so that a line usually is written before what follows; but not again until all that waits is written.
     """
 
@@ -166,16 +166,16 @@ class Output(logging.Handler):
         self._waiting = None  # a copy of this process has no other thread
 
     @contextmanager
-    def aside(self, patience_s: float = 0.0) -> Iterator[None]:
-        """Lines are written by another thread; at the end, what is written within END_S."""
-        waiting: queue.Queue[str] = queue.Queue(LINES_WAITING)
+    def background_writing(self, patience_s: float = 0.0) -> Iterator[None]:
+        """Lines are written by another thread; at the end, what is written within FLUSH_S."""
+        waiting: queue.Queue[str] = queue.Queue(MAX_WAITING_LINES)
         self._waiting, self._patience_s = waiting, patience_s
         threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
         try:
             yield
         finally:
-            self.tell_loss()
-            until = time.monotonic() + END_S
+            self.report_lost()
+            until = time.monotonic() + FLUSH_S
             while waiting.unfinished_tasks and time.monotonic() < until:
                 time.sleep(0.005)
             self._waiting = None
@@ -197,7 +197,7 @@ class Output(logging.Handler):
         except Exception as error:
             self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
 
-    def tell_loss(self) -> None:
+    def report_lost(self) -> None:
         """Try again to say how many lines were lost: nothing else may ever be written."""
         waiting = self._waiting
         if self._lost and waiting is None:

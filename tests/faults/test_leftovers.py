@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.processes.consumer_process import Slot
+from sequencer.processes.places import Place
 from sequencer.processes.supervisor import Supervisor
 from sequencer.testing import wait_until
 
@@ -126,10 +126,10 @@ def test_a_process_that_is_started_meanwhile_does_not_outlive_the_end(
 def test_a_supervisor_that_does_not_replace_the_dead_is_found(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def bury(self: object, slot: Slot, *_: object) -> None:
-        slot.is_done = True
+    def leave_empty(self: object, place: Place, *_: object) -> None:
+        place.is_done = True
 
-    monkeypatch.setattr(Supervisor, "_replace", bury)
+    monkeypatch.setattr(Supervisor, "_after_death", leave_empty)
     case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way
     found = crash_supervisor.SupervisorTrial(server.url, tmp_path, case).run()
     assert any("does not replace the dead" in problem for problem in found.problems), found.problems

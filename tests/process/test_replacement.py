@@ -185,7 +185,7 @@ def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselve
 
     work.add("a", {"gate": "gate"}, {})
     with monkeypatch.context() as odd:
-        odd.setattr(supervisor_module, "TROUBLES", 3)
+        odd.setattr(supervisor_module, "MAX_FAILED_ROUNDS", 3)
         odd.setattr(ConsumerProcess, "returncode", property(look))
         assert supervisor.run() == 1
     assert [processes[0].pid] == cli.left(), "it is not killed in the middle of its message"

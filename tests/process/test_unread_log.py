@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0
 STORM = 30
-"""More failures than are written in a second: what counts the rest is written by the watcher, a second later."""
+"""More failures than are written in a second: what counts the rest is written by the control thread, a second later."""
 
 
 def fill(writer: int) -> None:
@@ -47,7 +47,7 @@ def test_a_stop_is_heard_where_nobody_reads_the_log(cli: Cli, work: Work, number
         work.add("b", {})
         work.wait_begun("a-0")
         fill(writer)
-        later = time.monotonic() + 2.5  # the watcher has something to say meanwhile
+        later = time.monotonic() + 2.5  # the control thread has something to say meanwhile
         wait_until(lambda: time.monotonic() > later, PATIENCE_S)
         pid = work.events("begun")[0]["pid"]
         consume.send_signal(number)

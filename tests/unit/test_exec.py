@@ -19,7 +19,7 @@ from sequencer import Message
 from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
 from sequencer.processes.handlers.apps import message_line
-from sequencer.processes.handlers.exec import _guard, exec_handler
+from sequencer.processes.handlers.exec import _kill_with_parent_words, exec_handler
 from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
@@ -230,7 +230,7 @@ def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, comma
 
 
 def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None:
-    if not _guard():
+    if not _kill_with_parent_words():
         pytest.skip("there is no setpriv that can do that")
     source = f"from tests.unit.test_exec import *; exec_handler('echo $$ > {tmp_path}/pid; exec sleep 600')(LARGE)"
     consumer = subprocess.Popen([sys.executable, "-c", source])

@@ -31,41 +31,41 @@ def back(pid: int) -> dict[str, Any]:
 def test_a_server_that_is_away_is_told_once_and_that_it_is_back() -> None:
     told = Told()
     for pid in range(40):
-        told.incidents.take(lost(pid), 10.0 + pid / 100)
-    told.incidents.take(lost(3), 11.0)
+        told.incidents.add_report(lost(pid), 10.0 + pid / 100)
+    told.incidents.add_report(lost(3), 11.0)
     assert told.names == ["server lost"]
     for pid in range(40):
         assert told.names == ["server lost"]
-        told.incidents.take(back(pid), 22.5)
+        told.incidents.add_report(back(pid), 22.5)
     assert told.events[1:] == [("server back", {"away_s": 12.5})]
-    told.incidents.take(lost(1), 30.0)
+    told.incidents.add_report(lost(1), 30.0)
     assert told.names == ["server lost", "server back", "server lost"], "a new outage is a new incident"
 
 
 def test_who_ended_is_not_waited_for() -> None:
     told = Told()
-    told.incidents.take(lost(1), 1.0)
-    told.incidents.take(lost(2), 1.0)
-    told.incidents.gone(1)
-    told.incidents.take(back(2), 2.0)
+    told.incidents.add_report(lost(1), 1.0)
+    told.incidents.add_report(lost(2), 1.0)
+    told.incidents.forget(1)
+    told.incidents.add_report(back(2), 2.0)
     assert told.names == ["server lost", "server back"]
 
 
 def test_the_successor_of_one_that_died_without_its_server_says_that_it_is_back() -> None:
     told = Told()
-    told.incidents.take(lost(1), 1.0)
-    told.incidents.gone(1)
-    told.incidents.take(lost(2), 3.0)
+    told.incidents.add_report(lost(1), 1.0)
+    told.incidents.forget(1)
+    told.incidents.add_report(lost(2), 3.0)
     assert told.names == ["server lost"], "the same outage"
-    told.incidents.gone(2)
-    told.incidents.take({"event": "started", "pid": 3}, 5.0)
+    told.incidents.forget(2)
+    told.incidents.add_report({"event": "started", "pid": 3}, 5.0)
     assert told.events[1:] == [("server back", {"away_s": 4.0})]
 
 
 def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
     told = Told()
-    told.incidents.take(back(1), 1.0)
-    told.incidents.gone(1)
+    told.incidents.add_report(back(1), 1.0)
+    told.incidents.forget(1)
     assert told.names == []
 
 
@@ -73,7 +73,7 @@ def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
 def test_leases_that_expire_together_are_told_together(expired: list[tuple[str, float]]) -> None:
     told = Told()
     for owner, at in sorted(expired, key=lambda one: one[1]):
-        told.incidents.take({"event": "lease expired", "pid": 1, "owner": owner}, at)
+        told.incidents.add_report({"event": "lease expired", "pid": 1, "owner": owner}, at)
         told.incidents.tick(at)
     assert told.names == []
     left_s = told.incidents.wait_s(0.9)
@@ -90,7 +90,7 @@ def test_leases_that_expire_together_are_told_together(expired: list[tuple[str, 
 
 def test_at_the_end_nothing_is_kept_back() -> None:
     told = Told()
-    told.incidents.take({"event": "lease expired", "pid": 1, "owner": "h:1:a"}, 5.0)
+    told.incidents.add_report({"event": "lease expired", "pid": 1, "owner": "h:1:a"}, 5.0)
     told.incidents.tick(0.0, is_last=True)
     assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a"})]
 
@@ -98,25 +98,25 @@ def test_at_the_end_nothing_is_kept_back() -> None:
 def test_an_output_that_nobody_reads_is_told_once_while_that_lasts() -> None:
     told = Told()
     for pid in (1, 2, 1):
-        told.incidents.take({"event": "output blocked", "pid": pid}, 1.0)
+        told.incidents.add_report({"event": "output blocked", "pid": pid}, 1.0)
     assert told.names == ["output blocked"]
-    told.incidents.take({"event": "output read", "pid": 1}, 2.0)
-    told.incidents.take({"event": "output blocked", "pid": 1}, 2.5)
+    told.incidents.add_report({"event": "output read", "pid": 1}, 2.0)
+    told.incidents.add_report({"event": "output blocked", "pid": 1}, 2.5)
     assert told.names == ["output blocked"], "the other still waits"
-    told.incidents.take({"event": "output read", "pid": 1}, 3.0)
-    told.incidents.gone(2)
-    told.incidents.take({"event": "output blocked", "pid": 3}, 4.0)
+    told.incidents.add_report({"event": "output read", "pid": 1}, 3.0)
+    told.incidents.forget(2)
+    told.incidents.add_report({"event": "output blocked", "pid": 3}, 4.0)
     assert told.names == ["output blocked"] * 2
 
 
 def test_a_consumer_that_dies_while_the_server_is_away_neither_ends_nor_repeats_the_incident() -> None:
     told = Told()
-    told.incidents.take(lost(1), 1.0)
-    told.incidents.gone(1)
-    told.incidents.take(lost(2), 2.0)
+    told.incidents.add_report(lost(1), 1.0)
+    told.incidents.forget(1)
+    told.incidents.add_report(lost(2), 2.0)
     assert told.names == ["server lost"], "the same incident"
-    told.incidents.gone(2)
-    told.incidents.take({"event": "started", "pid": 3, "owner": "x"}, 5.0)
+    told.incidents.forget(2)
+    told.incidents.add_report({"event": "started", "pid": 3, "owner": "x"}, 5.0)
     assert told.events[1:] == [("server back", {"away_s": 4.0})], "it reached the server at once"
-    told.incidents.take({"event": "started", "pid": 4, "owner": "x"}, 6.0)
+    told.incidents.add_report({"event": "started", "pid": 4, "owner": "x"}, 6.0)
     assert len(told.events) == 2

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import sequencer.processes.logs
 from sequencer.consume.emitter import EventEmitter
-from sequencer.processes.logs import LINES_WAITING, JsonFormatter, Output, TextFormatter, configure
+from sequencer.processes.logs import MAX_WAITING_LINES, JsonFormatter, StderrHandler, TextFormatter, configure
 from sequencer.settings.events import event
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -136,9 +136,9 @@ def test_no_control_character_is_written_raw(text: str, value: str) -> None:
 
 
 @pytest.fixture
-def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Output]:
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StderrHandler]:
     """Writes to a file that stands for standard error."""
-    made = Output()
+    made = StderrHandler()
     made.setFormatter(TextFormatter())
     with open(tmp_path / "err", "w") as stream:
         monkeypatch.setattr(
@@ -170,7 +170,11 @@ class FullDisk:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EAGAIN])
 def test_lines_that_can_not_be_written_are_counted_and_said_with_the_next(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int
+    output: StderrHandler,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    number: int,
 ) -> None:
     disk = FullDisk(monkeypatch, number)
     for _ in range(3):
@@ -185,7 +189,9 @@ def test_lines_that_can_not_be_written_are_counted_and_said_with_the_next(
     assert capfd.readouterr().err == "", "and no traceback of logging's own"
 
 
-def test_a_torn_line_is_ended_before_the_next(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torn_line_is_ended_before_the_next(
+    output: StderrHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FullDisk(monkeypatch)
     disk.room = 30
     output.handle(record("torn"))
@@ -196,7 +202,9 @@ def test_a_torn_line_is_ended_before_the_next(output: Output, tmp_path: Path, mo
     assert [line.partition("] ")[2] for line in lines[1:]][-1] == "whole"
 
 
-def test_lost_lines_are_json_where_the_log_is(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_lines_are_json_where_the_log_is(
+    output: StderrHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output.setFormatter(JsonFormatter())
     disk = FullDisk(monkeypatch)
     output.handle(record("lost"))
@@ -207,7 +215,7 @@ def test_lost_lines_are_json_where_the_log_is(output: Output, tmp_path: Path, mo
 
 
 def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    output = Output()
+    output = StderrHandler()
     output.setFormatter(TextFormatter())
     with open(tmp_path / "closed", "w") as closed:
         pass
@@ -267,7 +275,7 @@ def test_it_may_be_set_up_again_and_leaves_what_the_process_set_up() -> None:
     assert done.stderr == "own x\n"
 
 
-def test_an_event_as_a_process_writes_it(output: Output, tmp_path: Path) -> None:
+def test_an_event_as_a_process_writes_it(output: StderrHandler, tmp_path: Path) -> None:
     logger = logging.getLogger("sequencer.of_the_test")
     logger.addHandler(output)
     logger.propagate = False
@@ -297,10 +305,10 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatc
     os.set_blocking(writer, True)
     with os.fdopen(writer, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        monkeypatch.setattr(sequencer.processes.logs, "END_S", 0.05)
-        output = Output()
-        with output.aside():
-            for number in range(LINES_WAITING + 20):
+        monkeypatch.setattr(sequencer.processes.logs, "FLUSH_S", 0.05)
+        output = StderrHandler()
+        with output.background_writing():
+            for number in range(MAX_WAITING_LINES + 20):
                 output.emit(record("line %d", number))
         text = b""
         while not all(said in text for said in (b"line 999\n", b"could not be written: nobody reads standard error")):
@@ -309,31 +317,31 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatc
     os.close(reader)
 
 
-def test_what_is_written_aside_is_there_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_written_in_the_background_is_there_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with (tmp_path / "err").open("w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        output = Output()
-        with output.aside():
-            for number in range(LINES_WAITING):
+        output = StderrHandler()
+        with output.background_writing():
+            for number in range(MAX_WAITING_LINES):
                 output.emit(record("line %d", number))
         output.emit(record("last"))
     lines = (tmp_path / "err").read_text().splitlines()
-    assert lines == [*(f"line {number}" for number in range(LINES_WAITING)), "last"]
+    assert lines == [*(f"line {number}" for number in range(MAX_WAITING_LINES)), "last"]
 
 
 def test_a_line_is_waited_for_but_not_again_where_nobody_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sequencer.processes.logs, "END_S", 0.05)
+    monkeypatch.setattr(sequencer.processes.logs, "FLUSH_S", 0.05)
     path = tmp_path / "err"
     with path.open("w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        output = Output()
-        with output.aside(patience_s=20.0):
+        output = StderrHandler()
+        with output.background_writing(patience_s=20.0):
             for number in range(50):
                 output.emit(record("line %d", number))
                 assert path.read_text().endswith(f"line {number}\n"), "before what follows"
     held = threading.Event()
     monkeypatch.setattr(output, "_put", lambda _: held.wait())
-    with output.aside(patience_s=0.3):
+    with output.background_writing(patience_s=0.3):
         began = time.monotonic()
         for number in range(50):
             output.emit(record("line %d", number))
@@ -345,8 +353,8 @@ def test_the_copy_of_a_process_writes_its_lines_itself(monkeypatch: pytest.Monke
     path = tmp_path / "err"
     with path.open("w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        output = Output()
-        with output.aside(patience_s=1.0):
+        output = StderrHandler()
+        with output.background_writing(patience_s=1.0):
             if not (pid := os.fork()):
                 output.emit(record("from the copy"))
                 os._exit(0)

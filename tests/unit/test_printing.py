@@ -25,7 +25,7 @@ from sequencer.processes.handlers.printing import (
     end_torn_line,
     lock_file,
     lock_holder,
-    mend_torn_line,
+    mark_torn_line,
 )
 from sequencer.testing import wait_until
 
@@ -91,7 +91,7 @@ class Printing:
         before = len(self.told)
         end = self._now + seconds
         while self._now < end:
-            self.printer.look(self._now)
+            self.printer.on_tick(self._now)
             self._now += step_s
         return self.told[before:]
 
@@ -240,7 +240,7 @@ def test_a_line_that_an_earlier_run_left_open_is_ended_first(
     path.write_bytes(before)
     with open(os.open(path, os.O_WRONLY | flags), "wb", buffering=0) as output:
         output.seek(0 if flags else len(before))
-        mend_torn_line(output.fileno(), lock_fd)
+        mark_torn_line(output.fileno(), lock_fd)
         for _ in range(2):
             Printer(lock_fd, output.fileno(), lease_s=LEASE_S, report=print)(MESSAGE)
     assert path.read_bytes() == before + between + LINE + LINE
@@ -251,15 +251,15 @@ def test_where_writing_begins_is_what_counts(lock_fd: int, tmp_path: Path) -> No
     with (tmp_path / "lines").open("rb+", buffering=0) as output:
         for place in (0, len("whole\n")):
             output.seek(place)
-            mend_torn_line(output.fileno(), lock_fd)
+            mark_torn_line(output.fileno(), lock_fd)
             assert os.pread(lock_fd, 1, 0) == b""
 
 
 def test_an_output_that_is_no_file_is_let_be(lock_fd: int, pipe: tuple[int, int]) -> None:
     for fd in pipe:
-        mend_torn_line(fd, lock_fd)
+        mark_torn_line(fd, lock_fd)
     os.close(pipe[1])
-    mend_torn_line(pipe[1], lock_fd)
+    mark_torn_line(pipe[1], lock_fd)
     assert os.pread(lock_fd, 1, 0) == b""
 
 

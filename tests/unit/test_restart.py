@@ -5,27 +5,29 @@ them end as parked groups; an application that can't start ends the service.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sequencer.processes.places import Places
 from sequencer.settings.backoff import RestartPolicy
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 
 
-@dataclass
-class Place:
-    fast: int = 0
-    barren: int = 0
+class OnePlace:
+    """A service with one place."""
 
-    def after_death(self, policy: RestartPolicy, lived_s: float, *, has_begun: bool) -> float | None:
-        """Seconds until the next start, None where it stands: as the supervisor decides."""
-        self.fast = policy.after_death(self.fast, lived_s)
-        self.barren = self.barren + 1 if policy.is_barren(lived_s, has_begun=has_begun) else 0
-        return None if policy.stands(self.barren) else policy.delay_s(self.fast, 0.5)
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.places = Places(1, policy)
+        (self.place,) = self.places
+
+    def after_death(self, lived_s: float, *, has_begun: bool) -> float | None:
+        """Seconds until the next start, None where it stands."""
+        if self.places.after_death(self.place, lived_s, has_begun=has_begun) != "restart":
+            return None
+        return self.places.start_later(self.place, lived_s, 0.0, 0.5)
 
 
 def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, float]:
@@ -33,7 +35,7 @@ def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, flo
     due = [(0.0, number) for number in range(groups)]
     tried = [0] * groups
     starts = [(0.0, number) for number in range(places)]
-    room, parked, now = [Place() for _ in range(places)], 0, 0.0
+    room, parked, now = [OnePlace(policy) for _ in range(places)], 0, 0.0
     while starts and parked < groups and now < LIMIT_S:
         began, number = heapq.heappop(starts)
         now = began + START_S
@@ -47,7 +49,7 @@ def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, flo
             tried[group] += 1
             heapq.heappush(due, (now + LEASE_S, group))
             is_killed = True
-        delay_s = room[number].after_death(policy, now - began, has_begun=True) if is_killed else None
+        delay_s = room[number].after_death(now - began, has_begun=True) if is_killed else None
         if delay_s is not None:
             heapq.heappush(starts, (now + delay_s, number))
     return parked, now
@@ -62,7 +64,7 @@ def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: in
 @pytest.mark.parametrize("groups", [7, 100, 1000])
 def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parked(groups: int) -> None:
     class EveryDeath(RestartPolicy):
-        def is_barren(self, lived_s: float, *, has_begun: bool) -> bool:
+        def is_startup_death(self, lived_s: float, *, has_begun: bool) -> bool:
             return True
 
     parked, ended_at = parked_of(groups, 1, EveryDeath())
@@ -71,19 +73,20 @@ def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parke
 
 
 def test_an_application_that_cannot_start_makes_its_place_stand() -> None:
-    policy, place = RestartPolicy(), Place()
-    delays = [place.after_death(policy, 0.2, has_begun=False) for _ in range(5)]
+    place = OnePlace(RestartPolicy())
+    delays = [place.after_death(0.2, has_begun=False) for _ in range(5)]
     assert delays[-1] is None
     assert all(delay is not None and delay > 0 for delay in delays[:-1])
     assert sorted(delays[:-1], key=float) == delays[:-1]  # type: ignore[arg-type]
 
 
 @given(st.lists(st.tuples(st.floats(0, 200), st.booleans()), max_size=40))
-def test_a_place_stands_only_after_barren_deaths_in_a_row(lives: list[tuple[float, bool]]) -> None:
-    policy, place, row = RestartPolicy(), Place(), 0
+def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[float, bool]]) -> None:
+    policy, row = RestartPolicy(), 0
+    place = OnePlace(policy)
     for lived_s, has_begun in lives:
-        row = row + 1 if not has_begun and lived_s < policy.barren_s else 0
-        delay_s = place.after_death(policy, lived_s, has_begun=has_begun)
+        row = row + 1 if not has_begun and lived_s < policy.startup_s else 0
+        delay_s = place.after_death(lived_s, has_begun=has_begun)
         assert (delay_s is None) == (row >= policy.limit)
         if delay_s is not None:
             assert 0 <= delay_s <= policy.backoff.cap_s

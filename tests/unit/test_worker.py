@@ -15,8 +15,8 @@ import pytest
 
 from sequencer.processes.consumer_process import Reports
 from sequencer.processes.worker.config import WorkerConfig
+from sequencer.processes.worker.control_thread import ControlThread
 from sequencer.processes.worker.run import Worker, report_line
-from sequencer.processes.worker.watcher import Watcher
 
 COUNTS = {"handled": 3, "failed": 1}
 
@@ -37,25 +37,25 @@ def fill(reports: Reports) -> None:
 
 def worker(reports: Reports) -> Worker:
     made = Worker(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
-    made._watcher.consumer = SimpleNamespace(counts=dict(COUNTS))  # type: ignore[assignment]
+    made._control.consumer = SimpleNamespace(counts=dict(COUNTS))  # type: ignore[assignment]
     return made
 
 
 def test_counts_that_found_no_room_come_again(reports: Reports) -> None:
     fill(reports)
-    watcher: Watcher = worker(reports)._watcher
-    watcher.count()
+    control: ControlThread = worker(reports)._control
+    control.report_counts()
     assert [one for one in reports.read() if one["event"] == "counts"] == []
-    watcher.count()
+    control.report_counts()
     assert [one["counts"] for one in reports.read() if one["event"] == "counts"] == [COUNTS]
-    watcher.count()
+    control.report_counts()
     assert list(reports.read()) == [], "only news"
 
 
 def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
     """Else what it did is in no summary, and it counts as one that died."""
     fill(reports)
-    ending = threading.Thread(target=worker(reports).end, args=(0,), daemon=True)
+    ending = threading.Thread(target=worker(reports).report_end, args=(0,), daemon=True)
     ending.start()
     ending.join(1.5)
     assert ending.is_alive()
@@ -76,7 +76,7 @@ def test_the_end_waits_for_no_supervisor_that_is_gone(reports: Reports) -> None:
     reports.__init__()  # type: ignore[misc]
     made = worker(reports)
     made._config = WorkerConfig(queue="q", report_fd=nobody_reads)
-    assert made.end(0) == 0
+    assert made.report_end(0) == 0
     os.close(nobody_reads)
 
 

@@ -25,7 +25,7 @@ from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
 from .apps import message_line
-from .pipes import Output, Talk, listening
+from .pipes import CommandPipes, StderrRelay, signal_fd
 
 SHELL = "/bin/sh"
 STOP_S = 2.0
@@ -75,7 +75,7 @@ def _run_silently(words: list[str]) -> int:
     return subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
 
 
-def _guard() -> list[str]:
+def _kill_with_parent_words() -> list[str]:
     """The words before a command by which the kernel kills it when its consumer ends; none where that can't be had.
 
     It takes 0.9 ms for each command, beside 0.7 ms for the shell. (Python's own way would be a `preexec_fn`, which is
@@ -97,8 +97,8 @@ class _Command:
 
     def __init__(self, command: str, stop: Stop | None, report: Report) -> None:
         self._command, self._stop, self._report = command, stop, report
-        self._words = [*_guard(), SHELL, "-c", command]
-        self._output = Output()
+        self._words = [*_kill_with_parent_words(), SHELL, "-c", command]
+        self._output = StderrRelay()
         self._is_first = True
 
     def __call__(self, message: Message) -> None:
@@ -111,31 +111,31 @@ class _Command:
         text = f"{self._command!r} ended with {ending}{': ' + tail if tail else ''}"
         if is_first and status in NOT_RUN:
             raise CommandNotFound(f"{text}; is the command right?")
-        if self._is_of_a_stop(status, ended_at):
+        if self._is_caused_by_stop(status, ended_at):
             raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
         raise CommandFailed(text)
 
     def _run(self, line: bytes) -> tuple[int, bytes, float]:
         """The command's status, as Popen has it, the end of what it said on standard error, and when it ended."""
-        with interrupts_masked(), listening() as heard:
+        with interrupts_masked(), signal_fd() as wakeup_fd:
             try:
                 pipe = subprocess.PIPE
                 with subprocess.Popen(self._words, stdin=pipe, stderr=pipe, process_group=0) as process:
                     self._report({"event": "command", "pgid": process.pid})
-                    talk = Talk(process, line, self._output, heard)
+                    pipes = CommandPipes(process, line, self._output, wakeup_fd)
                     try:
-                        talk.until_end()
+                        pipes.wait_for_end()
                     except BaseException:
                         with suppress(ProcessLookupError):  # it has just ended
                             os.killpg(process.pid, signal.SIGKILL)
                         raise
                     ended_at = time.monotonic()
-                    talk.finish()
+                    pipes.finish()
             finally:
                 self._report({"event": "command", "pgid": None})
-            return process.returncode, talk.said, ended_at
+            return process.returncode, pipes.stderr_tail, ended_at
 
-    def _is_of_a_stop(self, status: int, ended_at: float) -> bool:
+    def _is_caused_by_stop(self, status: int, ended_at: float) -> bool:
         """Whether the command ended by a signal that the consumer was sent as well; that may be known a little later.
 
         We send none of these. But an init system, or whoever runs the container, may send them to every process.

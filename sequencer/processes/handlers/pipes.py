@@ -27,11 +27,11 @@ WRITE_BYTES = 4096
 """What a pipe takes without waiting, if it says that it takes something."""
 STALLED_S = 1.0
 """Our standard error is waited for while it takes nothing, then what there is for it is dropped."""
-LOOK_S = 0.005
-"""How often to look whether a command has ended, where nothing tells."""
+POLL_S = 0.005
+"""How often to look whether a command has ended, where there is no descriptor to wait for."""
 
 
-class Output:
+class StderrRelay:
     """Our standard error, for what commands say there. Nothing here raises, and nobody waits for long.
 
     What it refuses (a full disk, a reader that is gone) is dropped. When it takes nothing because nobody reads, the
@@ -48,10 +48,10 @@ class Output:
         self.waiting = memoryview(b"")
         self._moved_at, self._patience_s = 0.0, STALLED_S
 
-    def add(self, said: bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Only when nothing waits."""
         if self.fd >= 0:
-            self.waiting, self._moved_at = memoryview(said), time.monotonic()
+            self.waiting, self._moved_at = memoryview(data), time.monotonic()
 
     def patience_s(self) -> float:
         return max(0.0, self._moved_at + self._patience_s - time.monotonic())
@@ -67,23 +67,23 @@ class Output:
             self.waiting, self._patience_s = self.waiting[:0], 0.0
 
 
-class Talk:
-    """What goes between us and one command."""
+class CommandPipes:
+    """The pipes between us and one command, while it runs."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: bytes, output: Output, heard: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], line: bytes, output: StderrRelay, wakeup_fd: int) -> None:
         assert process.stdin
         assert process.stderr
         self._process, self._stdin, self._stderr = process, process.stdin, process.stderr
-        self._rest, self._output, self._heard = memoryview(line), output, heard
-        self.said = b""
+        self._rest, self._output, self._wakeup_fd = memoryview(line), output, wakeup_fd
+        self.stderr_tail = b""
         """The end of what it said on standard error."""
-        self._is_saying = True
-        self._ended = -1
+        self._is_stderr_open = True
+        self._pidfd = -1
         """A descriptor by which its end can be waited for, if there is one."""
         for file in (self._stdin, self._stderr):
             os.set_blocking(file.fileno(), False)
 
-    def until_end(self) -> None:
+    def wait_for_end(self) -> None:
         """Until the command has ended. A signal interrupts it, where it waits.
 
         macOS has no descriptor of a process, nor Linux before 5.3, or it is refused. Then we look now and then: the end
@@ -91,32 +91,32 @@ class Talk:
         """
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
-                self._ended = os.pidfd_open(self._process.pid)
+                self._pidfd = os.pidfd_open(self._process.pid)
         try:
-            while not self._go_on():
+            while not self._run_round():
                 pass
         finally:
-            if self._ended >= 0:
-                os.close(self._ended)
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
 
-    def _go_on(self) -> bool:
+    def _run_round(self) -> bool:
         """Do what there is to do, after a wait for it; whether the command has ended."""
         with interrupts_allowed():
             ready = self._wait()
-        if self._heard in ready:
-            os.read(self._heard, 64)  # what is to be done about the signal was done on the way here
+        if self._wakeup_fd in ready:
+            os.read(self._wakeup_fd, 64)  # what is to be done about the signal was done on the way here
         self._output.pass_on(self._output.fd in ready)
         if self._rest and self._stdin.fileno() in ready:
             self._write()
-        if self._is_saying and self._stderr.fileno() in ready:
+        if self._is_stderr_open and self._stderr.fileno() in ready:
             self._take(os.read(self._stderr.fileno(), READ_BYTES))
-        return self._ended in ready or (self._ended < 0 and self._process.poll() is not None)
+        return self._pidfd in ready or (self._pidfd < 0 and self._process.poll() is not None)
 
     def _wait(self) -> set[int]:
         """The descriptors at which there is something to do."""
         waits_s = []
         poll = select.poll()
-        for fd in (self._heard, self._ended):
+        for fd in (self._wakeup_fd, self._pidfd):
             if fd >= 0:
                 poll.register(fd, select.POLLIN)
         if self._rest:
@@ -124,10 +124,10 @@ class Talk:
         if self._output.waiting:
             poll.register(self._output.fd, select.POLLOUT)
             waits_s.append(self._output.patience_s())
-        elif self._is_saying:
+        elif self._is_stderr_open:
             poll.register(self._stderr, select.POLLIN)
-        if self._ended < 0:
-            waits_s.append(LOOK_S)
+        if self._pidfd < 0:
+            waits_s.append(POLL_S)
         return {fd for fd, _ in poll.poll(1000 * min(waits_s) if waits_s else None)}
 
     def _write(self) -> None:
@@ -138,10 +138,10 @@ class Talk:
         if not self._rest:
             self._stdin.close()
 
-    def _take(self, said: bytes) -> None:
-        self.said = (self.said + said)[-KEPT_BYTES:]
-        self._output.add(said)
-        self._is_saying = bool(said)
+    def _take(self, data: bytes) -> None:
+        self.stderr_tail = (self.stderr_tail + data)[-KEPT_BYTES:]
+        self._output.add(data)
+        self._is_stderr_open = bool(data)
 
     def finish(self) -> None:
         """Behind its end: what it said before that is in the pipe; who else holds the pipe is not waited for."""
@@ -158,8 +158,8 @@ class Talk:
 
 
 @contextmanager
-def listening() -> Iterator[int]:
-    """A descriptor that tells of signals; -1 outside the main thread, which alone hears of them.
+def signal_fd() -> Iterator[int]:
+    """A descriptor to wait for signals; -1 outside the main thread, which alone handles them.
 
     A signal that comes after Python has looked for signals and before the kernel begins to wait does not end that wait,
     and what is to be done about it would be done at its end. So the byte is waited for that Python writes for each
@@ -168,11 +168,11 @@ def listening() -> Iterator[int]:
     if threading.current_thread() is not threading.main_thread():
         yield -1
         return
-    heard, told = socket.socketpair()
-    with heard, told:
-        told.setblocking(False)
-        old = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.setblocking(False)
+        old = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         try:
-            yield heard.fileno()
+            yield reader.fileno()
         finally:
             signal.set_wakeup_fd(old)

@@ -26,7 +26,7 @@ OPEN, WHOLE = b"1", b"0"
 """The lock's first byte: whether a line is open."""
 PIECE_BYTES = 64 * 1024
 """Written at once at most: a write to a pipe comes back when all of it was taken, and `look` is to see it move."""
-LONGEST_LOOK_S = 2.0
+MAX_TICK_S = 2.0
 """A look counts for this much time at most: who looks later than that stood still itself, and maybe all did."""
 
 
@@ -79,9 +79,9 @@ class Printer:
             self._is_busy = False
             fcntl.lockf(self._lock_fd, fcntl.LOCK_UN)
 
-    def look(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
         """Report what keeps us. The same is reported again after a lease, or when it has changed."""
-        passed_s, self._looked_at = min(now - self._looked_at, LONGEST_LOOK_S), now
+        passed_s, self._looked_at = min(now - self._looked_at, MAX_TICK_S), now
         is_taking = takes_something(self._output_fd)
         if is_taking and self._blocked_at is not None:
             self._report({"event": "output read"})
@@ -130,7 +130,7 @@ def takes_something(output_fd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def mend_torn_line(output_fd: int, lock_fd: int) -> None:
+def mark_torn_line(output_fd: int, lock_fd: int) -> None:
     """At the start of a run: if the output is a file whose last line is cut short, the first line ends it.
 
     That is the doing of a run before this one that was killed, or of others; a file that can't be read is let be.

@@ -1,9 +1,9 @@
 """One consumer process, as the supervisor starts it: `python -m sequencer.processes.worker.run`.
 
 Standard input is the control pipe: one JSON line (WorkerConfig), then a digit for each stage of a stop; its end means
-that the supervisor is gone (watcher.py). A signal to stop means stage 1, whoever sent it and however often: only the
-supervisor's stage 2 interrupts a handler. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see the
-constants.
+that the supervisor is gone (control_thread.py). A signal to stop means stage 1, whoever sent it and however often: only
+the supervisor's stage 2 interrupts a handler. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see
+the constants.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ..handlers.printing import OutputClosed, OutputFailed, Printer
 from ..service_events import consumer_cant_work
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
-from .long_run import LongRun
-from .watcher import Watcher
+from .control_thread import ControlThread
+from .slow_handler import SlowHandlerMonitor
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
 """How a consumer says that it ended."""
@@ -55,8 +55,8 @@ class Worker:
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
-        self._watcher = Watcher(control_fd, self._stop, self.report, config.grace)
-        self._ending: StopConsuming | None = None
+        self._control = ControlThread(control_fd, self._stop, self.report, config.grace)
+        self._end_reason: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
@@ -89,27 +89,27 @@ class Worker:
             return True
         return False
 
-    def listen(self) -> None:
+    def enable_signals(self) -> None:
         """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
-        self._take_signals()
+        self._set_handlers()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        self._watcher.start()
+        self._control.start()
 
-    def _take_signals(self) -> None:
+    def _set_handlers(self) -> None:
         for number in stop_signals_in_use():
-            signal.signal(number, lambda *_: self._watcher.begin_stop())
+            signal.signal(number, lambda *_: self._control.begin_stop())
         signal.signal(signal.SIGUSR2, self._interrupt)
 
     def _interrupt(self, *_: Any) -> None:
-        watcher = self._watcher
-        if self._stop.stage < 2 or watcher.is_over or watcher.is_interrupted:
+        control = self._control
+        if self._stop.stage < 2 or control.is_over or control.is_interrupted:
             return  # anybody may send this signal
         try:
-            if watcher.consumer is None:
+            if control.consumer is None:
                 raise StopConsuming("interrupted")
-            watcher.consumer.interrupt()
+            control.consumer.interrupt()
         except StopConsuming:  # else the signal comes again: a handler may be about to begin
-            watcher.is_interrupted = True
+            control.is_interrupted = True
             raise
 
     def run(self) -> int:
@@ -122,16 +122,16 @@ class Worker:
             raise ConfigurationError(
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
             )
-        self._take_signals()  # the app may have taken some, also where Python does not see it (faulthandler)
+        self._set_handlers()  # the app may have taken some, also where Python does not see it (faulthandler)
         if isinstance(handler, Printer):
-            self._watcher.hooks.append(handler.look)
+            self._control.tick_hooks.append(handler.on_tick)
         with sequencer:
             if not self._wait_for_server(sequencer):
                 return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
             consumer = sequencer.consumer(
-                handler if config.app else self._noticing(handler),
+                handler if config.app else self._noting_end(handler),
                 ConsumerOptions(
                     lease_s=config.lease,
                     until_empty=config.until_empty,
@@ -143,20 +143,24 @@ class Worker:
             )
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
-            long_run = LongRun(consumer, self._stop, self.report)
-            self._watcher.hooks += [consumer.emitter.tick, long_run.look, lambda _now: logs.tell_losses()]
+            slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report)
+            self._control.tick_hooks += [
+                consumer.emitter.tick,
+                slow_handler.on_tick,
+                lambda _now: logs.report_lost_lines(),
+            ]
             self.report({"event": "started", "owner": consumer.owner})
-            self._watcher.consumer = consumer
+            self._control.consumer = consumer
             if self._stop.stage:
                 consumer.stop()
             return self._status_of(consumer.run())
 
-    def _noticing(self, handler: Handler) -> Handler:
+    def _noting_end(self, handler: Handler) -> Handler:
         def handle(message: Message) -> None:
             try:
                 handler(message)
             except (OutputClosed, OutputFailed, CommandNotFound) as error:
-                self._ending = error
+                self._end_reason = error
                 raise
 
         return handle
@@ -181,19 +185,19 @@ class Worker:
         return False
 
     def _status_of(self, summary: ConsumeSummary) -> int:
-        match self._ending:
+        match self._end_reason:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._ending))
-                return OUTPUT_FAILED if isinstance(self._ending, OutputFailed) else WRONG_USE
+                EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._end_reason))
+                return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
-    def end(self, status: int) -> int:
+    def report_end(self, status: int) -> int:
         """The work is over: say so, with what may keep this process from exiting."""
-        self._watcher.ended(status)
+        self._control.note_end(status)
         threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
-        if counts := self._watcher.counts:
+        if counts := self._control.counts:
             self._send({"event": "counts", "counts": counts}, math.inf)
         self._send({"event": "exit", "status": status, "threads": threads[:20]}, math.inf)
         return status
@@ -237,9 +241,9 @@ def main() -> int:
     logs.configure(config.log_level, config.log_format)
     worker = Worker(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
-    with logs.aside(LOG_S):
+    with logs.background_writing(LOG_S):
         status = work(worker)
-    return worker.end(status)
+    return worker.report_end(status)
 
 
 def work(worker: Worker) -> int:
@@ -247,7 +251,7 @@ def work(worker: Worker) -> int:
     queue = worker.queue
     emitter = EventEmitter(queue)
     try:
-        worker.listen()
+        worker.enable_signals()
         return worker.run()
     except SequencerError as error:
         emitter.emit(consumer_cant_work(queue, error))

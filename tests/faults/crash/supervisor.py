@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from sequencer.client import Sequencer
-from sequencer.processes.consumer_process import ConsumerProcess, Slot
+from sequencer.processes.consumer_process import ConsumerProcess
+from sequencer.processes.places import Place
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.settings.backoff import Backoff, RestartPolicy
@@ -55,17 +56,17 @@ class PointedSupervisor(Supervisor):
     points: Points
 
     def _start_due(self) -> None:
-        if any(slot.process is None and not slot.is_done and slot.start_at <= time.monotonic() for slot in self._slots):
+        if self._places.due(time.monotonic()):
             self.points.at("spawn:before")
         super()._start_due()
 
-    def _decide(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
         self.points.at("reap:before")
-        super()._decide(slot, process, returncode)
+        super()._after_end(place, process, returncode)
 
-    def _replace(self, slot: Slot, process: ConsumerProcess, returncode: int) -> None:
+    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
         self.points.at("replace:before")
-        super()._replace(slot, process, returncode)
+        super()._after_death(place, process, returncode)
         self.points.at("replace:after")
 
 

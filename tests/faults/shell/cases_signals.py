@@ -59,7 +59,7 @@ def nohup(scene: Scene) -> None:
     assert scene.attempts("a") == 0, "the interruption counts as an attempt"
 
 
-@case(CASES, strangers_stay="stranger is reaped")
+@case(CASES, orphans_stay="stranger is reaped")
 def process_one(scene: Scene) -> None:
     """As process 1 of a container: strangers are reaped, SIGTERM stops in stages."""
     _need_container()

@@ -82,7 +82,7 @@ def grace(scene: Scene) -> None:
 
 @case(CASES, no_look_at_the_stage="was interrupted")
 def stray_signal(scene: Scene) -> None:
-    """SIGUSR2, by which the watcher interrupts a handler, comes from somebody else."""
+    """SIGUSR2, by which the control thread interrupts a handler, comes from somebody else."""
     scene.append("a", {"gate": "gate"})
     running = scene.consume("--until-empty")
     scene.wait_begun("a-0")

@@ -13,19 +13,19 @@ from sequencer.drain import batch
 from sequencer.drain.batch import BatchSize
 from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.handlers import printing
-from sequencer.processes.handlers.pipes import WRITE_BYTES, Output, Talk
+from sequencer.processes.handlers.pipes import WRITE_BYTES, CommandPipes, StderrRelay
 from sequencer.processes.handlers.printing import Printer
 from sequencer.processes.signals import STOP_SIGNALS
-from sequencer.processes.worker import run, watcher
+from sequencer.processes.worker import control_thread, run
+from sequencer.processes.worker.control_thread import ControlThread
 from sequencer.processes.worker.run import Worker
-from sequencer.processes.worker.watcher import Watcher
 
 from .twins import by_name, put
 
 
 def hurried() -> None:
     """No twin: a consumer without a supervisor is patient for a second only, and reports more often."""
-    watcher.LAST_S, watcher.BEAT_S = 1.0, 0.1
+    control_thread.ORPHAN_S, control_thread.TICK_S = 1.0, 0.1
 
 
 def claims_many() -> None:
@@ -46,7 +46,7 @@ def hears_what_was_ignored() -> None:
 
 def command_outlives() -> None:
     """The kernel does not kill the command of a consumer that has ended."""
-    put(exec_, "_guard", list)
+    put(exec_, "_kill_with_parent_words", list)
 
 
 def second_signal_interrupts() -> None:
@@ -58,15 +58,15 @@ def second_signal_interrupts() -> None:
         def hear(*_: Any) -> None:
             nonlocal count
             count += 1
-            self._watcher.begin_stop()
-            if count > 1 and self._watcher.consumer is not None:
-                self._watcher.consumer.interrupt()
+            self._control.begin_stop()
+            if count > 1 and self._control.consumer is not None:
+                self._control.consumer.interrupt()
 
         for number in STOP_SIGNALS:
             signal.signal(number, hear)
         signal.signal(signal.SIGUSR2, self._interrupt)
 
-    put(Worker, "_take_signals", take)
+    put(Worker, "_set_handlers", take)
 
 
 def deaf_while_importing() -> None:
@@ -75,37 +75,37 @@ def deaf_while_importing() -> None:
     def listen(self: Worker) -> None:
         signal.signal(signal.SIGUSR2, self._interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        self._watcher.start()
+        self._control.start()
 
-    put(Worker, "listen", listen)
+    put(Worker, "enable_signals", listen)
 
 
 def no_look_at_the_stage() -> None:
     """SIGUSR2 interrupts, whoever sent it."""
 
     def interrupt(self: Worker, *_: Any) -> None:
-        if self._watcher.consumer is not None:
-            self._watcher.consumer.interrupt()
+        if self._control.consumer is not None:
+            self._control.consumer.interrupt()
 
     put(Worker, "_interrupt", interrupt)
 
 
 def end_of_pipe_unheard() -> None:
     """A consumer does not notice that its supervisor is gone."""
-    hear = Watcher._hear
+    hear = ControlThread._read_stages
 
-    def hear_stages(self: Watcher, stages: bytes) -> None:
+    def hear_stages(self: ControlThread, stages: bytes) -> None:
         if stages:
             hear(self, stages)
         else:
             time.sleep(0.1)
 
-    put(Watcher, "_hear", hear_stages)
+    put(ControlThread, "_read_stages", hear_stages)
 
 
 def never_ends_alone() -> None:
     """Without a supervisor nobody interrupts what runs, or ends what can't be interrupted."""
-    put(Watcher, "_end_alone", lambda self, now: None)
+    put(ControlThread, "_end_orphan", lambda self, now: None)
 
 
 def copies_stay() -> None:
@@ -115,7 +115,7 @@ def copies_stay() -> None:
 
 def nobody_looks() -> None:
     """Nobody asks who holds the output."""
-    put(Printer, "look", lambda self, now: None)
+    put(Printer, "on_tick", lambda self, now: None)
 
 
 def kills_while_output_stands() -> None:
@@ -125,26 +125,26 @@ def kills_while_output_stands() -> None:
 
 def everybodys_signal_counts() -> None:
     """A command that a stop for everybody ended has failed."""
-    exec_._Command._is_of_a_stop = lambda self, status, ended_at: False  # type: ignore[method-assign]
+    exec_._Command._is_caused_by_stop = lambda self, status, ended_at: False  # type: ignore[method-assign]
 
 
 def saying_fails() -> None:
     """What can't be passed on is an error of the command's handler."""
 
-    def pass_on(self: Output, is_ready: bool) -> None:
+    def pass_on(self: StderrRelay, is_ready: bool) -> None:
         self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
 
-    put(Output, "pass_on", pass_on)
+    put(StderrRelay, "pass_on", pass_on)
 
 
 def waits_for_the_pipe() -> None:
     """A command has ended when nobody holds the pipe of its standard error any more."""
-    go_on = Talk._go_on
+    go_on = CommandPipes._run_round
 
-    def wait_for_all(self: Talk) -> bool:
-        return go_on(self) and not self._is_saying
+    def wait_for_all(self: CommandPipes) -> bool:
+        return go_on(self) and not self._is_stderr_open
 
-    put(Talk, "_go_on", wait_for_all)
+    put(CommandPipes, "_run_round", wait_for_all)
 
 
 def any_status_counts() -> None:

@@ -46,7 +46,7 @@ def no_grace() -> None:
     def look(self: Supervisor) -> None:
         self._incidents.tick(time.monotonic())
 
-    put(Supervisor, "_look", look)
+    put(Supervisor, "_on_tick", look)
 
 
 def hears_what_was_ignored() -> None:
@@ -54,9 +54,9 @@ def hears_what_was_ignored() -> None:
     put(signals, "stop_signals_in_use", lambda: STOP_SIGNALS)
 
 
-def strangers_stay() -> None:
+def orphans_stay() -> None:
     """As process 1, what others left behind is not reaped."""
-    put(supervisor, "reap_strangers", lambda own: None)
+    put(supervisor, "reap_orphans", lambda own: None)
 
 
 def deaf_at_first() -> None:
@@ -89,34 +89,33 @@ def start_ends_the_service() -> None:
     """A consumer that can't be started ends the supervisor."""
 
     def start(self: Supervisor) -> None:
-        for slot in self._slots:
-            if slot.process is None and not slot.is_done and slot.start_at <= time.monotonic():
-                slot.process = ConsumerProcess(self._config, self.WORKER)
+        for place in self._places.due(time.monotonic()):
+            place.process = ConsumerProcess(self._config, self.WORKER)
 
     put(Supervisor, "_start_due", start)
-    put(Supervisor, "_turn_safely", Supervisor._turn)
+    put(Supervisor, "_run_round_safely", Supervisor._run_round)
 
 
 def no_death_counts() -> None:
     """No number of deaths is too high."""
-    put(RestartPolicy, "stands", lambda self, deaths: False)
+    put(RestartPolicy, "is_standing", lambda self, deaths: False)
 
 
 def every_death_counts() -> None:
     """A death in a handler counts like one before any."""
-    take = ConsumerProcess.take
+    take = ConsumerProcess.apply_report
 
     def take_most(self: ConsumerProcess, event: dict[str, Any]) -> None:
         if event["event"] != "began":
             take(self, event)
 
-    put(ConsumerProcess, "take", take_most)
+    put(ConsumerProcess, "apply_report", take_most)
 
 
 def lingers_for_ever() -> None:
     """A consumer that has ended its work and does not exit is waited for."""
-    put(supervisor, "LINGER_S", 1e9)
-    put(Supervisor, "_linger_s", 1e9)
+    put(supervisor, "EXIT_TIMEOUT_S", 1e9)
+    put(Supervisor, "_exit_timeout_s", 1e9)
 
 
 def telling_raises() -> None:
@@ -126,24 +125,24 @@ def telling_raises() -> None:
         os.write(2, f"{event.text}\n".encode())
 
     put(Supervisor, "_emit", tell)
-    put(Supervisor, "_turn_safely", Supervisor._turn)
+    put(Supervisor, "_run_round_safely", Supervisor._run_round)
 
 
 def dead_do_not_count() -> None:
     """Only a consumer that ends well is counted."""
-    bury = ConsumerProcess.bury
+    clean_up = ConsumerProcess.clean_up
 
     def forget(self: ConsumerProcess) -> None:
-        bury(self)
+        clean_up(self)
         if self.status is None:
             self.counts = {}
 
-    put(ConsumerProcess, "bury", forget)
+    put(ConsumerProcess, "clean_up", forget)
 
 
 def command_outlives() -> None:
     """A dead consumer's command is left alone: by the supervisor, and by the kernel."""
-    put(ConsumerProcess, "bury", ConsumerProcess.leave)
+    put(ConsumerProcess, "clean_up", ConsumerProcess.close_control)
 
 
 def any_word_is_a_command() -> None:
@@ -158,12 +157,12 @@ def lock_in_a_folder() -> None:
 
 def torn_line_stays() -> None:
     """A line that a run before this one left open is not ended."""
-    put(supervisor, "mend_torn_line", lambda *_: None)
+    put(supervisor, "mark_torn_line", lambda *_: None)
 
 
 def each_is_told() -> None:
     """The loss of the server, and its return, are told for each consumer."""
-    take = Incidents.take
+    take = Incidents.add_report
 
     def take_each(self: Incidents, report: dict[str, Any], now: float) -> None:
         if report["event"] in ("server lost", "server back"):
@@ -171,18 +170,18 @@ def each_is_told() -> None:
         else:
             take(self, report, now)
 
-    put(Incidents, "take", take_each)
+    put(Incidents, "add_report", take_each)
 
 
 def each_lease_is_told() -> None:
     """A lease that was waited for is told by itself."""
-    take = Incidents.take
+    take = Incidents.add_report
 
     def take_each(self: Incidents, event: dict[str, Any], now: float) -> None:
         take(self, event, now)
         self.tick(now, is_last=True)
 
-    put(Incidents, "take", take_each)
+    put(Incidents, "add_report", take_each)
 
 
 def _start() -> Any:
@@ -196,7 +195,7 @@ CHANGES = by_name(
         started_unblocked,
         no_grace,
         hears_what_was_ignored,
-        strangers_stay,
+        orphans_stay,
     ),
     *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
     *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),

@@ -2,7 +2,7 @@
 
 The control pipe brings a digit for each stage of stopping. Stage 2 interrupts the handler: SIGUSR2 to the main thread,
 since only a signal ends what a handler waits for. The end of the pipe means that the supervisor is gone: stage 1 then,
-stage 2 after the grace, if there is one, and an end in any case LAST_S after that.
+stage 2 after the grace, if there is one, and an end in any case ORPHAN_S after that.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from ...consume.threads import Consumer
 
 log = logging.getLogger("sequencer")
 
-BEAT_S = 1.0
-"""How often counts are reported, and the hooks called."""
-LAST_S = 10.0
+TICK_S = 1.0
+"""How often counts are reported, and the tick hooks called."""
+ORPHAN_S = 10.0
 """Without a supervisor: how long after stage 2, or after the end of its work, a consumer may still be there."""
 
 
-class Watcher:
+class ControlThread:
     """Started in the main thread; `consumer` is set when there is one."""
 
     def __init__(self, control_fd: int, stop: Stop, report: Report, grace_s: float | None) -> None:
         self.consumer: Consumer | None = None
-        self.hooks: list[Callable[[float], None]] = []
+        self.tick_hooks: list[Callable[[float], None]] = []
         """Called about each second with `time.monotonic()`."""
         self._fd, self._stop, self._report, self._grace_s = control_fd, stop, report, grace_s
         self._main = threading.main_thread().ident or 0
-        self._counted: dict[str, int] = {}
-        self._alone_at: float | None = None
+        self._reported_counts: dict[str, int] = {}
+        self._orphaned_at: float | None = None
         self._interrupted_at: float | None = None
         self.is_interrupted = False
         """Set by the main thread's signal handler once something was interrupted; until then the signal is repeated."""
         self._ended: tuple[float, int] | None = None
 
     def start(self) -> None:
-        threading.Thread(target=self._watch, name="sequencer-watcher", daemon=True).start()
+        threading.Thread(target=self._run, name="sequencer-control", daemon=True).start()
 
     def begin_stop(self) -> None:
         """Stage 1, from wherever it came. Safe in a signal handler."""
@@ -51,11 +51,11 @@ class Watcher:
         if self.consumer is not None:
             self.consumer.stop()
 
-    def count(self) -> None:
+    def report_counts(self) -> None:
         """Report what the consumer did so far, if that is news."""
         counts = self.counts
-        if counts != self._counted and self._report({"event": "counts", "counts": counts}):
-            self._counted = counts
+        if counts != self._reported_counts and self._report({"event": "counts", "counts": counts}):
+            self._reported_counts = counts
 
     @property
     def counts(self) -> dict[str, int]:
@@ -66,33 +66,33 @@ class Watcher:
     def is_over(self) -> bool:
         return self._ended is not None
 
-    def ended(self, status: int) -> None:
+    def note_end(self, status: int) -> None:
         """The work is over with this status; only the exit is missing."""
         self._ended = time.monotonic(), status
 
-    def _watch(self) -> None:
+    def _run(self) -> None:
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         while True:
-            if self._alone_at is not None:
+            if self._orphaned_at is not None:
                 time.sleep(0.1)
-            elif poll.poll(BEAT_S * 1000):
-                self._hear(os.read(self._fd, 4096))
+            elif poll.poll(TICK_S * 1000):
+                self._read_stages(os.read(self._fd, 4096))
             now = time.monotonic()
             try:
-                self.count()
-                for hook in self.hooks:
+                self.report_counts()
+                for hook in self.tick_hooks:
                     hook(now)
             except Exception:
                 log.exception("a look that is repeated each second failed")
-            if self._alone_at is not None:
-                self._end_alone(now)
+            if self._orphaned_at is not None:
+                self._end_orphan(now)
             elif self._interrupted_at is not None and not (self.is_interrupted or self.is_over):
                 self._signal()  # the last one came just before a wait, or just before a handler, and ended nothing
 
-    def _hear(self, stages: bytes) -> None:
+    def _read_stages(self, stages: bytes) -> None:
         if not stages:
-            self._alone_at = time.monotonic()
+            self._orphaned_at = time.monotonic()
             self.begin_stop()
         if b"1" in stages or b"2" in stages:
             self.begin_stop()
@@ -107,14 +107,14 @@ class Watcher:
     def _signal(self) -> None:
         signal.pthread_kill(self._main, signal.SIGUSR2)
 
-    def _end_alone(self, now: float) -> None:
+    def _end_orphan(self, now: float) -> None:
         """Nobody else is there to end this process."""
-        assert self._alone_at is not None
+        assert self._orphaned_at is not None
         if self._ended is not None:
-            if now - self._ended[0] > (LAST_S if self._grace_s is None else self._grace_s):
+            if now - self._ended[0] > (ORPHAN_S if self._grace_s is None else self._grace_s):
                 os._exit(self._ended[1])
         elif self._interrupted_at is not None:
-            if now - self._interrupted_at > LAST_S:
+            if now - self._interrupted_at > ORPHAN_S:
                 os.kill(os.getpid(), signal.SIGKILL)
-        elif self._grace_s is not None and now - self._alone_at > self._grace_s:
+        elif self._grace_s is not None and now - self._orphaned_at > self._grace_s:
             self._interrupt()

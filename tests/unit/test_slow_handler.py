@@ -11,50 +11,54 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.stop import Stop
-from sequencer.processes.worker.long_run import LONG_S, SEEN_S, STOPPING_S, LongRun
+from sequencer.processes.worker.slow_handler import LONG_S, SEEN_S, STOPPING_S, SlowHandlerMonitor
 
 
 def message(number: int) -> Message:
     return Message(f"m{number}", ("g", "1"), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 
 
-class Watched:
+class Fixture:
     """A consumer whose running handler the test sets, and what was told of it."""
 
     def __init__(self) -> None:
         self.told: list[tuple[float, str, float, bool]] = []
         self.reports: list[str] = []
         self.now, self.stop = 0.0, Stop()
-        self.consumer: Any = SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._tell))
-        self.long_run = LongRun(self.consumer, self.stop, lambda event: self.reports.append(event["what"]) or True)
+        self.consumer: Any = SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long))
+        self.monitor = SlowHandlerMonitor(self.consumer, self.stop, self._report)
 
-    def _tell(self, one: Message, seconds: float, *, is_stopping: bool) -> None:
+    def _report(self, event: dict[str, Any]) -> bool:
+        self.reports.append(event["what"])
+        return True
+
+    def _runs_long(self, one: Message, seconds: float, *, is_stopping: bool) -> None:
         self.told.append((self.now, one.id, round(seconds, 3), is_stopping))
 
-    def look(self, now: float) -> None:
+    def on_tick(self, now: float) -> None:
         self.now = now
-        self.long_run.look(now)
+        self.monitor.on_tick(now)
 
 
 @pytest.fixture
-def watched() -> Watched:
-    return Watched()
+def watched() -> Fixture:
+    return Fixture()
 
 
-def test_it_is_told_after_a_minute_and_whenever_its_time_has_doubled(watched: Watched) -> None:
+def test_it_is_told_after_a_minute_and_whenever_its_time_has_doubled(watched: Fixture) -> None:
     watched.consumer.running = (message(1), 10.0)
     for second in range(10, 520):
-        watched.look(float(second))
+        watched.on_tick(float(second))
     assert [told for told, *_ in watched.told] == [70.0, 130.0, 250.0, 490.0]
     assert {(one, is_stopping) for _, one, _, is_stopping in watched.told} == {("m1", False)}
 
 
-def test_a_stop_names_what_it_waits_for(watched: Watched) -> None:
+def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     watched.consumer.running = (message(1), 0.0)
-    watched.look(30.0)
+    watched.on_tick(30.0)
     watched.stop.at = 30.5
     for second in range(31, 80):
-        watched.look(float(second))
+        watched.on_tick(float(second))
     assert watched.told == [
         (36.0, "m1", 36.0, True),
         (42.0, "m1", 42.0, True),
@@ -65,26 +69,26 @@ def test_a_stop_names_what_it_waits_for(watched: Watched) -> None:
 
 @given(st.lists(st.floats(0.01, LONG_S - 1), max_size=50), st.floats(0.1, 2.0))
 def test_short_handlers_are_never_told_of(runs: list[float], beat_s: float) -> None:
-    watched, now = Watched(), 0.0
+    watched, now = Fixture(), 0.0
     for number, seconds in enumerate(runs):
         watched.consumer.running, end = (message(number), now), now + seconds
         while now < end:
-            watched.look(now)
+            watched.on_tick(now)
             now += beat_s
     assert watched.told == []
 
 
-def test_the_supervisor_knows_the_message_of_a_handler_that_takes_a_while(watched: Watched) -> None:
+def test_the_supervisor_knows_the_message_of_a_handler_that_takes_a_while(watched: Fixture) -> None:
     watched.consumer.running = (message(1), 1.0)
-    watched.look(1.0 + SEEN_S / 2)
+    watched.on_tick(1.0 + SEEN_S / 2)
     assert watched.reports == []
-    watched.look(1.0 + SEEN_S)
-    watched.look(3.0)
+    watched.on_tick(1.0 + SEEN_S)
+    watched.on_tick(3.0)
     assert watched.reports == ["group=g 1 id=m1"]
     watched.consumer.running = (message(2), 3.5)
-    watched.look(3.6)
+    watched.on_tick(3.6)
     assert watched.reports[1:] == [""], "it is over; the next one has only begun"
     watched.consumer.running = None
-    watched.look(20.0)
+    watched.on_tick(20.0)
     assert len(watched.reports) == 2
     assert STOPPING_S < LONG_S

@@ -1,0 +1,88 @@
+"""The places of a service: each holds one consumer at a time. When an empty place gets its next one is decided here.
+
+Pure: the time and the random number are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..settings.backoff import RestartPolicy
+from .consumer_process import ConsumerProcess
+
+STANDING_RETRY_S = 60.0
+"""How often a place that stands is tried again while others work."""
+
+Next = Literal["restart", "stand", "give up"]
+"""What follows from a death: the place gets its next consumer soon, seldom from now on, or no place gets any."""
+
+
+@dataclass(slots=True)
+class Place:
+    """The place of one consumer process, and the process in it."""
+
+    process: ConsumerProcess | None = None
+    start_at: float = 0.0
+    """When to start the next one; only while there is no process and the place is not done."""
+    is_done: bool = False
+    fast_deaths: int = 0
+    """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
+    startup_deaths: int = 0
+    """Deaths in a row in this place, each before any handler began: for giving up."""
+
+    def free(self) -> None:
+        """Its consumer ended as planned: the next one starts at once, and no death before it counts."""
+        self.start_at = 0.0
+        self.fast_deaths = self.startup_deaths = 0
+
+
+class Places:
+    """All places of a service."""
+
+    def __init__(self, count: int, policy: RestartPolicy) -> None:
+        self._policy, self._places = policy, [Place() for _ in range(count)]
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def running(self) -> list[tuple[Place, ConsumerProcess]]:
+        """The consumers that run, each with its place."""
+        return [(place, place.process) for place in self._places if place.process is not None]
+
+    @property
+    def are_done(self) -> bool:
+        """Whether no place gets another consumer."""
+        return all(place.is_done for place in self._places)
+
+    @property
+    def empty(self) -> list[Place]:
+        """The places that wait for their next consumer."""
+        return [place for place in self._places if place.process is None and not place.is_done]
+
+    def due(self, now: float) -> list[Place]:
+        """The places whose next consumer is to start now."""
+        return [place for place in self.empty if place.start_at <= now]
+
+    def start_later(self, place: Place, lived_s: float, now: float, random: float) -> float:
+        """The more of its consumers died soon after their start, the later comes the next. Returns the delay."""
+        place.fast_deaths = self._policy.after_death(place.fast_deaths, lived_s)
+        delay_s = self._policy.delay_s(place.fast_deaths, random)
+        place.start_at = now + delay_s
+        return delay_s
+
+    def after_death(self, place: Place, lived_s: float, *, has_begun: bool) -> Next:
+        """What follows from the death of this place's consumer. `has_begun`: whether its first handler began."""
+        policy = self._policy
+        is_startup = policy.is_startup_death(lived_s, has_begun=has_begun)
+        place.startup_deaths = place.startup_deaths + 1 if is_startup else 0
+        if not policy.is_standing(place.startup_deaths):
+            return "restart"
+        others = (other for other in self._places if not other.is_done)
+        can_work = any(other.process is not None or not policy.is_standing(other.startup_deaths) for other in others)
+        return "stand" if can_work else "give up"
