@@ -6,20 +6,19 @@ import re
 from functools import cache
 from pathlib import Path
 
+LUA = Path(__file__).parents[1] / "lua"
 _RIGHTS = "--+ rights\n"
-
-
 _PART = re.compile(r"^--\+ (?!rights\n)(\w+)\n", re.MULTILINE)
-
-
 _CALLED = re.compile(r"call\('([A-Z]+)'")
-
-
 _QUESTION = "not may('{name}', key, key) and '{name}'"  # RENAME has two keys
-
-
 _UNASKED = {"TIME"}
 """It changes nothing."""
+_TEXT = re.compile(
+    r"""(?P<string>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[(?P<level>=*)\[.*?\](?P=level)\])"""
+    r"""|(?:\s|--\[(?P<depth>=*)\[.*?\](?P=depth)\]|--[^\n]*)+""",
+    re.DOTALL,
+)
+"""A string of Lua, or what stands between two words of it: blanks, lines' ends and comments."""
 
 
 @cache
@@ -28,7 +27,13 @@ def script_source(name: str) -> str:
 
     The part `rights` asks for the commands that may be called behind it, up to where it stands again. A script that
     does not name it has it before its first statement; what comes before one that is named only reads, or is undone.
+    Comments and indents stay in the files: the text is sent with each EVAL.
     """
+    return stripped(assembled(name))
+
+
+def assembled(name: str) -> str:
+    """The script with its parts, as the files have them."""
     whole = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
     if _RIGHTS not in whole:
         whole = whole.replace("\nlocal ", f"\n{_RIGHTS}local ", 1)
@@ -39,10 +44,27 @@ def script_source(name: str) -> str:
     return text
 
 
+def stripped(text: str) -> str:
+    """The same program without comments, indents and empty lines; strings stay as they are."""
+    return _TEXT.sub(_shorter, text).strip() + "\n"
+
+
+def _shorter(found: re.Match[str]) -> str:
+    if found["string"] is not None:
+        return found[0]
+    return "\n" if "\n" in found[0] else " "
+
+
+def header(name: str) -> str:
+    """What a script's file says of it before its first statement: keys, arguments, reply."""
+    found = re.match(r"(?:--.*\n)+", _read(name))
+    return found[0] if found else ""
+
+
 def commands_in(source: str) -> set[str]:
     """The commands that a script may call, in capitals."""
     return set(_CALLED.findall(source))
 
 
 def _read(name: str) -> str:
-    return (Path(__file__).parents[1] / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return (LUA / f"{name}.lua").read_text(encoding="utf-8")

@@ -66,7 +66,7 @@ def at_time(words: Words, now_us: int) -> Words:
 
 @cache
 def _now_at(script: str) -> int | None:
-    found = _NOW.search(source.script_source(script))
+    found = _NOW.search(source.header(script))
     return int(found[1]) if found else None
 
 
