@@ -6,8 +6,8 @@ The rule: seconds become integers here and nowhere else."""
 from .append import MAX_APPEND, REFUSALS, Mark, OnConflict, Outcome, append
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
-from .examine import Checked, Facts, Found, look, mend
-from .operate import Redriving, Resumed, pause, purge, redrive, resume, revise, step
+from .examine import Checked, Facts, Found, inspect, repair
+from .operate import Redriving, Resumed, pause, purge, redrive, resume, revise, skip_gap, wake
 from .settle import Ack, Acked, Nack, Run, ack, nack, renew
 
 __all__ = [
@@ -33,8 +33,7 @@ __all__ = [
     "ack",
     "append",
     "claim",
-    "look",
-    "mend",
+    "inspect",
     "nack",
     "now_text",
     "parse_claimed",
@@ -42,7 +41,9 @@ __all__ = [
     "purge",
     "redrive",
     "renew",
+    "repair",
     "resume",
     "revise",
-    "step",
+    "skip_gap",
+    "wake",
 ]

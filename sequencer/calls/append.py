@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     stamp: int
 
 
-OnConflict = Literal["none", "others", "error", "check", "replace", "check_replace", "error_replace"]
+OnConflict = Literal["none", "others", "error", "replace", "error_replace"]
 Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
 REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
 _MARKS: dict[int, Outcome] = {
@@ -86,6 +86,7 @@ def append(
     items: Sequence[Item],
     *,
     on_conflict: OnConflict = "none",
+    dry_run: bool = False,
     with_stamps: bool = True,
     now_us: int | None = None,
 ) -> Call[list[Mark]]:
@@ -94,19 +95,20 @@ def append(
     Without `with_stamps` the marks of several have 0 for a stamp, and are read many times as fast.
 
     "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
-    which a repeat would do again after that was handled; "check" and "check_replace" only say what would be.
+    which a repeat would do again after that was handled. A `dry_run` stores nothing, and says what would be.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
     group, message_id, score, envelope, due = items[0]
+    how = (on_conflict, "1" if dry_run else "0", now_text(now_us))
     if len(items) == 1 and not due:
-        args: Args = (on_conflict, now_text(now_us), "", envelope, group, message_id, score)
+        args: Args = (*how, "", envelope, group, message_id, score)
     else:
         flat = [word for item in items for word in item[:3]]
         dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
-        args = (on_conflict, now_text(now_us), dumps_words([flat, dues]), *[item.envelope for item in items])
+        args = (*how, dumps_words([flat, dues]), *[item.envelope for item in items])
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
-    is_repeatable = on_conflict not in ("replace", "error_replace")
+    is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     if len(items) == 1:
         return Call("append", written, args, _parse_mark, is_repeatable)
     parse = _parse_marks if with_stamps else _parse_outcomes

@@ -64,10 +64,10 @@ def _parse_facts(reply: list[Any]) -> Facts:
     )
 
 
-def look(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[Facts]:
+def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[Facts]:
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
     return Call(
-        "look",
+        "inspect",
         (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused),
         (keys.prefix, group, message_id, now_text(now_us)),
         _parse_facts,
@@ -75,12 +75,12 @@ def look(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None
 
 
 class Found(NamedTuple):
-    """One thing that a check found broken: what, of what, its data, and whether it was mended."""
+    """One thing that a check found broken: what, of what, its data, and whether it was repaired."""
 
     what: str
     name: str
     detail: str
-    is_mended: bool
+    is_repaired: bool
 
 
 class Checked(NamedTuple):
@@ -96,23 +96,25 @@ class Checked(NamedTuple):
 def _parse_checked(reply: list[Any]) -> Checked:
     order_size, body_size, looked_at, found = reply
     texts = [[word.decode("utf-8", "surrogateescape") for word in words] for words in found]
-    mended = [Found(what, name, detail, is_mended == "1") for what, name, detail, is_mended in texts]
-    return Checked(order_size, body_size, looked_at, mended)
+    found_now = [Found(what, name, detail, is_repaired == "1") for what, name, detail, is_repaired in texts]
+    return Checked(order_size, body_size, looked_at, found_now)
 
 
-def mend(
+def repair(
     keys: LaneKeys,
     group: str,
     *,
     members: Sequence[str] = (),
     ids: Sequence[str] = (),
     letters: Sequence[str] = (),
-    repair: bool = False,
+    dry_run: bool = True,
     now_us: int | None = None,
 ) -> Call[Checked]:
-    """Check a group ("" for none), some of its members and ids, and some dead letters; mend what is broken if asked."""
+    """Check a group ("" for none), some of its members and ids, and some dead letters; repair what is broken unless
+    it is a dry run.
+    """
     return Call(
-        "mend",
+        "repair",
         (
             keys.schedule,
             keys.leases,
@@ -126,6 +128,6 @@ def mend(
             keys.letters,
             keys.stats,
         ),
-        (keys.prefix, group, dumps_words([members, ids, letters]), "1" if repair else "0", now_text(now_us)),
+        (keys.prefix, group, dumps_words([members, ids, letters]), "1" if dry_run else "0", now_text(now_us)),
         _parse_checked,
     )

@@ -1,6 +1,5 @@
-"""Calls of the scripts that people use on a queue rather than consumers: resume, step, revise, pause, redrive, look.
-
-As in calls.py: typed arguments in, a `Call` out, and the parser of its reply.
+"""Calls of the scripts that people use on a queue rather than consumers: resume, skip_gap, wake, revise, pause,
+redrive, purge.
 """
 
 from __future__ import annotations
@@ -30,27 +29,36 @@ def resume(
     member: str,
     *,
     skip: bool = False,
-    look: bool = False,
     mark: str = "",
     now_us: int | None = None,
 ) -> Call[Resumed]:
-    """Make a parked or waiting group due; with `skip`, remove the failed member first and set the watermark; with
-    `look`, only a group without a failure, so that a claim looks at it again.
-    """
+    """Make a parked or waiting group due; with `skip`, remove the failed member first and set the watermark."""
     return Call(
         "resume",
         (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory),
-        (keys.prefix, group, failure, member, "look" if look else "1" if skip else "0", mark, now_text(now_us)),
+        (keys.prefix, group, failure, member, "1" if skip else "0", mark, now_text(now_us)),
         lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )
 
 
-def step(
+def wake(
+    keys: LaneKeys, group: str, *, now_us: int | None = None
+) -> Call[Literal["woken", "due", "leased", "failed", "paused", "missing"]]:
+    """Let a claim look again at a group that sleeps without a failure."""
+    return Call(
+        "wake",
+        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.policy, keys.memory),
+        (keys.prefix, group, now_text(now_us)),
+        lambda reply: reply.decode(),
+    )
+
+
+def skip_gap(
     keys: LaneKeys, group: str, member: str, old_mark: str, mark: str, *, now_us: int | None = None
-) -> Call[Literal["stepped", "leased", "changed"]]:
+) -> Call[Literal["skipped", "leased", "changed"]]:
     """Set the watermark of a sequence to just before its head, if head and watermark are still those."""
     return Call(
-        "step",
+        "skip_gap",
         (keys.schedule, keys.leases, keys.dispatch, keys.stats, keys.policy, keys.memory),
         (keys.prefix, group, member, old_mark, mark, now_text(now_us)),
         lambda reply: reply.decode(),

@@ -86,12 +86,12 @@ def ack(
 
 def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool]:
     """Record a failure of a leased group's head; False when the token is not valid."""
-    fate = entry.ending if entry.delay_s is None else ms_text(entry.delay_s)
+    ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
     is_late = "1" if entry.is_late else "0"
     return Call(
         "nack",
         (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch, keys.policy, keys.memory),
-        (keys.prefix, *entry[:3], str(entry.attempts), fate, entry.failure, entry.mark, is_late, now_text(now_us)),
+        (keys.prefix, *entry[:3], str(entry.attempts), *ends, entry.failure, entry.mark, is_late, now_text(now_us)),
         bool,
     )
 

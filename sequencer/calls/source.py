@@ -8,7 +8,7 @@ from pathlib import Path
 
 LUA = Path(__file__).parents[1] / "lua"
 _RIGHTS = "--+ rights\n"
-_PART = re.compile(r"^--\+ (?!rights\n)(\w+)\n", re.MULTILINE)
+_PART = re.compile(r"^--\+ (?!rights\n)([\w/]+)\n", re.MULTILINE)
 _CALLED = re.compile(r"call\('([A-Z]+)'")
 _QUESTION = "not may('{name}', key, key) and '{name}'"  # RENAME has two keys
 _UNASKED = {"TIME"}
@@ -23,7 +23,7 @@ _TEXT = re.compile(
 
 @cache
 def script_source(name: str) -> str:
-    """The text of `lua/NAME.lua`, with the part `lua/_PART.lua` in the place of each line `--+ PART`.
+    """The text of `lua/NAME.lua`, with the part `lua/parts/PART.lua` in the place of each line `--+ PART`.
 
     The part `rights` asks for the commands that may be called behind it, up to where it stands again. A script that
     does not name it has it before its first statement; what comes before one that is named only reads, or is undone.
@@ -34,13 +34,13 @@ def script_source(name: str) -> str:
 
 def assembled(name: str) -> str:
     """The script with its parts, as the files have them."""
-    whole = _PART.sub(lambda found: _read(f"_{found[1]}"), _read(name))
+    whole = _PART.sub(lambda found: _read(f"parts/{found[1]}"), _read(name))
     if _RIGHTS not in whole:
         whole = whole.replace("\nlocal ", f"\n{_RIGHTS}local ", 1)
     text, *pieces = whole.split(_RIGHTS)
     for piece in pieces:
         questions = [_QUESTION.format(name=command) for command in sorted(commands_in(piece) - _UNASKED)]
-        text += _read("_rights").replace("QUESTIONS", " or ".join(questions)) + piece
+        text += _read("parts/rights").replace("QUESTIONS", " or ".join(questions)) + piece
     return text
 
 

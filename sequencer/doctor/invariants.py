@@ -9,7 +9,7 @@
 6. Dead letters and their contents belong together.
 7. The lane has no other keys, and each of its keys has its type.
 
-Names are read in pages, and each group is judged by the script `mend`, at one moment: what is on its way is not taken
+Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
 for broken. To mend: order and body are the truth, and the schedule is made to follow them. A message without its other
 half can't be handled: a member without a record is removed, a record without a member becomes a dead letter.
 """
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..calls.examine import Checked, Found, mend
+from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS
@@ -60,7 +60,7 @@ SENTENCES = {
     "parked": ("schedule", "{group} is parked without a failure or a missing number"),
     "paused": ("schedule", "{group} is held as paused, but is not among the paused groups"),
 }
-"""What the script `mend` finds: which check it belongs to, and the sentence."""
+"""What the script `repair` finds: which check it belongs to, and the sentence."""
 MENDED = {
     "no content": "removed from the list",
     "unlisted": "put into the list",
@@ -132,7 +132,7 @@ class Auditor:
                 yield Problem("keys", text)
 
     def _lane(self, keys: LaneKeys) -> Iterator[Problem]:
-        clock: Checked = self._link.run_one(mend(keys, "", repair=self._repair))
+        clock: Checked = self._link.run_one(repair(keys, "", dry_run=not self._repair))
         yield from (self._problem("", one) for one in clock.found)
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
@@ -179,7 +179,7 @@ class Auditor:
     def _groups(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Problem]:
         for some in _pages(groups, GROUPS_PAGE):
             found: dict[str, dict[tuple[str, str], Found]] = {group: {} for group in some}
-            checks: list[Checked] = self._link.run([mend(keys, group, repair=self._repair) for group in some])
+            checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
             for group, check in zip(some, checks, strict=True):
                 _add(found[group], check.found)
                 self.messages += max(0, check.order_size)
@@ -205,7 +205,7 @@ class Auditor:
                 for members in _pages([_text(word) for word in words[::2]], MEMBERS)
             ]
             while todo:  # again from where a script stopped because records are large
-                calls = [mend(keys, group, members=members, repair=self._repair) for group, members in todo]
+                calls = [repair(keys, group, members=members, dry_run=not self._repair) for group, members in todo]
                 checks: list[Checked] = self._link.run(calls)
                 for (group, _), check in zip(todo, checks, strict=True):
                     _add(found[group], check.found)
@@ -223,23 +223,23 @@ class Auditor:
             for page in _pages(names, MEMBERS):
                 ids = page
                 while ids:
-                    check = self._link.run_one(mend(keys, group, ids=ids, repair=self._repair))
+                    check = self._link.run_one(repair(keys, group, ids=ids, dry_run=not self._repair))
                     _add(found, [one for one in check.found if one.what != "no place" or one.name not in placed])
                     ids = ids[max(1, check.looked_at) :]
 
     def _letters(self, keys: LaneKeys, letters: Sequence[str]) -> Iterator[Problem]:
         for some in _pages(letters, MEMBERS):
-            check = self._link.run_one(mend(keys, "", letters=some, repair=self._repair))
+            check = self._link.run_one(repair(keys, "", letters=some, dry_run=not self._repair))
             yield from (self._problem("", one) for one in check.found)
 
     def _problem(self, group: str, one: Found) -> Problem:
         check, sentence = SENTENCES[one.what]
         name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
         text = sentence.format(group=f"group {group!r}", name=one.name, id=name, detail=one.detail)
-        if one.is_mended:
+        if one.is_repaired:
             done = "parked behind its failure; resume it" if one.detail == "failed" else MENDED[one.what]
             text = f"{text}; mended: {done}"
-        return Problem(check, text, one.is_mended)
+        return Problem(check, text, one.is_repaired)
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""

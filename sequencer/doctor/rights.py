@@ -55,9 +55,9 @@ _PLAIN: dict[Role, list[str]] = {
     "operate": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
 }
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
-    "append": ("append", "resume"),
-    "consume": ("claim", "ack", "nack", "renew", "resume"),
-    "operate": ("look", "resume", "step", "revise", "pause", "redrive", "purge"),
+    "append": ("append", "wake"),
+    "consume": ("claim", "ack", "nack", "renew", "wake"),
+    "operate": ("inspect", "resume", "skip_gap", "wake", "revise", "pause", "redrive", "purge"),
 }
 
 
@@ -111,12 +111,13 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.redrive(keys, [letter]),
         calls.purge(keys, [letter]),
         calls.revise(keys, SCRATCH, "2", "", ""),
-        calls.step(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
+        calls.skip_gap(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
         calls.pause(keys, SCRATCH, True),
         calls.pause(keys, SCRATCH, False),
+        calls.wake(keys, SCRATCH),
         calls.resume(keys, SCRATCH, b"", "", skip=True),
-        calls.look(keys, SCRATCH, "1"),
-        calls.mend(keys, SCRATCH, repair=True),
+        calls.inspect(keys, SCRATCH, "1"),
+        calls.repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)
 

@@ -21,7 +21,7 @@ if runs ~= '' then call('XLEN', audit) end
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
---+ higher
+--+ ack/keep_highest
 check_memory(); call('LLEN', dispatch); call('HLEN', stats)
 local has_failures = call('HLEN', failures) > 0
 local groups, refused = {}, {}
@@ -48,7 +48,7 @@ for i, word in ipairs(words) do
     end
   end
 end
---+ release
+--+ ack/release
 if has_failures and #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
 remember_marks(marks, tonumber(policy[3] or 0), tonumber(policy[4] or 0))

@@ -40,13 +40,13 @@ if #due == 0 then
   if is_paused then return {now, '', groups, groups} end
   return {now, call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or '', groups, call('ZCOUNT', schedule, 9e15, 'inf')}
 end
---+ share
+--+ claim/fair_share
 local groups, records, visibles, holders, passed, left = {}, {}, {}, {}, 0, math.min(#due, max_groups)
 if alone then max_groups, left = half_of(due, max_groups); room = left == 1 and math.max(room, alone) or room end
 --+ memory
 --+ gate
---+ read
---+ facts
+--+ claim/read
+--+ claim/known_of
 local action, visible, token = policy[6] or 'handle', fmt('%.0f', now + lease_ms * 1000), fmt('%.0f', math.max(clock + 1, now))
 for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or bytes <= 0 then break end

@@ -5,15 +5,16 @@
 -- ARGV[1] prefix     of the lane's keys
 -- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
 -- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is harmless
--- ARGV[6] delay_ms   until the group may be claimed again; "park", "dead" or "drop" for the end of trying
--- ARGV[7] failure    bytes to keep, without a newline
--- ARGV[8] mark       the group's watermark if the message is passed, "" to leave it
--- ARGV[9] is_late    "1": it is given up because it is late
--- ARGV[10] now_us    "" for the server's time
+-- ARGV[6] delay_ms   until the group may be claimed again; "" for the end of trying
+-- ARGV[7] ending     "park", "dead" or "drop" at the end of trying, else ""
+-- ARGV[8] failure    bytes to keep, without a newline
+-- ARGV[9] mark       the group's watermark if the message is passed, "" to leave it
+-- ARGV[10] is_late   "1": it is given up because it is late
+-- ARGV[11] now_us    "" for the server's time
 -- RETURN  1, or 0 when the token is not valid: nothing was changed
 local schedule, leases, failures, stats, dispatch, policy_key, memory = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix, group, token, member, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local delay_ms, failure, mark, is_late, now = ARGV[6], ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
+local delay_ms, ending, failure, mark, is_late, now = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], tonumber(ARGV[11])
 local call, pcall, sub, fmt = redis.call, redis.pcall, string.sub, string.format
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
@@ -22,7 +23,7 @@ if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove
---+ bury
+--+ set_aside
 call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
 check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
@@ -32,18 +33,18 @@ if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then
   call('HSET', body, id, record)
 else record = '' end
 if not score then name = 'overtaken' -- cancelled or replaced meanwhile: nothing holds the group back
-elseif delay_ms == 'dead' or delay_ms == 'drop' then
+elseif ending == 'dead' or ending == 'drop' then
   local ids = {}
-  if delay_ms == 'dead' then bury(group, member, score, record, failure) end
+  if ending == 'dead' then set_aside(group, member, score, record, failure) end
   remove(group, {member}, 1, ids)
   remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
   if mark ~= '' then remember_marks({group, mark}, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
-  name = delay_ms == 'dead' and 'dead' or 'dropped'
+  name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)
   if is_late == '1' then pcall('HINCRBY', stats, 'late', 1) end
 else
   call('HSET', failures, group, failure)
-  if delay_ms == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
+  if ending == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
 end
 if call('EXISTS', order) == 0 then call('ZREM', schedule, group)
   retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0))

@@ -5,7 +5,7 @@
 -- ARGV[2] group
 -- ARGV[3] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they did not see
 -- ARGV[4] member   of that failure; "" for none
--- ARGV[5] skip     "1": remove the member first; "look": only let a claim look again at a group that has no failure
+-- ARGV[5] skip     "1": remove the member first
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
 -- ARGV[7] now_us   "" for the server's time
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do), "leased", "changed", "missing", "unfailed";
@@ -22,7 +22,7 @@ if call('HEXISTS', leases, group) == 1 and tonumber(visible) < 9e15 then return 
 if (call('HGET', failures, group) or '') ~= failure then return {'changed', '', ''} end
 if skip == '1' and member == '' then return {'unfailed', '', ''} end
 if skip ~= '1' and tonumber(visible) <= now then return {'due', '', ''} end
-if failure == '' and visible ~= 'inf' and (skip ~= 'look' or visible == '9000000000000000') then return {'unfailed', '', ''} end -- delayed, paused: a claim decides when
+if failure == '' and visible ~= 'inf' then return {'unfailed', '', ''} end -- delayed, paused: a claim decides when
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 --+ memory
 --+ remove

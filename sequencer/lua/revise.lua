@@ -19,7 +19,7 @@ local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
 local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 --+ memory
 --+ wake
---+ take
+--+ remove_pending
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -29,7 +29,7 @@ local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumb
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
 call('ZCARD', order); check_memory()
 if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
-local taken, old_score = take(group, id)
+local taken, old_score = remove_pending(group, id)
 if not taken then return redis.error_reply('NOPERM the user has no permissions to take it out; nothing was done') end
 if score ~= '' then
   local at = tonumber(due)

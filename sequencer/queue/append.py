@@ -129,14 +129,14 @@ class Appender:
             return self._send(items, by_lane, "others", meanwhile)
         if mode == "replace":
             # A script can't undo what it replaced: what would be refused is looked for first.
-            marks = self._send(items, by_lane, "check_replace") if stops else []
+            marks = self._send(items, by_lane, "replace", dry_run=True) if stops else []
             _mark_numbers_within(items, marks if self._session.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
             return self._send(items, by_lane, "replace", meanwhile)
         if len(by_lane) > 1:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
-            marks = self._send(items, by_lane, "check")
+            marks = self._send(items, by_lane, "none", dry_run=True)
             _mark_conflicts_within(items, marks)
             _mark_numbers_within(items, marks if self._session.is_sequence() else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
@@ -149,22 +149,24 @@ class Appender:
         by_lane: dict[LaneKeys, list[int]],
         mode: calls.OnConflict,
         meanwhile: Callable[[], None] | None = None,
+        *,
+        dry_run: bool = False,
     ) -> list[calls.Mark]:
         parts = [items] if len(by_lane) == 1 else [[items[p] for p in places] for places in by_lane.values()]
         todo = [
-            calls.append(keys, part, on_conflict=mode, with_stamps=False)
+            calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
             for keys, part in zip(by_lane, parts, strict=True)
         ]
-        what, is_check = f"{items[0].id} to {items[-1].id}", mode.startswith("check")
+        what = f"{items[0].id} to {items[-1].id}"
         with self._session.link() as link:
             try:
-                wait = None if is_check else self._wait
+                wait = None if dry_run else self._wait
                 results = link.run(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
             except ServerUnavailable as error:
                 _refuse_unknown(what, error, replaces=mode == "replace")
                 raise
-            marks = _in_order(by_lane, results, mode)
-            if not is_check:
+            marks = _in_order(by_lane, results, undoes=mode == "none" and not dry_run)
+            if not dry_run:
                 self._check_replicas(link, what, marks, replaces=mode == "replace")
         return marks
 
@@ -224,14 +226,14 @@ def _refusals(batch: _Batch, marks: list[calls.Mark]) -> list[Refused]:
     return [Refused(index, _refusal(item, mark)) for index, item, mark in found if mark.outcome in calls.REFUSALS]
 
 
-def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], mode: calls.OnConflict) -> list[calls.Mark]:
+def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.Mark]:
     """The marks of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
     if len(results) == 1 and not any(mark.outcome in calls.REFUSALS for mark in set(results[0])):
         only: list[calls.Mark] = results[0]
         return only
     marks: dict[int, calls.Mark] = {}
     for places, result in zip(by_lane.values(), results, strict=True):
-        is_undone = mode == "none" and any(mark.outcome in calls.REFUSALS for mark in result)
+        is_undone = undoes and any(mark.outcome in calls.REFUSALS for mark in result)
         for position, mark in zip(places, result, strict=True):
             marks[position] = _undone(mark) if is_undone else mark
     return [marks[position] for position in range(len(marks))]

@@ -79,14 +79,14 @@ class Looking:
         key = encode_group(group)
         keys = self._session.keys_of_now(key, register=False)
         with self._session.link() as link:
-            return explanation(key, link.run_one(calls.look(keys, key)), self._session.fresh_policy_on(link))
+            return explanation(key, link.run_one(calls.inspect(keys, key)), self._session.fresh_policy_on(link))
 
     def get(self, group: Group, id: str | int) -> MessageInfo | None:
         """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
         key, message_id = encode_group(group), encode_id(id)
         keys = self._session.keys_of_now(key, register=False)
         with self._session.link() as link:
-            facts = link.run_one(calls.look(keys, key, message_id))
+            facts = link.run_one(calls.inspect(keys, key, message_id))
             if not facts.member:
                 wanted = DeadLetterFilter(key, message_id)
                 for dead in finish(oldest(self._session, [keys], wanted)):

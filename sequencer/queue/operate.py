@@ -63,7 +63,7 @@ class Mending:
         GroupBusy when a consumer holds it.
         """
         key = encode_group(group)
-        if gap := self._step(key):
+        if gap := self._skip_gap(key):
             return gap
         done, member = self._resume(key, skip=True)
         return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, self.options.queue)
@@ -72,37 +72,37 @@ class Mending:
         """Whether the group slept by a rule that holds no more; it is woken."""
         keys = self._session.keys_of_now(group, register=False)
         with self._session.link("operate") as link:
-            facts = link.run_one(calls.look(keys, group))
+            facts = link.run_one(calls.inspect(keys, group))
             found = explanation(group, facts, self._session.fresh_policy_on(link))
             sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
             if sleeps:
-                link.run_one(calls.resume(keys, group, b"", "", look=True))
+                link.run_one(calls.wake(keys, group))
         return sleeps
 
     def _missing(self, group: str) -> bool:
         if not self._session.policy_now(register=False).sequence:
             return False
         with self._session.link("operate") as link:
-            facts = link.run_one(calls.look(self._session.keys_of_now(group, register=False), group))
+            facts = link.run_one(calls.inspect(self._session.keys_of_now(group, register=False), group))
         return not facts.failure and missing_number(facts, self._session.policy_now(register=False)) is not None
 
-    def _step(self, group: str) -> Gap | None:
+    def _skip_gap(self, group: str) -> Gap | None:
         keys, policy = self._session.keys_of_now(group, register=False), self._session.policy_now(register=False)
         if not policy.sequence:
             return None
         seen: tuple[int, int] | None = None
         with self._session.link("operate") as link:
             for _ in range(TRIES):
-                facts = link.run_one(calls.look(keys, group))
+                facts = link.run_one(calls.inspect(keys, group))
                 missing = missing_number(facts, policy)
                 if seen is None and (missing is None or facts.failure):
                     return None
                 seen = seen or missing
                 if missing != seen or seen is None:
                     break  # only what was seen is stepped over
-                mark = Sequenced.parse(facts.mark).stepped(seen).text()
-                status = link.run_one(calls.step(keys, group, facts.head, facts.mark, mark))
-                if status == "stepped":
+                mark = Sequenced.parse(facts.mark).gap_skipped(seen).text()
+                status = link.run_one(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
+                if status == "skipped":
                     return Gap(decode_group(group), *seen)
                 _doubt(link, status == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
                 if status == "leased":
@@ -114,7 +114,7 @@ class Mending:
         seen: str | None = None
         with self._session.link("operate") as link:
             for _ in range(TRIES):
-                facts = link.run_one(calls.look(keys, group))
+                facts = link.run_one(calls.inspect(keys, group))
                 member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
                 if facts.failure and not member:  # a failure without its message: it is about the head
                     member = facts.head
@@ -180,7 +180,7 @@ class Mending:
     def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
         keys = self._session.keys_of_now(group, register=False)
         with self._session.link("operate") as link:
-            was_there = bool(link.run_one(calls.look(keys, group, message_id)).member)
+            was_there = bool(link.run_one(calls.inspect(keys, group, message_id)).member)
             status = link.run_one(calls.revise(keys, group, message_id, score, due)) if was_there else "missing"
             if status == "missing" and was_there and link.is_repeat and not score:
                 return  # the first try, whose answer was lost, had removed it

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from ..calls.operate import resume
+from ..calls.operate import wake
 from ..errors import ServerUnavailable
 from ..net.endpoint import Connection
 from ..net.link import Link
@@ -118,6 +118,6 @@ def _look_again(link: Link, keys: LaneKeys) -> None:
                 names[word.decode("utf-8", "surrogateescape")] = None
         if int(cursor) == 0:
             break
-    calls = [resume(keys, name, b"", "", look=True) for name in names]
+    calls = [wake(keys, name) for name in names]
     for start in range(0, len(calls), PAGE):
         link.run(calls[start : start + PAGE])

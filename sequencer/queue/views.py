@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..calls.examine import look
+from ..calls.examine import inspect
 from ..errors import ConfigurationError, shown
 from ..net.link import Link
 from ..settings.options import QueueOptions
@@ -127,7 +127,7 @@ class View:
     def peek(self, group: str, limit: int) -> list[Message]:
         """The first messages of an encoded group, in order; those that can't be decoded show their bytes."""
         keys = self._lanes[lane_of(group, len(self._lanes))]
-        below = late_below(self._link.run_one(look(keys, group)).mark)
+        below = late_below(self._link.run_one(inspect(keys, group)).mark)
         words = self._link.command("ZRANGE", keys.order(group), 0, limit - 1, "WITHSCORES")
         members = [word.decode("utf-8", "surrogateescape") for word in words[::2]]
         if not members:

@@ -45,8 +45,8 @@ class Sequenced:
             kept += [(low, high) for low, high in parts if low <= high]
         return Sequenced(self.number, _merged(kept))
 
-    def stepped(self, missing: tuple[int, int]) -> Sequenced:
-        """With these numbers stepped over: as if they had been passed."""
+    def gap_skipped(self, missing: tuple[int, int]) -> Sequenced:
+        """With these numbers skipped: as if they had been passed."""
         return Sequenced(missing[1], _merged([*self.skipped, missing]))
 
 

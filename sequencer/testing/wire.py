@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -28,8 +27,7 @@ _NOW = re.compile(r"ARGV\[(\d+)\] now_us")
 @cache
 def script_names() -> dict[str, str]:
     """Digest and source of each script -> its name."""
-    folder = Path(__file__).parents[1] / "lua"
-    names = [path.stem for path in folder.glob("*.lua") if not path.stem.startswith("_")]
+    names = [path.stem for path in source.LUA.glob("*.lua")]
     by_sha = {script_sha(name): name for name in names}
     return by_sha | {source.script_source(name): name for name in names}
 
@@ -42,16 +40,18 @@ def name_of(words: Sequence[Any]) -> str:
     return command
 
 
-def arrivals(args: Sequence[str]) -> tuple[str, str, list[list[str]], list[str]]:
-    """What the arguments of an append say: its mode, its time, the words of each message, and the envelopes."""
-    mode, now_us, text, *rest = args
+def arrivals(args: Sequence[str]) -> tuple[str, bool, str, list[list[str]], list[str]]:
+    """What the arguments of an append say: what a conflict does, whether it is a dry run, the time, the words of each
+    message, and the envelopes.
+    """
+    on_conflict, dry_run, now_us, text, *rest = args
     if not text:
-        return mode, now_us, [rest[1:]], rest[:1]
+        return on_conflict, dry_run == "1", now_us, [rest[1:]], rest[:1]
     flat, dues = orjson.loads(text)
     words = [flat[at : at + 3] for at in range(0, len(flat), 3)]
     for position, due in zip(dues[::2], dues[1::2], strict=True):
         words[position - 1].append(due)
-    return mode, now_us, words, rest
+    return on_conflict, dry_run == "1", now_us, words, rest
 
 
 def at_time(words: Words, now_us: int) -> Words:

@@ -101,7 +101,7 @@ class Twin(NamedTuple):
 
 UNSEEN = "found nothing, though"
 LETTER = "dead letter "
-UNDO = "for _, i in ipairs(stored) do take(word_of(i)) end"
+UNDO = "for _, i in ipairs(stored) do remove_pending(word_of(i)) end"
 CHECK = "if not held or sub(held, 1, 16) ~= word[2] then"
 TWINS: dict[str, Callable[[], Any]] = {
     "ack without token check": lambda: changed_script("ack", CHECK, "if false then"),
@@ -174,8 +174,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "append that loses late ones": (
         "append",
-        "fate == 'x' then bury",
-        "1 > 2 then bury",
+        "fate == 'x' then set_aside",
+        "1 > 2 then set_aside",
         Twin("never handled", "late dead"),
     ),
     "append that hides conflicts": ("append", "(same and '=' or '!')", "'='", Twin("is pending with other content")),
@@ -183,8 +183,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     "append that wakes nobody": ("append", "then wake(group, at)", "then", Twin("is looked at by")),
     "append that mixes contents": (
         "append",
-        "head .. ARGV[3 + i])",
-        "head .. ARGV[4 + total - i])",
+        "head .. ARGV[4 + i])",
+        "head .. ARGV[5 + total - i])",
         Twin("of another"),
     ),
     "claim of an expired group with others": (
@@ -214,8 +214,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "dead letter with another score": (
         "nack",
-        "then bury(group, member, score, record",
-        "then bury(group, member, score + 1, record",
+        "then set_aside(group, member, score, record",
+        "then set_aside(group, member, score + 1, record",
         Twin(LETTER),
     ),
     "append that says its own score of every message": (

@@ -34,7 +34,7 @@ def test_a_question_changes_nothing(lane: Lane, on_late: Any, said: str) -> None
     lane.append(item("g", "pending", "7"))
     before = {key: data for key, data in lane.dump().items() if key.decode() != lane.keys.clock}
     asked = [item("g", "b", "4"), item("g", "pending", "7"), item("g", "c", "8"), item("new", "a")]
-    assert lane.append(*asked, on_conflict="check") == [said, "duplicate", "stored", "stored"]
+    assert lane.append(*asked, dry_run=True) == [said, "duplicate", "stored", "stored"]
     assert {key: data for key, data in lane.dump().items() if key.decode() != lane.keys.clock} == before
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sequencer.calls.operate import pause, redrive, resume, revise
+from sequencer.calls.operate import pause, redrive, resume, revise, wake
 from sequencer.calls.settle import Ack, ack
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import PAUSED
@@ -99,7 +99,7 @@ def test_a_claim_that_leaves_a_due_group_says_so_and_names_one(lane: Lane) -> No
     assert lane.hints() == []
 
 
-@pytest.mark.parametrize("way", ["one", "several", "later", "redrive", "resume", "look"])
+@pytest.mark.parametrize("way", ["one", "several", "later", "redrive", "resume", "wake"])
 def test_a_paused_group_is_neither_woken_nor_named(lane: Lane, way: str) -> None:
     """A claim would only put it aside again."""
     lane.append(item("g", "a"))
@@ -123,5 +123,5 @@ def test_a_paused_group_is_neither_woken_nor_named(lane: Lane, way: str) -> None
     elif way == "resume":
         assert lane.run(resume(lane.keys, "g", failure, "", now_us=lane.now)).status == "resumed"
     else:
-        assert lane.run(resume(lane.keys, "g", b"", "", look=True, now_us=lane.now)).status == "unfailed"
+        assert lane.run(wake(lane.keys, "g", now_us=lane.now)) == "paused"
     assert (lane.visible("g"), lane.hints()) == (PAUSED, [])

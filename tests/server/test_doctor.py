@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
-from sequencer.calls.examine import mend
+from sequencer.calls.examine import repair
 from sequencer.doctor.diagnose import MAX_TOLD, diagnose, is_healthy
 from sequencer.doctor.invariants import Auditor, audit
 from sequencer.net.endpoint import Endpoint
@@ -183,8 +183,8 @@ def test_large_groups_and_large_records_are_read_in_pages(
     link.command("ZREM", keys.order("wide"), link.command("ZRANGE", keys.order("wide"), 5, 5)[0])
     link.command("HDEL", keys.body("wide"), "7")
     wide = [name.decode() for name in link.command("ZRANGE", keys.order("wide"), 0, -1)]
-    assert link.run_one(mend(keys, "wide", members=wide)).looked_at == 3, "it stops after 2 MB"
-    assert link.run_one(mend(keys, "wide", ids=[name[16:] for name in wide])).looked_at == 3
+    assert link.run_one(repair(keys, "wide", members=wide)).looked_at == 3, "it stops after 2 MB"
+    assert link.run_one(repair(keys, "wide", ids=[name[16:] for name in wide])).looked_at == 3
     sent: list[tuple[Any, ...]] = []
     exchange = Link._exchange
 

@@ -143,8 +143,8 @@ def test_every_script_and_every_command_in_them_is_tried(link: Link, namespace: 
     keys, ran = lane_keys(namespace, "jobs", SCRATCH), []
     run_every_script(lambda call: ran.append(call.script), keys)
     folder = Path(sequencer.__file__).parent / "lua"
-    assert sorted(set(ran)) == sorted(path.stem for path in folder.glob("[!_]*.lua"))
-    used = {name for path in folder.glob("*.lua") for name in re.findall(r"call\('([A-Z]+)'", path.read_text())}
+    assert sorted(set(ran)) == sorted(path.stem for path in folder.glob("*.lua"))
+    used = {name for path in folder.rglob("*.lua") for name in re.findall(r"call\('([A-Z]+)'", path.read_text())}
     assert len(used) > 25
     assert used <= {words[0] for words in plain_commands(keys)}
     for words in plain_commands(keys):

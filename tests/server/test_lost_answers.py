@@ -93,7 +93,7 @@ def test_a_step_whose_answer_is_lost_steps_over_one_gap(
         seq.append(n, group="g", score=n)
     seen: list[int] = []
     with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "step")
+        losing(monkeypatch, proxy, "skip_gap")
         with pytest.raises(OutcomeUnknown, match="numbers 1 to 1 were stepped over"):
             other.skip("g")
         wait_until(lambda: seen == [2])

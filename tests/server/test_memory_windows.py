@@ -23,7 +23,7 @@ def handle(lane: Lane, *ids: str) -> None:
 
 def known(lane: Lane, ids: str) -> str:
     """Those whose ids are known, asked for as one call, and each alone, without leaving anything."""
-    found = lane.append(*[item("g", id) for id in ids], on_conflict="check")
+    found = lane.append(*[item("g", id) for id in ids], dry_run=True)
     for id, outcome in zip(ids, found, strict=True):
         assert lane.append(item("g", id)) == [outcome]
         lane.run(revise(lane.keys, "g", id, "", "", now_us=lane.now))
@@ -79,7 +79,7 @@ def test_all_of_many_ids_of_one_acknowledgement_are_known(lane: Lane) -> None:
     lane.run(ack(lane.keys, [Ack(one.key, one.token, one.members, True) for one in leases], now_us=lane.now))
     for group in groups:
         items = [item(group, str(n)) for n in range(1000)]
-        marks = lane.run(append(lane.keys, items, on_conflict="check", now_us=lane.now))
+        marks = lane.run(append(lane.keys, items, dry_run=True, now_us=lane.now))
         assert {mark.outcome for mark in marks} == {"duplicate"}, group
 
 

@@ -8,8 +8,8 @@ import math
 
 import pytest
 
-from sequencer.calls.examine import mend
-from sequencer.calls.operate import pause, redrive, resume, revise, step
+from sequencer.calls.examine import repair
+from sequencer.calls.operate import pause, redrive, resume, revise, skip_gap
 from sequencer.calls.settle import renew
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import PAUSED
@@ -112,32 +112,32 @@ def test_there_is_nothing_to_skip_where_none_has_failed(lane: Lane) -> None:
         assert lane.visible("g") == math.inf
 
 
-# -- step -----------------------------------------------------------------------------------------------------
+# -- skip_gap ---------------------------------------------------------------------------------------------------
 
 
-def test_a_step_over_a_gap_is_made_only_where_it_was_seen(lane: Lane) -> None:
+def test_a_gap_is_skipped_only_where_it_was_seen(lane: Lane) -> None:
     lane.rules(NUMBERS)
     lane.append(item("g", "1", "1"), item("g", "4", "4"))
     lease = lane.claim()["g"]
     one, four = [m.decode() for m in lane.link.command("ZRANGE", lane.keys.order("g"), 0, -1)]
     seen = (one, ""), (four, ""), (four, "#0"), (one, "#1")
     for member, mark in seen:
-        assert lane.run(step(lane.keys, "g", member, mark, "#3 2-3", now_us=lane.now)) == "leased"
+        assert lane.run(skip_gap(lane.keys, "g", member, mark, "#3 2-3", now_us=lane.now)) == "leased"
     lane.ack(lease, mark="#1")
     for member, mark in seen:
-        assert lane.run(step(lane.keys, "g", member, mark, "#3 2-3", now_us=lane.now)) == "changed"
+        assert lane.run(skip_gap(lane.keys, "g", member, mark, "#3 2-3", now_us=lane.now)) == "changed"
     assert lane.claim() == {}
-    assert lane.run(step(lane.keys, "g", four, "#1", "#3 2-3", now_us=lane.now)) == "stepped"
+    assert lane.run(skip_gap(lane.keys, "g", four, "#1", "#3 2-3", now_us=lane.now)) == "skipped"
     assert [(one.id, lease.mark) for lease in lane.claim().values() for one in lease.messages] == [("4", "#3 2-3")]
 
 
-def test_a_step_leaves_a_paused_group_where_it_is(lane: Lane) -> None:
+def test_a_skipped_gap_leaves_a_paused_group_where_it_is(lane: Lane) -> None:
     lane.rules(NUMBERS)
     lane.append(item("g", "2", "2"))
     lane.run(pause(lane.keys, "g", True, now_us=lane.now))
     assert lane.claim() == {}
     (member,) = [m.decode() for m in lane.link.command("ZRANGE", lane.keys.order("g"), 0, -1)]
-    assert lane.run(step(lane.keys, "g", member, "", "#1 1-1", now_us=lane.now)) == "stepped"
+    assert lane.run(skip_gap(lane.keys, "g", member, "", "#1 1-1", now_us=lane.now)) == "skipped"
     assert (lane.visible("g"), lane.hints()) == (PAUSED, [])
     lane.run(pause(lane.keys, "g", False, now_us=lane.now))
     assert list(lane.claim()) == ["g"]
@@ -160,7 +160,7 @@ def test_a_timer_comes_back_from_the_dead_letters_with_its_body(lane: Lane, scor
     assert (message.body, message.score, message.redriven) == ("body", lease.messages[0].score, True)
 
 
-# -- mend -----------------------------------------------------------------------------------------------------
+# -- repair ---------------------------------------------------------------------------------------------------
 
 
 def test_a_stamp_that_no_clock_could_reach_does_not_set_it(lane: Lane) -> None:
@@ -170,8 +170,8 @@ def test_a_stamp_that_no_clock_could_reach_does_not_set_it(lane: Lane) -> None:
     member = "9500000000000000x"
     lane.link.command("ZADD", lane.keys.order("g"), "1e12", member)
     lane.link.command("HSET", lane.keys.body("g"), "x", b"950000000000000000000[1]")
-    checked = lane.run(mend(lane.keys, "g", members=[member], repair=True, now_us=lane.now))
-    assert [(one.what, one.is_mended) for one in checked.found] == [("ahead", False)]
+    checked = lane.run(repair(lane.keys, "g", members=[member], dry_run=False, now_us=lane.now))
+    assert [(one.what, one.is_repaired) for one in checked.found] == [("ahead", False)]
     assert lane.link.command("GET", lane.keys.clock) == clock
     assert lane.append(item("g", "b")) == ["stored"]
     lane.link.command("ZREM", lane.keys.order("g"), member)
@@ -185,4 +185,4 @@ def test_a_look_at_large_records_ends_early_and_says_where(lane: Lane, kind: str
         lane.append(item("g", id, body=body))
     members = [member.decode() for member in lane.link.command("ZRANGE", lane.keys.order("g"), 0, -1)]
     asked = {"members": members} if kind == "members" else {"ids": list("abcde")}
-    assert lane.run(mend(lane.keys, "g", **asked, now_us=lane.now)).looked_at == 3
+    assert lane.run(repair(lane.keys, "g", **asked, now_us=lane.now)).looked_at == 3

@@ -41,9 +41,10 @@ class Lane:
 
     # -- scripts ----------------------------------------------------------------------------------------------
 
-    def append(self, *items: Item, on_conflict: OnConflict = "none") -> list[str]:
+    def append(self, *items: Item, on_conflict: OnConflict = "none", dry_run: bool = False) -> list[str]:
         """What became of each."""
-        return [mark.outcome for mark in self.run(append(self.keys, items, on_conflict=on_conflict, now_us=self.now))]
+        call = append(self.keys, items, on_conflict=on_conflict, dry_run=dry_run, now_us=self.now)
+        return [mark.outcome for mark in self.run(call)]
 
     def claimed(self, limits: ClaimLimits = MUCH, **options: Any) -> Claimed:
         return self.run(claim(self.keys, "q", "me", 5.0, limits, now_us=self.now, **options))

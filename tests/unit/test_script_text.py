@@ -13,7 +13,7 @@ from lupa import lua51
 from sequencer.calls.source import LUA, assembled, header, script_source, stripped
 from sequencer.testing.wire import at_time
 
-NAMES = sorted(path.stem for path in LUA.glob("[!_]*.lua"))
+NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 STRINGS = (
     "'--'",
     '"--[["',

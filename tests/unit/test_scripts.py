@@ -21,8 +21,8 @@ from sequencer.store.keys import lane_keys
 
 KEYS = lane_keys("n", "q", 0)
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
-NAMES = sorted(path.stem for path in LUA.glob("[!_]*.lua"))
-PARTS = sorted(path.stem for path in LUA.glob("_*.lua"))
+NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
+PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))
 LINE_BUDGET = 60
 
 EXAMPLES: dict[str, Call[Any]] = {
@@ -32,13 +32,14 @@ EXAMPLES: dict[str, Call[Any]] = {
     "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, 0.5, b"{}"), now_us=1),
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
     "resume": desk.resume(KEYS, "g", b"", "", skip=True, now_us=1),
-    "step": desk.step(KEYS, "g", "m", "", "#1", now_us=1),
+    "wake": desk.wake(KEYS, "g", now_us=1),
+    "skip_gap": desk.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
     "revise": desk.revise(KEYS, "g", "i", "due", "+5", now_us=1),
     "pause": desk.pause(KEYS, "g", True, now_us=1),
     "redrive": desk.redrive(KEYS, ["l"], now_us=1),
     "purge": desk.purge(KEYS, ["l"]),
-    "look": desk.look(KEYS, "g", now_us=1),
-    "mend": desk.mend(KEYS, "g", repair=True, now_us=1),
+    "inspect": desk.inspect(KEYS, "g", now_us=1),
+    "repair": desk.repair(KEYS, "g", dry_run=False, now_us=1),
 }
 
 
@@ -82,7 +83,7 @@ def test_header_and_caller_agree_on_the_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_and_arguments_get_names_once_at_the_top(name: str) -> None:
     code = [line for line in own_source(name).splitlines() if not line.startswith("--")]
-    uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[3 + i]" not in line]
+    uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[4 + i]" not in line]
     assert uses == list(range(len(uses))), f"{name}: KEYS or ARGV used below the first lines"
 
 
@@ -100,9 +101,11 @@ def test_a_file_stays_within_its_budget(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_says_what_it_needs_and_is_used(name: str) -> None:
-    assert header(name).startswith(f"-- {name[1:]}: ")
+    assert header(name).startswith(f"-- {Path(name).name}: ")
     assert "Needs" in header(name)
-    assert name == "_rights" or any(f"--+ {name[1:]}\n" in own_source(script) for script in NAMES)
+    assert name == "parts/rights" or any(
+        f"--+ {name.removeprefix('parts/')}\n" in own_source(script) for script in NAMES
+    )
 
 
 READS = {
@@ -140,7 +143,7 @@ def test_the_first_write_is_right_at_maxmemory(name: str) -> None:
     code = own_source(name)
     writes = re.findall(r"\bcall\('(HDEL|SET|DEL|ZADD|HSET|HSETNX|RPUSH|ZREM|HINCRBY|LTRIM|SADD|SREM)'", code)
     refused = ("append", "redrive")
-    assert writes[:1] == ([] if name == "look" else ["SET" if name in refused else "HDEL"])
+    assert writes[:1] == ([] if name == "inspect" else ["SET" if name in refused else "HDEL"])
 
 
 def test_only_a_claim_is_never_repeated() -> None:

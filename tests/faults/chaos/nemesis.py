@@ -16,7 +16,7 @@ Deed = Literal["proxy", "kill", "pause", "kill supervisor", "flush scripts"]
 VICTIMS = ("consumers", "producer", "looper")
 OFTEN = (("append",), ("claim",), ("ack",), ("append", "claim", "ack"))
 """What a fault meets soon: these go by all the time."""
-SELDOM = (("nack",), ("renew",), ("resume",), ("redrive",), ("look",), ("pause",), ("BLPOP",), ())
+SELDOM = (("nack",), ("renew",), ("resume",), ("redrive",), ("inspect",), ("pause",), ("BLPOP",), ())
 ENDING = ("error NOPERM", "error CLUSTERDOWN", "error unknown")
 """Errors that a consumer does not wait out: it ends, and is replaced."""
 HOLE_S = 0.5

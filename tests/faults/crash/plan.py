@@ -19,9 +19,9 @@ _CALLS: dict[str, str] = {
     "producer": "command append",
     "consumer": "command wait claim ack nack",
     "keeper": "ack renew",
-    "operator": "command look resume pause redrive purge",
+    "operator": "command inspect resume pause redrive purge",
 }
-_ONLY: dict[str, str] = {"default": "append revise", "sequence": "step"}
+_ONLY: dict[str, str] = {"default": "append revise", "sequence": "skip_gap"}
 """Calls of the operator that only one variant has."""
 SUPERVISOR = tuple(
     f"supervisor.{call}:{moment}"

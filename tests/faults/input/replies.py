@@ -36,12 +36,13 @@ CALLS: dict[str, calls.Call[Any]] = {
     "nack": calls.nack(lane_keys("n", "q", 0), calls.Nack("g", "1" * 16, "2" * 16 + "a", 1, 1.0, b"{}")),
     "renew": calls.renew(lane_keys("n", "q", 0), [("g", "1" * 16)], 15.0),
     "resume": calls.resume(lane_keys("n", "q", 0), "g", b"", ""),
-    "step": calls.step(lane_keys("n", "q", 0), "g", "", "", ""),
+    "wake": calls.wake(lane_keys("n", "q", 0), "g"),
+    "skip_gap": calls.skip_gap(lane_keys("n", "q", 0), "g", "", "", ""),
     "revise": calls.revise(lane_keys("n", "q", 0), "g", "a", "", ""),
     "redrive": calls.redrive(lane_keys("n", "q", 0), ["x"]),
     "purge": calls.purge(lane_keys("n", "q", 0), ["x"]),
-    "look": calls.look(lane_keys("n", "q", 0), "g"),
-    "mend": calls.mend(lane_keys("n", "q", 0), "g"),
+    "inspect": calls.inspect(lane_keys("n", "q", 0), "g"),
+    "repair": calls.repair(lane_keys("n", "q", 0), "g"),
 }
 ODD_BYTES = [
     b":1\r\n",

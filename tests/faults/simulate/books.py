@@ -112,7 +112,8 @@ class Account:
         return row
 
     def check_nack(self, name: str, book: Book, row: Row, args: list[str]) -> None:
-        kind, ending, attempt = orjson.loads(args[6])["type"], args[5], row.attempts + 1
+        kind, ending, attempt = orjson.loads(args[7])["type"], args[6], row.attempts + 1
+        told = ending or args[5]
         tried = attempt - (kind in ("LeaseExpired", "TooLate"))
         if int(args[4]) != tried:
             self.wrong(f"{name} failed with {kind} and counts as tried {args[4]} times; it was {tried}")
@@ -125,13 +126,13 @@ class Account:
         if named is not None:
             if ending != named:
                 loss = "loss: " if ending == "drop" else ""
-                self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {ending}, where {named} was asked")
+                self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {told}, where {named} was asked")
             return
         low_ms, high_ms = (self.backoff.delay_s(attempt, part) * 1000 for part in (0.0, 1.0))
-        is_asked = ending.isdigit() and low_ms - 1 <= int(ending) <= high_ms + 1
-        if not is_asked and not (kind == "Retry" and ending == "50"):
+        is_asked = args[5].isdigit() and low_ms - 1 <= int(args[5]) <= high_ms + 1
+        if not is_asked and not (kind == "Retry" and args[5] == "50"):
             loss = "loss: " if ending == "drop" else ""
-            self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {ending}, where a backoff was asked")
+            self.wrong(f"{loss}{name} failed with {kind}, attempt {attempt}: {told}, where a backoff was asked")
 
 
 def arrived(word: list[Any], mark: str, content: str, now_us: int) -> Row:

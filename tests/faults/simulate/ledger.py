@@ -47,10 +47,10 @@ class Ledger(Account):
     # -- what comes in ----------------------------------------------------------------------------------------
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, (mode, text, words, contents) = args[0], arrivals(args[1:])
+        prefix, (mode, is_dry_run, text, words, contents) = args[0], arrivals(args[1:])
         now_us = int(text)
         marks = marks_in(reply, len(words))
-        if mode.startswith("check"):
+        if is_dry_run:
             return
         is_undone = mode == "none" and any(mark[0] in "!#<" for mark in marks)
         for word, mark, content in zip(words, marks, contents, strict=True):
@@ -252,7 +252,7 @@ class Ledger(Account):
                 self.counts[args[0], "handled"] += 1
 
     def _nack(self, args: list[str], reply: int) -> None:
-        prefix, group, member, ending = args[0], args[1], args[3], args[5]
+        prefix, group, member, ending = args[0], args[1], args[3], args[6]
         book = self.books[prefix, group]
         row = book.rows.get(member[STAMP_DIGITS:])
         if not reply or row is None:
@@ -261,17 +261,17 @@ class Ledger(Account):
         book.leased_until_us = -math.inf
         self.check_nack(f"{group}/{member[STAMP_DIGITS:]}", book, row, args)
         row.attempts = int(args[4])
-        self.counts[prefix, "failed"] += args[8] != "1"
+        self.counts[prefix, "failed"] += args[9] != "1"
         if ending in ("dead", "drop"):
             self.removed(prefix, group, member)
             self.counts[prefix, "dead" if ending == "dead" else "dropped"] += 1
             if ending == "dead":
                 letter = prefix, member[:STAMP_DIGITS] + group + "\n" + member[STAMP_DIGITS:]
-                self.dead[letter], self.why[letter] = row, args[6]
+                self.dead[letter], self.why[letter] = row, args[7]
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
         else:
-            book.blocked_us = math.inf if ending == "park" else int(args[9]) + int(ending) * 1000
+            book.blocked_us = math.inf if ending == "park" else int(args[10]) + int(args[5]) * 1000
 
     # -- what an operator does --------------------------------------------------------------------------------
 
@@ -290,8 +290,12 @@ class Ledger(Account):
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
 
-    def _step(self, args: list[str], reply: bytes) -> None:
+    def _wake(self, args: list[str], reply: bytes) -> None:
+        if reply == b"woken":
+            self.books[args[0], args[1]].blocked_us = -math.inf
+
+    def _skip_gap(self, args: list[str], reply: bytes) -> None:
         book = self.books[args[0], args[1]]
         row = book.rows.get(args[2][STAMP_DIGITS:])
-        if reply == b"stepped" and row is not None:
+        if reply == b"skipped" and row is not None:
             book.mark = max(book.mark, row.score - 1)

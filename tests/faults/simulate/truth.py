@@ -95,11 +95,11 @@ class Truth:
             getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, (mode, _, words, _) = args[0], arrivals(args[1:])
+        prefix, (mode, is_dry_run, _, words, _) = args[0], arrivals(args[1:])
         marks = marks_in(reply, len(words))
         is_undone = mode in ("none", "error") and any(mark[0] in "!#<" for mark in marks)
         self.effects["refused batch undone"] += is_undone and any(mark[0] == "+" for mark in marks)
-        if mode.startswith("check") or is_undone:
+        if is_dry_run or is_undone:
             for mark in marks:
                 self.effects["conflict refused"] += mark[0] == "!"
                 self.effects["late refused"] += mark[0] == "<"
@@ -163,8 +163,8 @@ class Truth:
             self.effects["stale token refused"] += 1
             return
         self._accepted("nack", *args[:3])
-        if args[5] in ("drop", "dead"):
-            self._passed(args[1], args[3], is_gone=args[5] == "drop")
+        if args[6] in ("drop", "dead"):
+            self._passed(args[1], args[3], is_gone=args[6] == "drop")
 
     def _resume(self, args: list[str], reply: list[bytes]) -> None:
         if reply[0] == b"resumed" and args[4] == "1":
@@ -177,8 +177,8 @@ class Truth:
         if is_gone:
             self.given_up.add(name)
 
-    def _step(self, args: list[str], reply: bytes) -> None:
-        self.effects["gap stepped over"] += reply == b"stepped"
+    def _skip_gap(self, args: list[str], reply: bytes) -> None:
+        self.effects["gap stepped over"] += reply == b"skipped"
 
     def told(self, group: str, message_id: str, outcome: str | None, stamp: int | None) -> None:
         """A producer got this receipt for its append."""

@@ -14,7 +14,8 @@ class ArrivingLane(LaneState):
     """Takes messages in."""
 
     def append(self, *args: str) -> bytes:
-        on_conflict, _, items, envelopes = arrivals(args)
+        on_conflict, is_dry_run, _, items, envelopes = arrivals(args)
+        assert not is_dry_run
         for word in items:
             if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):
                 raise Refused("SEQUENCE")

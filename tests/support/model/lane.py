@@ -138,6 +138,7 @@ class ModelLane(ArrivingLane, MendedLane):
         member: str,
         attempts: str,
         delay_ms: str,
+        ending: str,
         failure: str,
         mark: str,
         _is_late: str,
@@ -153,8 +154,8 @@ class ModelLane(ArrivingLane, MendedLane):
             self.bodies[group][member[16:]] = record
         if member not in self.orders.get(group, {}):
             pass  # cancelled or replaced meanwhile
-        elif delay_ms in ("dead", "drop"):
-            if delay_ms == "dead":
+        elif ending in ("dead", "drop"):
+            if ending == "dead":
                 self.bury(group, member, self.orders[group][member], record)
             self.remove(group, [member])
             self.remember([f"{group}\n{member[16:]}"])
@@ -162,7 +163,7 @@ class ModelLane(ArrivingLane, MendedLane):
             self.failures.pop(group, None)
         else:
             self.failures[group] = failure
-            self.schedule[group] = math.inf if delay_ms == "park" else self.now_us + int(delay_ms) * 1000
+            self.schedule[group] = math.inf if ending == "park" else self.now_us + int(delay_ms) * 1000
         self.drop_empty()
         return 1
 

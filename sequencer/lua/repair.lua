@@ -1,4 +1,4 @@
--- mend: checks one group, or dead letters, at one moment, and mends what their data allow: what a group holds is decided
+-- repair: checks one group, or dead letters, at one moment, and repairs what their data allow: what a group holds is decided
 -- by its order and body, and the schedule follows from them.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] clock string; KEYS[5] dispatch list
 -- KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] paused set; KEYS[9] dead zset; KEYS[10] letters hash
@@ -7,27 +7,27 @@
 -- ARGV[2] group    "" for none
 -- ARGV[3] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...]]: to be checked too; at
 --                  most 100 in all
--- ARGV[4] repair   "1" to mend what is broken, "0" to change nothing
+-- ARGV[4] dry_run  "1": only say what is broken; "0": repair it too
 -- ARGV[5] now_us   "" for the server's time
 -- RETURN  [messages in order or -1 for a wrong type, messages in body, how many members and ids were looked at (fewer
---         than asked for where records are large), [[what, name, detail, "1" if it was mended], ...]]
+--         than asked for where records are large), [[what, name, detail, "1" if it was repaired], ...]]
 local schedule, leases, failures, clock_key, dispatch, policy_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local memory, paused, dead, letters, stats = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local prefix, group, words, repair, now = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
+local prefix, group, words, dry_run, now = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
 local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
 local policy = call('HMGET', policy_key, 'mark_us', 'window_us', 'sequence', 'gap_us', 'on_gap')
 local found, order, body = {}, prefix .. 'order:' .. group, prefix .. 'body:' .. group
-local function tell(what, name, detail, can_mend) -- whether to mend it
-  can_mend = repair and can_mend ~= false
-  found[#found + 1] = {what, name, detail or '', can_mend and '1' or '0'}
-  return can_mend
+local function tell(what, name, detail, can_repair) -- whether to repair it
+  can_repair = not dry_run and can_repair ~= false
+  found[#found + 1] = {what, name, detail or '', can_repair and '1' or '0'}
+  return can_repair
 end
 --+ memory
 --+ gate
---+ bury
---+ members
+--+ set_aside
+--+ repair/members
 --+ clock
 local ticks = call('GET', clock_key) or '0'
 local clock = read_clock(ticks)

@@ -29,7 +29,7 @@ local function settle(late, dedup_us, dedup_cap)
     local group, id = word_of(i)
     local text = 'its score ' .. score .. ' lies below ' .. tostring(marked[i]) .. ', which was handled'
     local failure = {id = id, type = 'TooLate', message = text, attempt = 0, at = now / 1e6}
-    if fate == 'x' then bury(group, stamp .. id, score, record, cjson.encode(failure)) end
+    if fate == 'x' then set_aside(group, stamp .. id, score, record, cjson.encode(failure)) end
     local name = fate == 'x' and 'dead' or fate == '~' and 'dropped' or 'refused'
     count[name], count.late = (count[name] or 0) + 1, (count.late or 0) + 1
     if fate ~= '<' then entries[#entries + 1] = group .. '\n' .. id end

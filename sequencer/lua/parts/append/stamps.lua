@@ -9,6 +9,6 @@ end
 
 local function parts_of(i) -- id, record, score, member
   local id, score, seconds, us = words[3 * i - 1], words[3 * i], stamp_of(i)
-  if score ~= '' then return id, seconds .. us .. '00000' .. ARGV[3 + i], score, seconds .. us .. id end
-  return id, seconds .. us .. '0000A' .. ARGV[3 + i], seconds .. '.' .. us, seconds .. us .. id
+  if score ~= '' then return id, seconds .. us .. '00000' .. ARGV[4 + i], score, seconds .. us .. id end
+  return id, seconds .. us .. '0000A' .. ARGV[4 + i], seconds .. '.' .. us, seconds .. us .. id
 end

@@ -55,7 +55,7 @@ local function compare(i, order, body) -- the mark of a message whose id is pend
   local old, id, score, due = call('HGET', body, words[3 * i - 1]), words[3 * i - 1], words[3 * i], due[i]
   local stamp, flag = sub(old, 1, 16), sub(old, 21, 21)
   local has_due = flag == 'D' or flag == 'T'
-  local same = sub(old, has_due and 38 or 22) == ARGV[3 + i]
+  local same = sub(old, has_due and 38 or 22) == ARGV[4 + i]
   if same and score ~= '' then same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score) end
   if same and due and sub(due, 1, 1) ~= '+' and flag ~= 'R' then
     same = has_due and tonumber(sub(old, 22, 37)) == tonumber(due)

@@ -1,4 +1,4 @@
--- share: how much of what is due a claim takes. Needs: call, fmt, schedule, now.
+-- fair_share: how much of what is due a claim takes. Needs: call, fmt, schedule, now.
 -- Half of the groups, so that other consumers find some, and the caller's next claim: with all of them in one hand, others
 -- are idle. Counted are all that look due; one that is put off then is taken for due once.
 -- Returns how many to take, and how many are due.

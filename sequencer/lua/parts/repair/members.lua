@@ -37,7 +37,7 @@ local function check_records(ids) -- one without a place becomes a dead letter, 
       end
       local time, text = sub(record, 21, 37):match('^T(%d+)$') or stamp, 'its group had no place for it in its order'
       local failure = {member = stamp .. id, id = id, type = 'Broken', message = text, attempt = 0, at = now / 1e6}
-      bury(group, stamp .. id, sub(time, 1, 10) .. '.' .. sub(time, 11), record, cjson.encode(failure))
+      set_aside(group, stamp .. id, sub(time, 1, 10) .. '.' .. sub(time, 11), record, cjson.encode(failure))
       call('HDEL', body, id)
       pcall('HINCRBY', stats, 'dead', 1)
     end

@@ -1,4 +1,4 @@
--- batch: the quick way for messages that no policy concerns: those of one group are stored together. A group that turns
+-- by_group: the quick way for messages that no policy concerns: those of one group are stored together. A group that turns
 -- out to hold one of their ids is left as it was, for a closer look at each.
 -- Needs what append.lua binds, and: stamps.
 local function store_several(positions, count, order, body) -- the answers to HSET, 0 where it was not called, and ZADD

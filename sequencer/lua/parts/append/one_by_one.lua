@@ -1,4 +1,4 @@
--- closer: messages one by one, where a policy concerns them, or one of their ids may be there already.
+-- one_by_one: messages one by one, where a policy concerns them, or one of their ids may be there already.
 -- Needs what append.lua binds, and: take, arrival, stamps.
 for _, i in ipairs(closer) do
   if failure then break end
@@ -8,11 +8,11 @@ for _, i in ipairs(closer) do
   local head, score, at = arrival(i, seconds, us)
   local fate = fate_of(i, score, body)
   if fate == '+' then
-    if is_replace and not is_check and take(group, id) then at = now end -- what lies behind the old one may be due
+    if is_replace and not dry_run and remove_pending(group, id) then at = now end -- what lies behind the old one may be due
     local new
-    if on_conflict == 'check_replace' then new = 1 elseif is_check then new = 1 - pcall('HEXISTS', body, id)
-    else new = pcall('HSETNX', body, id, head .. ARGV[3 + i]) end
-    if new == 1 and not is_check then
+    if dry_run and is_replace then new = 1 elseif dry_run then new = 1 - pcall('HEXISTS', body, id)
+    else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
+    if new == 1 and not dry_run then
       stored[#stored + 1] = i
       if not first[group] then list[#list + 1] = group; first[group] = at
       elseif at < first[group] then first[group] = at end
@@ -23,7 +23,7 @@ for _, i in ipairs(closer) do
       fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
     elseif new ~= 1 then failure = new end
   elseif fate == '=' then stamp = '0000000000000000'
-  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[3 + i]} end
+  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
   if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
   marks[2 * i - 1], marks[2 * i] = fate, stamp
 end

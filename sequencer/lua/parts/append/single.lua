@@ -2,7 +2,7 @@
 -- Where it finds something else, it leaves all as it was, and the long way looks again: also whether the window of an id
 -- that was seen is over.
 -- Needs what append.lua binds before it.
-if words == '' and is_plain and (on_conflict == 'none' or on_conflict == 'error' or on_conflict == 'others') then
+if words == '' and is_plain and not dry_run and (on_conflict == 'none' or on_conflict == 'error' or on_conflict == 'others') then
   local dedup, is_seen, visible = tonumber(policy[4] or 0), false, tonumber(call('ZSCORE', schedule, group) or 'nan')
   local times = dedup > 0 and call('HMGET', prefix .. 'memory', 'seen:last', 'seen:old') or {}
   for k, key in ipairs((times[1] or times[2]) and {'seen', 'seen:old'} or {}) do

@@ -1,6 +1,6 @@
--- take: takes a pending message out of its group, whoever may hold it; a failure of the group that was about it goes too.
+-- remove_pending: takes a pending message out of its group, whoever may hold it; a failure of the group that was about it goes too.
 -- Needs: prefix, failures, call, pcall, sub.
-local function take(group, id) -- its record and score; nil where it is not there, or a right is missing
+local function remove_pending(group, id) -- its record and score; nil where it is not there, or a right is missing
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = pcall('HGET', body, id)
   if type(record) ~= 'string' then return nil end

@@ -1,4 +1,4 @@
--- step: steps over the numbers that are missing before the head of a sequence, and lets the group go on.
+-- skip_gap: skips the numbers that are missing before the head of a sequence, and lets the group go on.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] dispatch list; KEYS[4] stats hash; KEYS[5] policy hash
 -- KEYS[6] memory hash
 -- ARGV[1] prefix   of the lane's keys
@@ -6,7 +6,7 @@
 -- ARGV[3] member   the head the caller saw
 -- ARGV[4] old_mark ARGV[5] mark   the watermark the caller saw ("" for none), and the one behind the gap
 -- ARGV[6] now_us   "" for the server's time
--- RETURN  "stepped", "leased", or "changed": nothing was done, look again
+-- RETURN  "skipped", "leased", or "changed": nothing was done, look again
 local schedule, leases, dispatch, stats, policy_key, memory = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local prefix, group, member, old_mark, mark, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local call, pcall, fmt = redis.call, redis.pcall, string.format
@@ -24,4 +24,4 @@ if tonumber(call('ZSCORE', schedule, group) or 0) ~= 9e15 then -- a paused group
   call('ZADD', schedule, fmt('%.0f', now), group)
   if call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
 end
-return 'stepped'
+return 'skipped'

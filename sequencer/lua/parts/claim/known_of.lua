@@ -1,4 +1,4 @@
--- facts: what is known of the due groups, some at a time: of full ones a claim takes few, and a look into a small hash
+-- known_of: what is known of the due groups, some at a time: of full ones a claim takes few, and a look into a small hash
 -- takes the longer the more it holds. All before the first write but what is read of later groups, from the same keys.
 -- Needs what claim.lua binds, and: memory.
 local leased, marks, held_back, last_known, before, step = {}, {}, {}, 0, 0, 8

@@ -1,4 +1,4 @@
--- look: all that decides whether a group moves, at one moment; changes nothing.
+-- inspect: all that decides whether a group moves, at one moment; changes nothing.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] policy hash; KEYS[5] memory hash
 -- KEYS[6] paused set
 -- ARGV[1] prefix   of the lane's keys

@@ -1,4 +1,4 @@
--- higher: keeps an acknowledgement that was on its way for long, and repeated meanwhile, from setting a watermark back.
+-- keep_highest: keeps an acknowledgement that was on its way for long, and repeated meanwhile, from setting a watermark back.
 -- Needs: memory.
 local function height(mark) return tonumber((mark or ''):match('^#?(%S+)') or nil) end
 local function higher(pairs_, window) -- those of group, watermark, group ... that stand above what is known
