@@ -112,7 +112,7 @@ def test_the_first_of_a_group_goes_back_first_and_parked_groups_are_named() -> N
     assert [letters.index(b"\\n" + id) for id in (b"b", b"c", b"a")] == sorted(
         letters.index(b"\\n" + id) for id in (b"a", b"b", b"c")
     )
-    assert session.allowed == ["mend"]
+    assert session.allowed == ["operate"]
 
 
 def test_after_a_lost_answer_a_letter_that_is_gone_went_with_the_first_try() -> None:
@@ -156,6 +156,6 @@ def test_a_slow_server_is_not_slowed_further() -> None:
 def test_a_purge_counts_what_was_there() -> None:
     session = session_of([names("a", "b")], [[kept(), kept()]], 1)
     assert run(purge(session, everything=True)) == 1
-    assert session.allowed == ["mend"]
+    assert session.allowed == ["operate"]
     with pytest.raises(MessageNotFound, match="'a'"):
         run(purge(session_of([names("a")], [[kept()]], 0), id="a"))
