@@ -11,16 +11,17 @@ from typing import Any, Literal, TypeVar, Unpack
 from .consume.emitter import EventEmitter, Observer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer, owner_name
+from .doctor.diagnose import diagnose
 from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
-from .net.blocking import blocking
+from .net.blocking import blocking, finish
 from .net.endpoint import Endpoint
 from .net.link import Link
 from .net.refusals import Reading
-from .queue import dead_letters, operate, views
+from .queue import counts, dead_letters, operate, views
 from .queue.append import Appender
-from .queue.looking import Looking
+from .queue.audit import prove_lanes
 from .queue.operate import Mending
 from .queue.session import Session
 from .server import start_embedded
@@ -34,15 +35,17 @@ from .settings.options import (
     queue_options,
     shows_settings,
 )
+from .settings.policy import Policy
 from .store.item import Group, ItemMaker, Score
 from .store.keys import registry_key
 from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
+from .values.views import AuditReport, Finding
 
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
 ObserverT = TypeVar("ObserverT", bound=Observer)
 
 
-class Sequencer(Looking, Mending):
+class Sequencer(Mending):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
@@ -65,7 +68,6 @@ class Sequencer(Looking, Mending):
         self._session = Session(self.options, redis, start_embedded)
         self._appender = Appender(self._session, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
-        self._rates = views.Rates()
         self._observers: list[Observer] = []
         self._emitter = EventEmitter(queue, observers=self._observers)
 
@@ -167,12 +169,40 @@ class Sequencer(Looking, Mending):
         """
         return self._appender.append_many(items, on_refused, chunk, replace=replace)
 
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    info = blocking(counts.info)
+    groups = blocking(views.groups)
+    parked = blocking(views.parked)
+    paused_groups = blocking(views.paused_groups)
+    peek = blocking(views.peek)
+    explain = blocking(views.explain)
+    get = blocking(views.get)
+    dead = blocking(dead_letters.dead)
+    count_dead = blocking(dead_letters.count_dead)
+
+    @property
+    def policy(self) -> Policy:
+        """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
+        return finish(views.policy(self._session))
+
+    def audit(self) -> AuditReport:
+        """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
+        lanes = self._session.lanes_now(register=False)
+        with self._session.link() as link:
+            return prove_lanes(link, lanes)
+
+    def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
+        """Examine the server and this queue's invariants; with `repair`, mend what the data allow.
+
+        `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
+        """
+        return diagnose(self._session.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
+
     # -- operating --------------------------------------------------------------------------------------------
 
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
-    dead = blocking(dead_letters.dead)
-    count_dead = blocking(dead_letters.count_dead)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
 

@@ -20,6 +20,7 @@ from ..net.refusals import Reading
 from ..settings.options import MAX_LANES, QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, lane_keys, lane_of, registry_key
+from ..values.views import QueueInfo
 from .policy_store import find_policy, texts
 
 log = logging.getLogger("sequencer")
@@ -32,6 +33,8 @@ class Session:
         self._options, self._start = options, start
         self.net: Net = BlockingNet(self)
         """Over which operations run."""
+        self.last_info: tuple[float, QueueInfo] | None = None
+        """What the last `info` found, and when, by the net's clock."""
         self._endpoint: Endpoint | None = None
         if redis is None:
             redis = server_url_from_environment()

@@ -106,7 +106,7 @@ class QueueInfo:
     """A queue at one moment.
 
     Groups by state are exact. Backlog and lag need a look at each group: when there are more than
-    `monitor.EXACT_GROUPS`, they come from a sample and `is_estimate` is true.
+    `counts.EXACT_GROUPS`, they come from a sample and `is_estimate` is true.
     """
 
     queue: str

@@ -11,7 +11,7 @@ from sequencer import ConfigurationError, GroupNotFound, InvalidMessage, Retry, 
 from sequencer.client import list_queues
 from sequencer.doctor.invariants import audit
 from sequencer.net.link import Link
-from sequencer.queue import views
+from sequencer.queue import counts
 from sequencer.store.keys import lane_keys
 from sequencer.testing.wire import Wire, name_of, wired
 
@@ -108,7 +108,7 @@ def test_rates_come_from_two_looks(seq: Sequencer) -> None:
 
 def test_a_large_queue_is_estimated_from_a_sample(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that have waited longest have one message each, the others three: the sample has some of both."""
-    monkeypatch.setattr(views, "EXACT_GROUPS", 1000)
+    monkeypatch.setattr(counts, "EXACT_GROUPS", 1000)
     groups = [*range(6000), *range(3000, 6000), *range(3000, 6000)]
     seq.append_many({"body": n, "group": group, "score": n} for n, group in enumerate(groups))
     info = seq.info()

@@ -12,6 +12,7 @@ from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import LaneKeys, lane_keys, lane_of
+from sequencer.values.views import QueueInfo
 
 T = TypeVar("T")
 run = finish
@@ -106,6 +107,7 @@ class ListedSession:
         self._policy = policy or Policy()
         self._fresh = fresh or self._policy
         self.allowed: list[str] = []
+        self.last_info: tuple[float, QueueInfo] | None = None
 
     async def lanes(self, *, register: bool = True, role: str | None = None) -> list[LaneKeys]:
         return self.keys

@@ -1,0 +1,160 @@
+"""How much is in a queue: backlog, lag, groups by state, totals and rates. An operation over a net; nothing writes.
+
+Backlog and lag are counted from the groups themselves, not from counters that could drift: exactly up to EXACT_GROUPS
+groups, from an evenly spread sample above. Groups by state are counted by the server, each count at its own moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ..calls.net import Command, Net
+from ..store.keys import PAUSED, LaneKeys
+from ..store.record import number_of
+from ..store.replies import Reading, pairs, texts
+from ..values.views import QueueInfo
+from .session import Session
+from .state import group_state, is_leased
+from .views import PAGE, leases_of, now_of, pages
+
+EXACT_GROUPS = 20_000
+"""Up to this many groups the backlog is counted exactly: about a second of small reads."""
+TOTALS = (
+    *("appended", "handled", "failed", "parked", "expired", "skipped", "late", "refused", "dead", "dropped"),
+    *("redriven", "purged", "cancelled", "overtaken"),
+)
+
+
+class LaneCounts(NamedTuple):
+    """One lane."""
+
+    counts: dict[str, int]
+    """Of groups, groups by state, messages and dead letters."""
+    totals: dict[str, int]
+    lag_s: float
+    is_paused: bool
+    is_estimate: bool
+
+
+async def info(session: Session) -> QueueInfo:
+    """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
+    lanes = [await _count(session.net, keys) for keys in await session.lanes(register=False)]
+    now = await session.net.now()
+    found = _summed(lanes, session.options.queue, session.options.namespace)
+    last, session.last_info = session.last_info, (now, found)
+    return with_rates(found, now, last)
+
+
+def with_rates(info: QueueInfo, now: float, last: tuple[float, QueueInfo] | None) -> QueueInfo:
+    """With messages a second between the last look and this one; the times are of a clock that never goes back."""
+    if last is None or now <= last[0]:
+        return info
+    span, before = now - last[0], last[1].totals
+    return replace(
+        info,
+        append_rate=max(0, info.totals["appended"] - before["appended"]) / span,
+        handle_rate=max(0, info.totals["handled"] - before["handled"]) / span,
+    )
+
+
+def _summed(lanes: list[LaneCounts], queue: str, namespace: str) -> QueueInfo:
+    counts: Counter[str] = Counter()
+    totals = Counter(dict.fromkeys(TOTALS, 0))
+    for lane in lanes:
+        counts.update(lane.counts)
+        totals.update(lane.totals)
+    groups, due, leased = counts["groups"], counts["due"], counts["leased"]
+    parked, paused = counts["parked"], counts["paused"]
+    return QueueInfo(
+        queue=queue,
+        namespace=namespace,
+        lanes=len(lanes),
+        backlog=counts["backlog"],
+        lag_s=max(lane.lag_s for lane in lanes),
+        groups=groups,
+        due=due,
+        leased=leased,
+        waiting=max(0, groups - due - leased - parked - paused),  # the counts are of different moments
+        parked=parked,
+        paused=paused,
+        is_paused=any(lane.is_paused for lane in lanes),
+        dead=counts["dead"],
+        is_estimate=any(lane.is_estimate for lane in lanes),
+        totals=dict(totals),
+        append_rate=None,
+        handle_rate=None,
+    )
+
+
+async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
+    now = await now_of(net, keys)
+    commands: list[Command] = [
+        ("ZCARD", keys.schedule),
+        ("ZCOUNT", keys.schedule, "-inf", now),
+        ("ZCOUNT", keys.schedule, PAUSED, PAUSED),
+        ("ZCOUNT", keys.schedule, "inf", "inf"),
+        ("HGETALL", keys.stats),
+        ("ZCARD", keys.dead),
+        ("HGET", keys.policy, "paused"),
+    ]
+    size, due, paused, parked, stats, dead, is_paused = await net.read(keys.schedule, commands)
+    with Reading(net.name):
+        totals = {name.decode(): int(count) for name, count in pairs(stats)}
+    leases = await leases_of(net, keys)
+    visible = await _visible(net, keys, list(leases))
+    leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
+    extra = await _to_be_paused(net, keys, leases, now)
+    sampled, waiting, oldest = await _backlog(net, keys, size)
+    counts = {
+        "groups": size,
+        "due": due - extra["due"],
+        "leased": leased,
+        "parked": parked - extra["parked"],
+        "paused": paused + sum(extra.values()),
+        "dead": dead,
+        "backlog": round(waiting * max(1.0, size / sampled)) if sampled else 0,
+    }
+    lag_s = 0.0 if oldest is None else max(0.0, (now - oldest) / 1e6)
+    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate=0 < sampled < size)
+
+
+async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes, float | None]:
+    """The visible-at of groups, in us; None for one that ended meanwhile."""
+    found: dict[bytes, float | None] = {}
+    for page in pages(groups):
+        times = (await net.read(keys.schedule, [("ZMSCORE", keys.schedule, *page)]))[0]
+        with Reading(net.name):
+            found.update((group, None if at is None else float(at)) for group, at in zip(page, times, strict=True))
+    return found
+
+
+async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
+    """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
+    stopped = sorted((await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0])
+    counts: Counter[str] = Counter()
+    for group, at in (await _visible(net, keys, stopped)).items():
+        if at is not None and at != PAUSED and not is_leased(at, leases.get(group), now):
+            counts[group_state(at, None, now)] += 1
+    return counts
+
+
+async def _backlog(net: Net, keys: LaneKeys, size: int) -> tuple[int, int, int | None]:
+    """Groups looked at, messages in them, and the oldest stamp among their heads."""
+    starts = range(0, size, PAGE if size <= EXACT_GROUPS else max(PAGE, size // (EXACT_GROUPS // PAGE)))
+    sampled = backlog = 0
+    stamps: list[int] = []
+    for start in starts:
+        groups: list[Any] = (await net.read(keys.schedule, [("ZRANGE", keys.schedule, start, start + PAGE - 1)]))[0]
+        if not groups:
+            break
+        commands: list[Command] = []
+        for name in texts(groups):
+            commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0)]
+        replies = await net.read(keys.schedule, commands)
+        sampled += len(groups)
+        with Reading(net.name):
+            backlog += sum(replies[::2])
+            stamps += [number_of(head[0]) for head in replies[1::2] if head]
+    return sampled, backlog, min(stamps, default=None)
