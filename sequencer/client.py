@@ -15,29 +15,26 @@ from .doctor.diagnose import diagnose
 from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
-from .net.blocking import blocking, finish
+from .net.blocking import BlockingNet, blocking, finish
 from .net.endpoint import Endpoint
-from .net.link import Link
-from .net.refusals import Reading
 from .queue import counts, dead_letters, operate, views
 from .queue.append import Appender
 from .queue.audit import prove_lanes
 from .queue.operate import Mending
-from .queue.session import Session
+from .queue.session import Session, check_first, queue_names
 from .server import start_embedded
 from .settings.options import (
     AUDIT_LENGTH,
     LEASE_S,
     ClaimLimits,
     ConsumerOptions,
-    QueueOptions,
     QueueSettings,
     queue_options,
     shows_settings,
 )
 from .settings.policy import Policy
 from .store.item import Group, ItemMaker, Score
-from .store.keys import registry_key
+from .values.checks import check_name
 from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
 from .values.views import AuditReport, Finding
 
@@ -65,14 +62,18 @@ class Sequencer(Mending):
         self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
         self.options = queue_options(queue, namespace, settings)
-        self._session = Session(self.options, redis, start_embedded)
+        self._net = BlockingNet(redis, start_embedded)
+        if self.options.wait_replicas:
+            self._net.check_reply_time(self.options.wait_timeout_s)
+        self._session = Session(self.options, self._net)
+        self._net.greet(lambda alone: check_first(alone, self._net.name), self._session.restore_registration)
         self._appender = Appender(self._session, ItemMaker(self.options), self.options)
         self._handler: Handler | None = None
         self._observers: list[Observer] = []
         self._emitter = EventEmitter(queue, observers=self._observers)
 
     def __repr__(self) -> str:
-        return f"<Sequencer {self.options.queue} on {self._session.name}>"
+        return f"<Sequencer {self.options.queue} on {self._net.name}>"
 
     def __enter__(self) -> Sequencer:
         return self
@@ -90,18 +91,18 @@ class Sequencer(Mending):
     @property
     def endpoint(self) -> Endpoint:
         """Where the queue is; starts the embedded server when no other was given."""
-        return self._session.endpoint
+        return self._net.endpoint
 
     def connect(self) -> None:
         """Connect and check the server and the queue's lanes now rather than at first use.
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `lanes` differs from the server's number.
         """
-        self._session.lanes_now()
+        finish(self._session.lanes())
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
-        self._session.close()
+        self._net.close()
         self._emitter.close()
 
     # -- appending --------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class Sequencer(Mending):
         """
         if (is_sequence := self._session.known_sequence()) is None:  # what breaks a rule is said without a server
             self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=False)
-            is_sequence = self._session.is_sequence()
+            is_sequence = finish(self._session.is_sequence())
         item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
@@ -197,7 +198,7 @@ class Sequencer(Mending):
 
         `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
         """
-        return diagnose(self._session.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
+        return diagnose(self.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
 
     # -- operating --------------------------------------------------------------------------------------------
 
@@ -277,9 +278,9 @@ class Sequencer(Mending):
             raise HandlerNotFound(
                 f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
             )
-        session, lanes = self._session, self._session.lanes_now(role="consume")
-        given = (session.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        return Consumer(*given, on_connect=session.look_again, emitter=self._emitter)
+        lanes = finish(self._session.lanes(role="consume"))
+        given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
+        return Consumer(*given, on_connect=self._net.on_connect, emitter=self._emitter)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -288,8 +289,8 @@ class Sequencer(Mending):
         `lease.renew()`. Raises ConfigurationError, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
-        lanes = self._session.lanes_now(role="consume")
-        return Lease.claim(self._session.connect(), lanes, self.options, options, owner_name(), self._emitter)
+        lanes = finish(self._session.lanes(role="consume"))
+        return Lease.claim(self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
 
 
 def _checked_handler(function: Handler) -> Handler:
@@ -304,9 +305,9 @@ def _checked_handler(function: Handler) -> Handler:
 
 def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     """The names of all queues of a namespace on a server, given as for Sequencer. Raises ServerError."""
-    link = Link(Session(QueueOptions(queue="_", namespace=namespace), redis, start_embedded).endpoint)
+    check_name("namespace", namespace)
+    net = BlockingNet(redis, start_embedded)
     try:
-        with Reading(link.endpoint.name):
-            return sorted(name.decode() for name in link.command("HKEYS", registry_key(namespace)))
+        return finish(queue_names(net, namespace))
     finally:
-        link.close()
+        net.close()

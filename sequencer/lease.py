@@ -17,7 +17,7 @@ from .drain.gate import refusal_of
 from .drain.held import Held
 from .drain.outcome import judge
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
-from .net.pool import Links
+from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
 from .values.message import Message
@@ -34,7 +34,7 @@ class Lease:
 
     def __init__(
         self,
-        links: Links,
+        pool: LinkPool,
         keys: LaneKeys,
         queue: QueueOptions,
         options: ConsumerOptions,
@@ -45,7 +45,7 @@ class Lease:
     ) -> None:
         self.owner = owner
         self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
-        self._links, self._keys, self._queue, self._options = links, keys, queue, options
+        self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
         self._held = [Held(group) for group in groups]
         self._given: tuple[Held, Message] | None = None
         self._deadline = asked_at + options.lease_s
@@ -54,7 +54,7 @@ class Lease:
     @classmethod
     def claim(
         cls,
-        links: Links,
+        pool: LinkPool,
         lanes: Sequence[LaneKeys],
         queue: QueueOptions,
         options: ConsumerOptions,
@@ -67,15 +67,12 @@ class Lease:
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
             call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits)
-            link = links.take()
-            try:
+            with pool.lend() as link:
                 claimed = link.run_one(call)
-            finally:
-                links.put(link)
             events.claimed(claimed)
             if claimed.groups:
-                return cls(links, lane, queue, options, owner, claimed.groups, asked_at, emitter)
-        return cls(links, lanes[first], queue, options, owner, [], asked_at, emitter)
+                return cls(pool, lane, queue, options, owner, claimed.groups, asked_at, emitter)
+        return cls(pool, lanes[first], queue, options, owner, [], asked_at, emitter)
 
     def __enter__(self) -> Lease:
         return self
@@ -197,14 +194,11 @@ class Lease:
             self._lost(held)
 
     def _run(self, call: calls.Call[Any]) -> Any:
-        link = self._links.take()
-        try:
-            self._is_repeat = False
+        self._is_repeat = False
+        with self._pool.lend() as link:
             result = link.run_one(call)
             self._is_repeat = link.is_repeat
-            return result
-        finally:
-            self._links.put(link)
+        return result
 
     def _lost(self, held: Held) -> None:
         held.is_open = False

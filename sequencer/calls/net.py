@@ -92,3 +92,7 @@ class Alone(Protocol):
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         """As `send`, but the server's errors stand among the answers, as errors of ours."""
         ...
+
+    def give_up(self) -> None:
+        """Have the connection closed at the end of the block, though nothing failed: it is not fit for others."""
+        ...

@@ -23,7 +23,7 @@ from ..drain.held import Holdings
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming
-from ..net.endpoint import Endpoint
+from ..net.endpoint import Connection, Endpoint
 from ..net.link import Link
 from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
@@ -54,7 +54,7 @@ class Consumer:
         handler: Handler,
         *,
         owner: str | None = None,
-        on_connect: Callable[[Link], None] | None = None,
+        on_connect: Callable[[Connection], None] | None = None,
         emitter: EventEmitter | None = None,
     ) -> None:
         self.owner = owner or owner_name()

@@ -15,15 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-import redis
-
 from .. import calls
 from ..calls.call import Call
+from ..calls.net import Alone, Command, Net
 from ..calls.settle import Ack, Nack
 from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable, shown
 from ..net.link import Link
-from ..net.refusals import translate
 from ..settings.options import ClaimLimits
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_keys, registry_key
@@ -215,8 +213,8 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role_of(role))))]
 
 
-def missing_rights(
-    link: Link, roles: Sequence[Role], namespace: str, queue: str, lanes: Iterable[LaneKeys], *, waits: bool = False
+async def missing_rights(
+    net: Net, roles: Sequence[Role], namespace: str, queue: str, lanes: Iterable[LaneKeys], *, waits: bool = False
 ) -> dict[Role, list[str]]:
     """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
 
@@ -228,23 +226,18 @@ def missing_rights(
     if waits and "append" in wanted:
         wanted["append"] |= {"WAIT"}
     names = sorted(frozenset().union(*wanted.values()) - _ALONE)
-    try:
-        opened = link.answers([("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
+    async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
+        opened = await alone.answers([("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
         words = zip(("WATCH", "UNWATCH", "MULTI", "EXEC"), opened, strict=False)
         missing = {name for name, reply in words if _is_denied(reply)}
         if isinstance(opened[-1], Exception):  # what follows would be done, not queued
-            link.close()
+            alone.give_up()
             if not _is_denied(opened[-1]):
                 raise opened[-1]
         else:
             patterns = {f"~{{{namespace}:{queue}:*": [[*_scratch_keys(keys)] for keys in lanes]}
             patterns[f"~{registry_key(namespace)}"] = [[registry_key(namespace)]]
-            missing |= _queued(link, names, plain_commands(scratch), patterns)
-    except BaseException as error:
-        link.close()  # it may stand inside the MULTI
-        if isinstance(error, redis.RedisError | OSError):
-            raise translate(error, link.endpoint.name) from error
-        raise
+            missing |= await _queued(alone, names, plain_commands(scratch), patterns)
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
 
@@ -257,14 +250,17 @@ def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
     )
 
 
-def _queued(
-    link: Link, names: Sequence[str], words: Sequence[Sequence[Any]], patterns: dict[str, list[list[str]]]
+async def _queued(
+    alone: Alone, names: Sequence[str], words: Sequence[Command], patterns: dict[str, list[list[str]]]
 ) -> set[str]:
     """What is missing, seen inside an open MULTI, which ends here."""
-    by_name = {_name(one): one for one in words} | {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
+    by_name: dict[str, Command] = {_name(one): one for one in words} | {
+        "EVALSHA": ("EVALSHA", "0" * 40, 0),
+        "WAIT": ("WAIT", 0, 1),
+    }
     # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
     keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
-    replies = link.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
+    replies = await alone.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
     for name, reply in zip(names, replies, strict=False):
         if name == "WAIT" and isinstance(reply, Exception) and "unknown command" in str(reply):
             raise reply
@@ -273,7 +269,7 @@ def _queued(
         if _is_denied(reply) and _is_key(reply):
             missing.add(pattern)
     if isinstance(replies[-1], Exception):
-        link.close()  # it would stay inside the MULTI
+        alone.give_up()  # it would stay inside the MULTI
         missing.add("DISCARD")
     return missing
 

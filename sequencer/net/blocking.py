@@ -7,43 +7,122 @@ import inspect
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import redis
 
 from ..calls.call import Call
 from ..calls.net import Alone, Answer, Command
+from ..errors import ConfigurationError, ServerUnavailable
+from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint
 from .link import Link
+from .pool import Lent, LinkPool
 from .refusals import translate
+from .transport import receive, send
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-
-class Lender(Protocol):
-    """Who lends links to a server."""
-
-    @property
-    def name(self) -> str: ...
-
-    def link(self) -> AbstractContextManager[Link]: ...
+Greeting = Callable[[Alone], Coroutine[Any, Any, None]]
 
 
 class BlockingNet:
-    """A Net over links. What it waits for, it waits for in the thread that calls."""
+    """A Net over links to one server. What it waits for, it waits for in the thread that calls.
 
-    def __init__(self, lender: Lender) -> None:
-        self._lender, self._lock = lender, threading.RLock()
+    Nothing connects before it is needed; `start` starts a server then if none was given.
+    """
+
+    def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
+        self._endpoint, self._start = given_endpoint(redis), start
+        self._pool: LinkPool | None = None
+        self._on_first: Greeting | None = None
+        self._on_each: Greeting | None = None
+        self._connecting, self._first_use = threading.Lock(), threading.RLock()
+
+    def greet(self, first: Greeting, each: Greeting) -> None:
+        """What is asked on the first connection, and on each one before all else; they get that connection only."""
+        self._on_first, self._on_each = first, each
+
+    def check_reply_time(self, wait_s: float) -> None:
+        """Raises ConfigurationError if a reply that comes so late would be taken for a lost one."""
+        if self._endpoint:
+            reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
+            if wait_s >= reply_s:
+                raise ConfigurationError(
+                    f"wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL"
+                )
 
     @property
     def name(self) -> str:
-        return self._lender.name
+        """How to call the server in a text, whether it was needed yet or not."""
+        return self._endpoint.name if self._endpoint else "the embedded server"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server; starts the embedded one when no other was given."""
+        if self._endpoint is None:
+            self._endpoint = self._start()
+        return self._endpoint
+
+    # -- links --------------------------------------------------------------------------------------------------
+
+    def link(self) -> Lent:
+        """A link for the length of the block. Raises ServerUnavailable, ServerNotUsable."""
+        return (self._pool or self.connect()).lend()
+
+    def connect(self) -> LinkPool:
+        """Connect and check the server, unless that is done. Raises ServerUnavailable, ServerNotUsable."""
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._connecting:
+            if self._pool is None:
+                pool = LinkPool(self.endpoint, self.on_connect)
+                pool.put(self._first_link(pool))
+                self._pool = pool
+            return self._pool
+
+    def _first_link(self, pool: LinkPool) -> Link:
+        link = pool.take()
+        for is_last in (False, True):
+            connection = link.connection()
+            try:
+                if self._on_first:
+                    finish(self._on_first(ConnectionAlone(connection, self.name)))
+                break
+            except BaseException as error:
+                link.close()
+                if is_last or not isinstance(error, ServerUnavailable):
+                    raise
+        return link
+
+    def on_connect(self, connection: Connection) -> None:
+        """What each new connection is asked first, those that others make too."""
+        if self._on_each:
+            finish(self._on_each(ConnectionAlone(connection, self.name)))
+
+    def reconnect_if_closed(self) -> None:
+        """Connect anew if the server has closed the connection since, as it does when it ends.
+
+        For one who is about to send over a connection of another's. Asks the socket, without a round trip, where
+        nothing was lost. Raises as a new connection does.
+        """
+        with self.link() as link:
+            link.refresh()
+
+    def close(self) -> None:
+        """Close the links; the next use connects anew."""
+        with self._connecting:
+            pool, self._pool = self._pool, None
+        if pool:
+            pool.close()
+
+    # -- for operations -----------------------------------------------------------------------------------------
 
     async def ask(
         self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
     ) -> Answer[T]:
-        with self._lender.link() as link:
+        with self.link() as link:
             (value,) = link.run((call,), wait=wait, meanwhile=meanwhile)
             return Answer(value, link.is_repeat, link.confirmed)
 
@@ -55,27 +134,33 @@ class BlockingNet:
         wait: tuple[int, int] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
-        with self._lender.link() as link:
+        with self.link() as link:
             values = link.run(calls, is_atomic=is_atomic, wait=wait, meanwhile=meanwhile) if calls else []
             return Answer(values, link.is_repeat, link.confirmed)
 
     async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
-        with self._lender.link() as link:
+        with self.link() as link:
             return link.commands(commands) if commands else []
 
     @asynccontextmanager
     async def alone(self, at: str) -> AsyncIterator[Alone]:
-        with self._lender.link() as link:
-            try:
-                link.refresh()  # a connection that had gone stale would lose what is sent first
-                yield LinkAlone(link)
-            except BaseException:
+        pool = self.connect()
+        link = pool.take()
+        try:
+            link.refresh()  # a connection that had gone stale would lose what is sent first
+            one = ConnectionAlone(link.connection(), self.name)
+            yield one
+            if one.is_given_up:
                 link.close()
-                raise
+        except BaseException:
+            link.close()
+            raise
+        finally:
+            pool.put(link)
 
     @asynccontextmanager
     async def once(self, name: str) -> AsyncIterator[None]:
-        with self._lock:
+        with self._first_use:
             yield
 
     async def now(self) -> float:
@@ -85,22 +170,36 @@ class BlockingNet:
         time.sleep(seconds)
 
 
-class LinkAlone:
-    """One link as an `Alone`: no command is repeated."""
+class ConnectionAlone:
+    """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self._name = connection, name
+        self.is_given_up = False
+        """Whether it is to be closed at the end, as one that is lost is already."""
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        return self._link.commands(commands, on=self._link.connection())
+        answers = await self.answers(commands)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:
-            said = self._link.answers(commands)
-        except (redis.RedisError, OSError) as error:
-            raise translate(error, self._link.endpoint.name) from error
-        name = self._link.endpoint.name
-        return [translate(answer, name) if isinstance(answer, Exception) else answer for answer in said]
+            if self.is_given_up:  # the driver would connect anew
+                raise redis.ConnectionError("the connection was lost between two commands")
+            send(self._connection, commands)
+            answers = receive(self._connection, len(commands))
+        except BaseException as error:
+            self.give_up()
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self._name) from error
+            raise
+        return [translate(answer, self._name) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def give_up(self) -> None:
+        self.is_given_up = True
 
 
 def finish(operation: Coroutine[Any, Any, T]) -> T:

@@ -150,6 +150,14 @@ def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
     return lambda: pool.connection_class(**options)
 
 
+def given_endpoint(redis: Any) -> Endpoint | None:
+    """The server of a URL, of a client, or for None of `SEQUENCER_REDIS`; None for the embedded one."""
+    given = server_url_from_environment() if redis is None else redis
+    if given is None:
+        return None
+    return Endpoint.from_url(given) if isinstance(given, str) else Endpoint.from_client(given)
+
+
 def server_url_from_environment() -> str | None:
     """`SEQUENCER_REDIS`, or None when it is unset or empty."""
     return os.environ.get("SEQUENCER_REDIS") or None

@@ -29,7 +29,7 @@ UNDONE: Any = object()
 class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Link], None] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Connection], None] | None = None) -> None:
         """`on_connect` is called with each new connection, the first one too, before anything else is sent on it."""
         self.endpoint = endpoint
         self._on_connect = on_connect
@@ -43,17 +43,14 @@ class Link:
 
     def connection(self) -> Connection:
         if self._connection is None:
-            self._connection = self.endpoint.connect()
-            self._known = set()
+            connection = self.endpoint.connect()
             if self._on_connect:
-                look, self._on_connect = self._on_connect, None  # what it sends must not begin it again
                 try:
-                    look(self)
+                    self._on_connect(connection)
                 except BaseException:
-                    self.close()
+                    connection.disconnect()
                     raise
-                finally:
-                    self._on_connect = look
+            self._connection, self._known = connection, set()
         return self._connection
 
     def refresh(self) -> None:

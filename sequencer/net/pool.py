@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .endpoint import Endpoint
+from ..store.replies import Reading
+from .endpoint import Connection, Endpoint
 from .link import Link
-from .refusals import Reading
 
 
-class Links:
+class LinkPool:
     """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm.
 
     No lock: a list's `append` and `pop` are each one step for all threads.
     """
 
-    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Link], None] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Connection], None] | None = None) -> None:
         self.endpoint = endpoint
         self._on_connect = on_connect
         self._idle: list[Link] = []
@@ -38,6 +38,10 @@ class Links:
         if self._is_closed:  # asked behind: whoever comes last closes it
             self.close()
 
+    def lend(self) -> Lent:
+        """A link for the length of a block; what can't be read in it is a DataError."""
+        return Lent(self)
+
     def close(self) -> None:
         self._is_closed = True
         while self._idle:
@@ -48,17 +52,17 @@ class Links:
 
 
 class Lent:
-    """One of these links for the length of a block; what can't be read in it is a DataError."""
+    """A link that is put back at the end of its block."""
 
-    __slots__ = ("_link", "_links", "_name")
+    __slots__ = ("_link", "_pool")
 
-    def __init__(self, links: Links, name: str) -> None:
-        self._links, self._link, self._name = links, links.take(), name
+    def __init__(self, pool: LinkPool) -> None:
+        self._pool, self._link = pool, pool.take()
 
     def __enter__(self) -> Link:
         return self._link
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._links.put(self._link)
+        self._pool.put(self._link)
         if error is not None:
-            Reading(self._name).__exit__(kind, error, trace)
+            Reading(self._pool.endpoint.name).__exit__(kind, error, trace)

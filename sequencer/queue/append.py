@@ -21,6 +21,7 @@ from ..errors import (
     ServerUnavailable,
     shown,
 )
+from ..net.blocking import finish
 from ..net.link import Link
 from ..net.scripts import eval_command
 from ..net.transport import in_utf8
@@ -59,7 +60,7 @@ class Appender:
         return Receipt(item.id, mark.stamp or None, mark.outcome == "duplicate", mark.outcome)
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
-        self._session.look_anew()
+        self._session._links.reconnect_if_closed()
         call = calls.append(
             self._session.keys_of_now(item.group), [item], on_conflict="error_replace" if replace else "error"
         )
@@ -104,7 +105,7 @@ class Appender:
                 try:
                     if is_sequence is None:
                         self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
-                        is_sequence = self._session.is_sequence()
+                        is_sequence = finish(self._session.is_sequence())
                     item = self.items.make_of(value, is_sequence=is_sequence)
                 except InvalidMessage as error:
                     batch.errors.append(Refused(index, error))
@@ -120,7 +121,7 @@ class Appender:
 
     def _send_chunk(self, items: list[Item], mode: str, stops: bool, meanwhile: Callable[[], None]) -> list[calls.Mark]:
         by_lane: dict[LaneKeys, list[int]] = {}
-        if self._session.lane_count() == 1:
+        if len(finish(self._session.lanes_to_append())) == 1:
             by_lane[self._session.keys_of_now(items[0].group)] = list(range(len(items)))
         else:
             for position, item in enumerate(items):
@@ -130,7 +131,7 @@ class Appender:
         if mode == "replace":
             # A script can't undo what it replaced: what would be refused is looked for first.
             marks = self._send(items, by_lane, "replace", dry_run=True) if stops else []
-            _mark_numbers_within(items, marks if self._session.is_sequence() else [])
+            _mark_numbers_within(items, marks if finish(self._session.is_sequence()) else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
             return self._send(items, by_lane, "replace", meanwhile)
@@ -138,7 +139,7 @@ class Appender:
             # A script undoes its own lane only: what would be a conflict is looked for in all of them first.
             marks = self._send(items, by_lane, "none", dry_run=True)
             _mark_conflicts_within(items, marks)
-            _mark_numbers_within(items, marks if self._session.is_sequence() else [])
+            _mark_numbers_within(items, marks if finish(self._session.is_sequence()) else [])
             if any(mark.outcome in calls.REFUSALS for mark in marks):
                 return [_undone(mark) for mark in marks]
         return self._send(items, by_lane, "none", meanwhile)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from ..calls.net import Alone, Command, Net
 from ..calls.operate import wake
 from ..errors import ServerUnavailable
-from ..net.endpoint import Connection
-from ..net.link import Link
 from ..settings.policy import Policy, merge_policy, read_policy
 from ..store.keys import LaneKeys
+from ..store.replies import Reading, pairs, scanned, text
 
 log = logging.getLogger("sequencer")
 
@@ -24,72 +24,76 @@ RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are put off."""
 
 
-def find_policy(
-    link: Link, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any], *, register: bool
-) -> tuple[Policy, bool]:
-    """What the server keeps, changed by what is asked for if `register`; and whether it kept any.
+async def change_policy(net: Net, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any]) -> Policy:
+    """What the server keeps, changed by what is asked for; and what a change brings with it.
 
     Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
     other's policy, nor leave two that exclude each other. Raises ConfigurationError, ServerUnavailable.
     """
-    try:
-        return _find_policy(link, queue, lanes, asked, register=register)
-    except BaseException:
-        # It may hold a WATCH, which would refuse a transaction of whoever has this link next.
-        link.close()
-        raise
-
-
-def _find_policy(
-    link: Link, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any], *, register: bool
-) -> tuple[Policy, bool]:
     unsure: list[dict[str, str]] = []
+    may_lose = True
     for _ in range(TRIES):
-        if register:
-            link.command("WATCH", *[keys.policy for keys in lanes])
-        watching, before = link.connection(), _policies(link, lanes)
-        policy = merge_policy(queue, before[0], asked if register else {})
-        writes = _writes(lanes, before, policy)
-        if not (register and writes):
-            if register:
-                link.command("UNWATCH")
-            _follow(link, queue, lanes, unsure, policy, asked)
-            return policy, bool(before[0])
+        before, writes, is_open = list[dict[str, str]](), list[Command](), False
         try:
-            is_done = _transact(link, writes, watching)
-        except ServerUnavailable:  # the WATCH went with its connection, perhaps after all was done: look again
-            unsure = unsure or before
+            async with net.alone(lanes[0].policy) as alone:
+                is_open = True
+                await alone.send([("WATCH", *[keys.policy for keys in lanes])])
+                before = await _policies(alone, net.name, lanes)
+                with Reading(net.name):
+                    policy = merge_policy(queue, before[0], asked)
+                writes = _writes(lanes, before, policy)
+                is_done = await (_transact(alone, writes) if writes else _leave(alone))
+        except ServerUnavailable:
+            # The WATCH went with its connection, perhaps after all was done: look again. Where nothing was sent yet,
+            # once: the connection may have gone stale.
+            if not writes and not (is_open and may_lose):
+                raise
+            may_lose, unsure = bool(writes), unsure or (before if writes else [])
             continue
         if is_done:
-            _follow(link, queue, lanes, before, policy, asked)
-            return policy, True
+            await _follow(net, queue, lanes, before if writes else unsure, policy, asked)
+            return policy
     raise ServerUnavailable(f"the policy of queue {queue!r} is being changed by others all the time; try again")
+
+
+async def read_policies(net: Net, lanes: list[LaneKeys]) -> list[dict[str, str]]:
+    """What the server keeps, field by field, lane by lane."""
+    replies = await net.read(lanes[0].policy, [("HGETALL", keys.policy) for keys in lanes])
+    with Reading(net.name):
+        return [texts(reply) for reply in replies]
 
 
 def texts(reply: list[bytes]) -> dict[str, str]:
     """The answer to HGETALL."""
-    return {name.decode(): value.decode() for name, value in zip(reply[::2], reply[1::2], strict=True)}
+    return {name.decode(): value.decode() for name, value in pairs(reply)}
 
 
-def _writes(lanes: list[LaneKeys], before: list[dict[str, str]], policy: Policy) -> list[tuple[Any, ...]]:
-    wanted, writes = policy.stored(), []
+def _writes(lanes: list[LaneKeys], before: list[dict[str, str]], policy: Policy) -> list[Command]:
+    wanted, writes = policy.stored(), list[Command]()
     for keys, old in zip(lanes, before, strict=True):
         changed = {key: value for key, value in wanted.items() if old.get(key) != value}
         writes += [("HSET", keys.policy, *chain.from_iterable(changed.items()))] if changed else []
     return writes
 
 
-def _transact(link: Link, writes: list[tuple[Any, ...]], watching: Connection) -> bool:
+async def _policies(alone: Alone, name: str, lanes: list[LaneKeys]) -> list[dict[str, str]]:
+    replies = await alone.send([("HGETALL", keys.policy) for keys in lanes])
+    with Reading(name):
+        return [texts(reply) for reply in replies]
+
+
+async def _transact(alone: Alone, writes: list[Command]) -> bool:
     """Whether it was carried out: not if another client set something meanwhile."""
-    return link.commands([("MULTI",), *writes, ("EXEC",)], on=watching)[-1] is not None
+    return (await alone.send([("MULTI",), *writes, ("EXEC",)]))[-1] is not None
 
 
-def _policies(link: Link, lanes: list[LaneKeys]) -> list[dict[str, str]]:
-    return [texts(reply) for reply in link.commands([("HGETALL", keys.policy) for keys in lanes])]
+async def _leave(alone: Alone) -> bool:
+    await alone.send([("UNWATCH",)])
+    return True
 
 
-def _follow(
-    link: Link,
+async def _follow(
+    net: Net,
     queue: str,
     lanes: list[LaneKeys],
     before: list[dict[str, str]],
@@ -103,21 +107,22 @@ def _follow(
             log.warning("queue %s: %s changes from %r to %r", queue, name, known[name], getattr(policy, name))
     for keys, old in zip(lanes, before, strict=False):
         if any(old.get(key, wanted[key]) != wanted[key] for key in RULES):
-            _look_again(link, keys)
+            await wake_put_off_groups(net, keys)
 
 
-def _look_again(link: Link, keys: LaneKeys) -> None:
+async def wake_put_off_groups(net: Net, keys: LaneKeys) -> None:
     """Let claims decide anew about groups that were put off by a rule that has changed: each of them once."""
-    now_us = int(link.command("TIME")[0]) * 1_000_000
+    (moment,) = await net.read(keys.schedule, [("TIME",)])
+    now_us = int(moment[0]) * 1_000_000
     names: dict[str, None] = {}
-    cursor: Any = b"0"
-    while True:
-        cursor, words = link.command("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)
-        for word, at in zip(words[::2], words[1::2], strict=True):
-            if float(at) > now_us:  # paused ones too: the script leaves them as they are
-                names[word.decode("utf-8", "surrogateescape")] = None
-        if int(cursor) == 0:
-            break
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        (page,) = await net.read(keys.schedule, [("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+        with Reading(net.name):
+            cursor, words = scanned(page)
+            for word, at in pairs(words):
+                if float(at) > now_us:  # paused ones too: the script leaves them as they are
+                    names[text(word)] = None
     calls = [wake(keys, name) for name in names]
     for start in range(0, len(calls), PAGE):
-        link.run(calls[start : start + PAGE])
+        await net.ask_all(calls[start : start + PAGE])

@@ -13,7 +13,8 @@ import pytest
 import sequencer.queue.session
 from sequencer import NotReplicated, Sequencer, ServerNotUsable
 from sequencer.doctor.rights import acl_rules, commands_of, missing_rights, needed
-from sequencer.net.link import Link
+from sequencer.net.blocking import BlockingNet, finish
+from sequencer.server import start_embedded
 from sequencer.store.keys import lane_keys
 
 from .security import proof as security
@@ -46,9 +47,10 @@ def test_each_missing_right_is_named_before_anything_is_done() -> None:
 
 
 def test_without_the_check_rights_are_missed_and_groups_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sequencer.queue.session, "missing_rights", lambda _link, roles, *_, **__: {role: [] for role in roles}
-    )
+    async def nothing(_net: Any, roles: Any, *_: Any, **__: Any) -> dict[Any, list[str]]:
+        return {role: [] for role in roles}
+
+    monkeypatch.setattr(sequencer.queue.session, "missing_rights", nothing)
     tried = prove_rights(("append", "consume"))
     assert tried.named < tried.rights
     assert tried.changed > 10, "what the check is for"
@@ -84,12 +86,13 @@ def test_asking_writes_nothing_and_leaves_the_connection_usable(users: Users, la
         seq.append(1, group="g")
     before = users.state()
     rules = [rule for rule in acl_rules("rights", "consume") if rule not in lacks]
-    link = Link(seq.endpoint.from_url(users.make("u", rules)))
+    net = BlockingNet(users.make("u", rules), start_embedded)
     try:
-        found = missing_rights(link, ("append", "consume"), "rights", "jobs", [keys])
-        assert link.command("ZCARD", keys.schedule) == 1
+        found = finish(missing_rights(net, ("append", "consume"), "rights", "jobs", [keys]))
+        with net.link() as link:
+            assert link.command("ZCARD", keys.schedule) == 1
     finally:
-        link.close()
+        net.close()
     assert set(found["consume"]) == set(lacks)
     assert users.state() == before
 

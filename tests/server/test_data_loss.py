@@ -17,6 +17,7 @@ from sequencer import DataError, Message, Sequencer, ServerNotUsable
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.invariants import audit
 from sequencer.doctor.rights import commands_of
+from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
@@ -114,7 +115,7 @@ def test_another_thread_brings_the_lanes_of_its_client(admin: Link) -> None:
     """Its connection is new where the first one is in use."""
     with client(admin, lanes=4) as old:
         old.append(0, "g0")
-        with old._session.link():
+        with old._net.link():
             lose_everything(admin)
             append_forty(old)
     assert found(admin) == FORTY
@@ -221,16 +222,16 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
     with client(admin, lanes=4) as seq:
-        place, link, todo = seq._session, seq._session.link, ["append"]
+        net, read, todo = seq._net, seq._net.read, ["append"]
 
-        def slow_link(*args: Any) -> Any:
+        async def slow_read(*args: Any) -> Any:
             if todo:
                 todo.clear()
-                place.lanes_now(role="append")
-            return link(*args)
+                await seq._session.lanes(role="append")
+            return await read(*args)
 
-        monkeypatch.setattr(place, "link", slow_link)
-        place.lanes_now(register=False)
+        monkeypatch.setattr(net, "read", slow_read)
+        finish(seq._session.lanes(register=False))
         lose_everything(admin)
         assert seq.info().backlog == 0
     assert admin.command("HGET", "sequencer:queues", "q") == b"4"

@@ -25,12 +25,12 @@ def test_no_connection_goes_on_watching_the_policy(
 ) -> None:
     """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
     seq = make("wide", lanes=4)
-    with seq._session.link(), monkeypatch.context() as patch:  # as another thread has it
+    with seq._net.link(), monkeypatch.context() as patch:  # as another thread has it
         patch.setattr(sequencer.queue.policy_store, "merge_policy", interrupted(error))
         with pytest.raises(type(error)):
             seq.append("x", group="g")
     seq.append("x", group="g")  # over the other thread's connection, which came back last
-    with seq._session.link():
+    with seq._net.link():
         assert seq.append_many({"body": n, "group": n} for n in range(20)).appended == 20
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sequencer import ConfigurationError, Gap, GroupBusy, Message, Sequencer, calls
+from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.link import Link
-from sequencer.queue.policy_store import find_policy
+from sequencer.queue.policy_store import change_policy
+from sequencer.server import start_embedded
 from sequencer.store.keys import lane_keys
 
 
@@ -88,9 +90,9 @@ def test_a_policy_that_is_refused_leaves_no_watch_behind(
 ) -> None:
     """Else a later transaction over the same connection would fail because another client changed the policy."""
     make(sequence=True).connect()
-    lanes, mine = [lane_keys(namespace, "jobs", 0)], Link(link.endpoint)
+    lanes, mine = [lane_keys(namespace, "jobs", 0)], BlockingNet(link.endpoint, start_embedded)
     with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
-        find_policy(mine, "jobs", lanes, {"reorder_window": 5}, register=True)
+        finish(change_policy(mine, "jobs", lanes, {"reorder_window": 5}))
     make(dedup_window=7).connect()
-    assert mine.commands([("MULTI",), ("PING",), ("EXEC",)])[-1] == [b"PONG"]
+    assert finish(mine.read("", [("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
     mine.close()

@@ -9,6 +9,7 @@ import pytest
 
 import sequencer.queue.policy_store
 from sequencer import ConfigurationError, DataError, Gap, IdConflict, Message, Sequencer, SetAside
+from sequencer.calls.net import Alone
 from sequencer.errors import BatchRefused, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
@@ -42,8 +43,8 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
     """One reads that there is no policy, the other sets its own, the first one writes the defaults."""
     read, others = sequencer.queue.policy_store._policies, [make(sequence=True, gap_timeout=7)]
 
-    def slow(*args: Any) -> Any:
-        found = read(*args)
+    async def slow(*args: Any) -> Any:
+        found = await read(*args)
         if others:
             others.pop().connect()
         return found
@@ -97,8 +98,8 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
 ) -> None:
     read, others = sequencer.queue.policy_store._policies, [make(sequence=True)]
 
-    def slow(*args: Any) -> Any:
-        found = read(*args)
+    async def slow(*args: Any) -> Any:
+        found = await read(*args)
         if others:
             others.pop().connect()
         return found
@@ -116,11 +117,11 @@ def test_a_transaction_does_not_outlive_the_connection_that_watched(
     make().append(1, group="g")
     read, others = sequencer.queue.policy_store._policies, [make(watermark_window=0)]
 
-    def slow(connection: Link, lanes: Any) -> Any:
-        found = read(connection, lanes)
+    async def slow(alone: Alone, *args: Any) -> Any:
+        found = await read(alone, *args)
         if others:
             others.pop().connect()
-            number = connection.command("CLIENT", "ID")
+            (number,) = await alone.send([("CLIENT", "ID")])
             assert link.command("CLIENT", "KILL", "ID", number) == 1
         return found
 
@@ -135,8 +136,8 @@ def test_a_change_whose_answer_was_lost_reaches_groups_that_were_put_off(
 ) -> None:
     transact, lost = sequencer.queue.policy_store._transact, [True]
 
-    def lose(*args: Any) -> bool:
-        is_done = transact(*args)
+    async def lose(*args: Any) -> bool:
+        is_done = await transact(*args)
         if lost:
             lost.clear()
             raise ServerUnavailable("the connection was lost before its answer")

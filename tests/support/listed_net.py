@@ -23,7 +23,8 @@ class ListedNet:
     """Answers in their order: raw replies to calls, which their calls read; an exception is raised; an Answer is given.
 
     `asked` is the log: script and arguments of each call, words of each plain command, "sleep" with its seconds. An
-    answer may be a function of what was asked.
+    answer may be a function of what was asked. To plain commands a dict answers each by its first word, the others are
+    QUEUED.
     """
 
     name = "listed"
@@ -60,13 +61,16 @@ class ListedNet:
 
     async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
         self.asked += [tuple(command) for command in commands]
-        answer: list[Any] = self._next()
+        found = self._next()
+        answer: list[Any] = [found.get(one[0], b"QUEUED") for one in commands] if isinstance(found, dict) else found
         assert len(answer) == len(commands), f"{len(commands)} commands, {len(answer)} answers"
         return answer
 
     @asynccontextmanager
     async def alone(self, at: str) -> AsyncIterator[Alone]:
+        self.asked.append(("alone",))
         yield _ListedAlone(self)
+        self.asked.append(("shared",))
 
     @asynccontextmanager
     async def once(self, name: str) -> AsyncIterator[None]:
@@ -92,10 +96,17 @@ class _ListedAlone:
         self._net = net
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        return await self._net.read("", commands)
+        answers = await self._net.read("", commands)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         return await self._net.read("", commands)
+
+    def give_up(self) -> None:
+        self._net.asked.append(("give up",))
 
 
 class ListedSession:

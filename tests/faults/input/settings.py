@@ -14,9 +14,9 @@ from typing import Any
 from unittest import mock
 
 from sequencer.errors import ConfigurationError, ServerError
+from sequencer.net.blocking import BlockingNet
 from sequencer.net.endpoint import Endpoint, redact
 from sequencer.processes.handlers.apps import app_from_project
-from sequencer.queue.session import Session
 from sequencer.server import start_embedded
 from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions, error_names
 from sequencer.settings.policy import Policy, read_policy
@@ -80,9 +80,7 @@ def check_secret(given: tuple[str, str, str, str], shorten: Callable[[str], str]
     said = [shorten(url)]
     with mock.patch.dict(os.environ, {"SEQUENCER_REDIS": url} if "\x00" not in url and is_text(url) else {}):
         try:
-            made = Session(
-                QueueOptions(queue="q"), url if "SEQUENCER_REDIS" not in os.environ else None, start_embedded
-            )
+            made = BlockingNet(url if "SEQUENCER_REDIS" not in os.environ else None, start_embedded)
             said += [made.name, repr(made.endpoint.name)]
         except ConfigurationError as error:
             said.append(str(error))

@@ -14,6 +14,7 @@ from typing import Any
 
 from sequencer.client import Sequencer
 from sequencer.doctor.invariants import audit
+from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
@@ -111,7 +112,7 @@ class Simulation:
             QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, lanes=play.lanes, **POLICIES[play.policy]
         ) as queue:
             queue.connect()
-            return queue._session.lanes_now()
+            return finish(queue._session.lanes())
 
     def run(self) -> Played:
         try:
