@@ -14,7 +14,7 @@ from . import calls
 from .calls.claim import LeasedGroup
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
-from .drain.held import Held
+from .drain.held import HeldGroup
 from .drain.outcome import judge
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .net.pool import LinkPool
@@ -46,8 +46,8 @@ class Lease:
         self.owner = owner
         self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
         self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
-        self._held = [Held(group) for group in groups]
-        self._given: tuple[Held, Message] | None = None
+        self._held = [HeldGroup(group) for group in groups]
+        self._given: tuple[HeldGroup, Message] | None = None
         self._deadline = asked_at + options.lease_s
         self._is_repeat = False
 
@@ -168,7 +168,7 @@ class Lease:
         if entries:
             self._run(calls.ack(self._keys, entries))
 
-    def _find(self, message: Message) -> Held:
+    def _find(self, message: Message) -> HeldGroup:
         for held in self._held:
             if held.leased.group == message.group and self._position(held, message) == held.done:
                 if not held.is_open:
@@ -179,7 +179,7 @@ class Lease:
         )
 
     @staticmethod
-    def _position(held: Held, message: Message) -> int | None:
+    def _position(held: HeldGroup, message: Message) -> int | None:
         messages = held.leased.messages
         return held.done if held.done < len(messages) and messages[held.done] is message else None
 
@@ -200,7 +200,7 @@ class Lease:
             self._is_repeat = link.is_repeat
         return result
 
-    def _lost(self, held: Held) -> None:
+    def _lost(self, held: HeldGroup) -> None:
         held.is_open = False
         if self._is_repeat:
             # The reply was lost and the call repeated: the refusal may be the answer to a success.

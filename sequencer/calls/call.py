@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+UNDONE: Any = object()
+"""In place of a result: it is sure that the call was not carried out."""
 
 
 Args = tuple[str | bytes, ...]

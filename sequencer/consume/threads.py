@@ -2,7 +2,7 @@
 
 Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
 runs user code: while a handler runs it renews leases, sends acks that would wait for it, claims ahead of its end, and
-gives back groups not begun. One lock guards the holdings and the main link, on which both send.
+gives back groups not begun. One lock guards what is held and the main link, on which both send.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import Ahead, Control, Exchange, Flush, Handler, Pause, Wait
-from ..drain.held import Holdings
+from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, Pause, Wait
+from ..drain.held import Held
+from ..drain.inflight import Claimant, InFlight, Steps
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming
@@ -31,10 +32,12 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import SILENT_S, SLOW_TICK_AFTER_S, SLOW_TICK_S, STOP_CHECK_S, SWITCH_S, TICK_S, WAIT_PART
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
-from .courier import Courier
 from .emitter import ConsumerEvents, EventEmitter
 from .forks import Fork, exit_child
 from .interruption import interrupt
+from .steps import carry_out
+
+T = TypeVar("T")
 
 
 def owner_name() -> str:
@@ -63,8 +66,9 @@ class Consumer:
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, on_connect)
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
-        self._holdings = Holdings(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
-        self._courier = Courier(self._main, self._holdings, lanes, queue, options, self.owner)
+        self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        claimant = Claimant(queue.queue, self.owner, options.lease_s)
+        self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
         self._lock = threading.Lock()
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
@@ -88,18 +92,18 @@ class Consumer:
     @property
     def running(self) -> tuple[Message, float] | None:
         """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
-        message, since = self._in_hand, self._holdings.running_since
+        message, since = self._in_hand, self._held.running_since
         return None if message is None or since is None else (message, since)
 
     @property
     def counts(self) -> dict[str, int]:
         """What it has done since it began, and what its emitter counted; any thread may look."""
-        return {"handled": self._holdings.handled, "lost": self._holdings.lost, **asdict(self.emitter.counts)}
+        return {"handled": self._held.handled, "lost": self._held.lost, **asdict(self.emitter.counts)}
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
         effects = drain(
-            self._holdings,
+            self._held,
             self._queue,
             self._options,
             self._control,
@@ -107,7 +111,6 @@ class Consumer:
             clock=time.monotonic,
             wall=time.time,
             random=random.random,
-            lock=self._lock,
         )
         keeper = threading.Thread(target=self._keep, name="sequencer-keeper", daemon=True)
         switch_s = sys.getswitchinterval()
@@ -130,25 +133,25 @@ class Consumer:
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
-        send, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
+        resume, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
         answer: Any = None
         while True:
             try:
-                effect = send(answer)
+                effect = resume(answer)
             except StopIteration as end:
                 summary: ConsumeSummary = end.value
                 return summary
-            answer = None
-            if type(effect) is Message:
+            resume, answer = effects.send, None
+            if type(effect) is Handle:
                 if first:
                     first()
                     first = None
-                self._in_hand = effect
+                self._in_hand = message = effect.message
                 try:
                     self._is_handling = True
                     if self._is_interrupted:
                         raise StopConsuming("interrupted")
-                    handler(effect)
+                    handler(message)
                     self._is_handling = False
                     if forks != Fork.count:
                         exit_child(None)
@@ -160,7 +163,7 @@ class Consumer:
                     if isinstance(error, KeyboardInterrupt):
                         raise
                     if type(error) is StopConsuming:
-                        self.events.interrupted(effect)
+                        self.events.interrupted(message)
                     answer = error
             else:
                 try:
@@ -168,9 +171,9 @@ class Consumer:
                 except SequencerError as error:
                     if isinstance(error, ServerUnavailable):
                         self.events.unreachable(error)
-                    send, answer = _throw_once(effects, error), None
+                    resume, answer = effects.throw, error
 
-    def _do(self, effect: Any) -> Claimed | None:
+    def _do(self, effect: Any) -> Any:
         if isinstance(effect, Exchange):
             return self._exchange(effect)
         if isinstance(effect, Failed):
@@ -178,12 +181,13 @@ class Consumer:
                 self.events.failed(effect)
             except StopConsuming:  # an observer's wish
                 self.stop()
+        elif isinstance(effect, Locked):
+            with self._lock:
+                return effect.act()
         elif isinstance(effect, Ahead):
-            with self._lock:
-                self._courier.ahead(effect)
+            self._carry_out(self._in_flight.ahead(effect))
         elif isinstance(effect, Flush):
-            with self._lock:
-                self._courier.flush(time.monotonic())
+            self._carry_out(self._in_flight.flush())
         elif isinstance(effect, Wait):
             return self._wait(effect)
         elif isinstance(effect, Pause):
@@ -192,10 +196,13 @@ class Consumer:
                 time.sleep(min(left, STOP_CHECK_S))
         return None
 
+    def _carry_out(self, steps: Steps[T]) -> T:
+        with self._lock:
+            return carry_out(steps, self._in_flight, self._main)
+
     def _exchange(self, effect: Exchange) -> Claimed | None:
         self._busy.clear()
-        with self._lock:
-            claimed = self._courier.exchange(effect)
+        claimed = self._carry_out(self._in_flight.exchange(effect))
         self._exchanged_at = time.monotonic()
         self._tell_refusals()
         if effect.lane is not None:
@@ -209,15 +216,15 @@ class Consumer:
         with self._lock:
             if lane is not None and asked_at - self._exchanged_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
-                call = self._courier.claim(lane, effect.limits, ahead=True)
+                call = self._in_flight.claim(lane, effect.limits, ahead=True)
             else:
                 self._main.refresh()  # the claim that follows the wait goes over it
         claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
         if claimed is None or lane is None:
             return None
         with self._lock:
-            self._holdings.take(lane, claimed.groups, asked_at, time.monotonic())
-            self._courier.untold += claimed.halted
+            self._held.take(lane, claimed.groups, asked_at, time.monotonic())
+            self._in_flight.halted += claimed.halted
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
@@ -230,16 +237,16 @@ class Consumer:
 
     def _tell_halted(self) -> None:
         """Only in the thread that runs handlers: observers are told of parked groups."""
-        if self._courier.untold:
+        if self._in_flight.halted:
             with self._lock:
-                groups, self._courier.untold = self._courier.untold, []
+                groups, self._in_flight.halted = self._in_flight.halted, []
             self.events.halted(groups)
 
     def _tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
-        if self._holdings.untold:
+        if self._held.refusals:
             with self._lock:
-                refusals = self._holdings.take_untold()
+                refusals = self._held.take_refusals()
             self.events.refused(refusals)
 
     def _give_back(self) -> None:
@@ -249,20 +256,19 @@ class Consumer:
             self.events.not_released(error)
 
     def _keep_once(self, now: float) -> None:
-        self._courier.look(now)
-        self._courier.tick(now)
+        carry_out(self._in_flight.on_tick(now), self._in_flight, self._main)
 
     def _keep(self) -> None:
         pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
         while self._busy.wait() and not self._ended.is_set():
-            since = self._holdings.running_since
+            since = self._held.running_since
             is_long = since is not None and time.monotonic() - since > SLOW_TICK_AFTER_S
             time.sleep(SLOW_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
             if self._ended.is_set():
                 return
             try:
                 with self._lock:
-                    is_sending = self._holdings.has_due(time.monotonic())
+                    is_sending = self._held.has_due(time.monotonic())
                     self._keep_once(time.monotonic())
                 if is_sending:
                     self.events.reached()
@@ -273,17 +279,3 @@ class Consumer:
             except Exception as error:
                 self.events.not_kept(error)
                 self._ended.wait(pause_s)
-
-
-def _throw_once(effects: Any, error: SequencerError) -> Callable[[Any], Any]:
-    """A `send` that throws into the generator once, then sends again."""
-    is_thrown = False
-
-    def send(answer: Any) -> Any:
-        nonlocal is_thrown
-        if is_thrown:
-            return effects.send(answer)
-        is_thrown = True
-        return effects.throw(error)
-
-    return send

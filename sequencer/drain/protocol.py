@@ -1,21 +1,6 @@
 """The consumer's protocol as a generator of effects: claim, handle, acknowledge, wait. Pure.
 
-A shell (`consumer.py`) does what each effect asks and sends the answer back:
-
-    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in one round trip: so many
-                            messages, or `alone` of a group that is due alone, if that is more
-                            -> Claimed, already held; raises ServerUnavailable into the generator. If a claim is on its
-                            way, that is what comes; with `ahead` the next one sets out then
-    Ahead(lane, limits, after_s)
-                            send a claim, unless one is on its way, and wait for nothing -> None; so long from now, or
-                            never, if an Exchange comes before. Raises ServerUnavailable. A shell may leave it out
-    Message                 run the handler -> None, or the exception it raised
-    Failed                  tell what a message failed with and what becomes of it, before the server learns it -> None
-    Flush()                 send acknowledgements and renewals that are due -> None; raises ServerUnavailable
-    Wait(seconds, lane, limits)
-                            sleep until a dispatch hint, at most so long, and unless lane is None claim from it right
-                            then -> Claimed, already held, or None; raises ServerUnavailable
-    Pause(seconds)          sleep without asking the server -> None
+A shell does what each effect asks and sends the answer back; the effects stand in a table in `effects`.
 
 Order rests on one rule: the next message of a group is yielded only after the handler of the one before it
 succeeded, and only while the group's lease counts as held.
@@ -25,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..calls.claim import Claimed
@@ -35,14 +21,14 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import BATCH_S, ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .batch import BatchSize
-from .effects import Ahead, Control, Drain, Effect, Exchange, Flush, Pause, Wait
+from .effects import Ahead, Control, Drain, Effect, Exchange, Flush, Handle, Locked, Pause, Wait
 from .gate import refusal_of
-from .held import Clock, Held, Holdings
+from .held import Clock, Held, HeldGroup
 from .outcome import judge
 
 
 def drain(
-    holdings: Holdings,
+    held: Held,
     queue: QueueOptions,
     options: ConsumerOptions,
     control: Control,
@@ -51,17 +37,16 @@ def drain(
     clock: Clock,
     wall: Clock,
     random: Clock,
-    lock: AbstractContextManager[Any],
 ) -> Drain:
     """Drain the queue's lanes until told to stop; the summary is the generator's return value.
 
     `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1).
     """
     size = BatchSize(options.limits)
-    born, lanes = clock(), len(holdings.lanes)
+    born, lanes = clock(), len(held.lanes)
     lane, idle, waits, troubles, failed, handled, late = 0, 0, [IDLE_S], 0, 0, 0, 0
     empty = goes_ahead = True
-    brought: Claimed | None = None  # by a wait
+    claimed_while_waiting: Claimed | None = None
 
     def ending() -> str | None:
         if control.is_stopping:
@@ -79,15 +64,14 @@ def drain(
             may_ahead = goes_ahead and lanes == 1 and left is None
             ahead = may_ahead and size.is_quick
             alone = size.alone if lanes == 1 and left is None else 0
-            claimed: Claimed = brought or (yield Exchange(lane, size.next_limits(left), ahead, alone))
+            claimed: Claimed = claimed_while_waiting or (yield Exchange(lane, size.next_limits(left), ahead, alone))
         except ServerUnavailable:
             troubles += 1
-            if clock() >= holdings.deadline:
-                with lock:
-                    holdings.abandon()
+            if clock() >= held.deadline:
+                yield Locked(held.abandon)
             yield Pause(RECONNECT.delay_s(troubles, random()))
             continue
-        troubles, lane, brought = 0, (lane + 1) % lanes, None
+        troubles, lane, claimed_while_waiting = 0, (lane + 1) % lanes, None
         goes_ahead = bool(claimed.groups) or not claimed.was_ahead
         if not goes_ahead:
             continue
@@ -101,7 +85,7 @@ def drain(
                 seconds = min([*waits, ENDING_S] if options.until_empty else waits)
                 try:
                     # A hint does not say to a claim which of several lanes it is for.
-                    brought = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
+                    claimed_while_waiting = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
                     yield Pause(RECONNECT.base_s)
                 idle, empty, waits = 0, True, [IDLE_S]
@@ -113,25 +97,22 @@ def drain(
                 yield Ahead(lane, size.next_limits(left), after_s)
         began, before = clock(), handled + failed + late
         until = math.inf if claimed.has_more else began + BATCH_S
-        for index, held in enumerate(holdings.groups):
-            is_open = holdings.begin(index)
+        for index, group in enumerate(held.groups):
+            is_open = held.begin(index)
             if is_open is None:
-                with lock:
-                    is_open = held.is_open
+                is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
-                problem = yield from _handle_group(holdings, held, until, queue, control, clock, lock)
-                handled = holdings.handled
+                problem = yield from _handle_group(held, group, until, queue, control, clock)
+                handled = held.handled
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
-                    message, member = held.leased.messages[held.done], held.leased.members[held.done]
-                    one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=held.is_open)
+                    message, member = group.leased.messages[group.done], group.leased.members[group.done]
+                    one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=group.is_open)
                     failed, late = failed + (not one.is_late), late + one.is_late
                     yield one
-                    told = one.told(member)
-                    with lock:
-                        holdings.fail(held, *told)
-        is_alone = not (claimed.has_more or holdings.is_more_due)
+                    yield Locked(partial(held.fail, group, *one.told(member)))
+        is_alone = not (claimed.has_more or held.is_more_due)
         size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
 
     for _ in range(3):
@@ -140,44 +121,43 @@ def drain(
             break
         except ServerUnavailable:
             yield Pause(RECONNECT.base_s)
-    return ConsumeSummary(reason, handled, failed, holdings.lost)  # type: ignore[arg-type]
+    return ConsumeSummary(reason, handled, failed, held.lost)  # type: ignore[arg-type]
 
 
 def _handle_group(
-    holdings: Holdings,
     held: Held,
+    group: HeldGroup,
     until: float,
     queue: QueueOptions,
     control: Control,
     clock: Clock,
-    lock: AbstractContextManager[Any],
 ) -> Generator[Effect, Any, BaseException | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None.
 
     From `until` on none but the first is begun once an acknowledgement has told that other groups are due.
     """
-    leased, now = held.leased, clock()
+    leased, now = group.leased, clock()
     last = len(leased.messages) - 1 if leased.undecodable else None
+    handle = Handle(leased.messages[0])
     for position, message in enumerate(leased.messages):
-        if now >= holdings.deadline or (holdings.finished_at is not None and now - holdings.finished_at >= FLUSH_S):
-            with lock:
-                holdings.settle()
+        if now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
             with suppress(ServerUnavailable):
                 yield Flush()
             now = clock()  # it may have waited for an answer for longer than the lease
-            if now >= holdings.deadline:
+            if now >= held.deadline:
                 return None
-        if control.is_stopping or not held.is_open or (position and holdings.is_more_due and now >= until):
+        if control.is_stopping or not group.is_open or (position and held.is_more_due and now >= until):
             return None
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last
         if is_doubtful and (refusal := refusal_of(queue, leased, position)):
             return refusal
-        holdings.running_since = began = now
-        problem: BaseException | None = yield message
+        held.running_since = began = now
+        handle.message = message
+        problem: BaseException | None = yield handle
         now = clock()
-        holdings.running_since = None
+        held.running_since = None
         if problem is not None:
             return problem
-        holdings.finish(held, began, now)
+        held.finish(group, began, now)
     return None

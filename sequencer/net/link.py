@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import redis
 
-from ..calls.call import Call
+from ..calls.call import UNDONE, Call
 from ..errors import ServerUnavailable
 from .endpoint import Connection, Endpoint
 from .refusals import Reading, translate
@@ -22,8 +22,6 @@ _is_repeatable = attrgetter("repeatable")
 TRIES = 3
 """How often a repeatable call is sent before its outcome is given up as unknown."""
 RETRY_DELAY_S = 0.05
-UNDONE: Any = object()
-"""In place of a reply: it is sure that the call was not carried out."""
 
 
 class Link:

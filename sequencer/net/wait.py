@@ -8,12 +8,12 @@ from typing import Any
 
 import redis
 
-from ..calls.call import Call
+from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import STOP_CHECK_S
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
-from .link import UNDONE, Link
+from .link import Link
 from .refusals import translate
 
 

@@ -23,16 +23,17 @@ of `claim()` counts the local end of its lease by the real clock; the server's e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls.claim import Claimed, claim
+from ..calls.claim import Claimed
 from ..client import Sequencer, _checked_handler
 from ..consume.emitter import ConsumerEvents
+from ..consume.steps import carry_out
 from ..consume.threads import Consumer
-from ..drain.effects import Control, Exchange, Flush, Handler, Pause, Wait
-from ..drain.held import Holdings
+from ..drain.effects import Control, Exchange, Flush, Handle, Handler, Locked, Pause, Wait
+from ..drain.held import Held
+from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
@@ -188,8 +189,8 @@ class _Run:
         self.handled: list[Message] = []
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
-        self._lanes = queue._session.lanes_now(role="consume")
-        self._holdings = Holdings(self._lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        lanes = queue._session.lanes_now(role="consume")
+        self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
@@ -197,7 +198,7 @@ class _Run:
     def to_the_end(self, steps: int) -> ConsumeSummary:
         queue = self.queue
         effects = drain(
-            self._holdings,
+            self._held,
             queue.options,
             self._options,
             Control(),
@@ -205,31 +206,34 @@ class _Run:
             clock=lambda: queue.now,
             wall=lambda: queue.now,
             random=lambda: 0.5,
-            lock=nullcontext(),
         )
         answer: Any = None
         with queue._session.link() as link:
+            claimant = Claimant(queue.queue, "memory", self._options.lease_s)
+            in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
             for _ in range(steps):
                 try:
                     effect = effects.send(answer)
                 except StopIteration as end:
                     summary: ConsumeSummary = end.value
                     return summary
-                answer = self._do(effect, link)
+                answer = self._do(effect, in_flight, link)
         raise AssertionError(
             f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were handled, "
             f"{len(self.failed)} runs failed; does a handler append to its own queue, or fail with Retry for ever?"
         )
 
-    def _do(self, effect: Any, link: Link) -> Any:
-        if type(effect) is Message:
-            return self._handle(effect)
+    def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
+        if type(effect) is Handle:
+            return self._handle(effect.message)
         if isinstance(effect, Exchange):
-            return self._exchange(effect, link)
+            return self._told(carry_out(in_flight.exchange(effect), in_flight, link))
         if isinstance(effect, Failed):
             self._events.failed(effect)
+        elif isinstance(effect, Locked):
+            return effect.act()
         elif isinstance(effect, Flush):
-            self._send(link, [], self.queue.now)
+            carry_out(in_flight.flush(), in_flight, link)
         elif isinstance(effect, Wait):
             dues_s, self._dues_s = self._dues_s, []
             self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
@@ -249,34 +253,16 @@ class _Run:
         self.handled.append(message)
         return None
 
-    def _exchange(self, effect: Exchange, link: Link) -> Claimed | None:
-        lane, before_s, calls = effect.lane, self.queue.now, []
-        self._holdings.settle(everything=True)
-        if lane is not None:
-            keys, lease_s = self._lanes[lane], self._options.lease_s
-            calls.append(claim(keys, self.queue.queue, "memory", lease_s, effect.limits, alone=effect.alone))
-        results = self._send(link, calls, None, lane)
-        if lane is None:
+    def _told(self, claimed: Claimed | None) -> Claimed | None:
+        self._events.refused(self._held.take_refusals())
+        if claimed is None:
             return None
-        claimed: Claimed = results[-1]
         self._events.claimed(claimed)
-        self._holdings.take(lane, claimed.groups, before_s, before_s)
         if claimed.groups:
             self._dues_s = []
         elif claimed.next_due_s is not None:
             self._dues_s.append(claimed.next_due_s)
         return claimed
-
-    def _send(self, link: Link, more: list[Any], now_s: float | None, lane: int | None = None) -> list[Any]:
-        sending = self._holdings.outgoing(claims_next=lane, now=now_s)
-        calls = [*(sending.calls if sending else ()), *more]
-        if not calls:
-            return []
-        results = link.run(calls, in_order=sending is not None and sending.needs_order)
-        if sending:
-            self._holdings.sent(sending, results, self.queue.now, is_repeat=link.is_repeat)
-            self._events.refused(self._holdings.take_untold())
-        return results
 
 
 def assert_order(messages: Iterable[Message | Event]) -> None:

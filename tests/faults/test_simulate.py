@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.drain import protocol
-from sequencer.drain.effects import Control, Exchange, Flush
-from sequencer.drain.held import Holdings
+from sequencer.drain.effects import Control, Exchange, Flush, Handle
+from sequencer.drain.held import Held
 from sequencer.settings.options import ConsumerOptions, QueueOptions
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import Message
@@ -92,12 +91,12 @@ def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
     """A flush whose answer took longer than the lease, with no renewal due when it was sent. Simulated."""
     now = [0.0]
     keys = lane_keys("n", "q", 0)
-    holdings, options = Holdings([keys], 2.0), ConsumerOptions(lease_s=2.0)
+    held, options = Held([keys], 2.0), ConsumerOptions(lease_s=2.0)
     messages = [Message(str(n), ("g",), float(n), None, {}, 1, 9, 0.0, "q", n) for n in range(3)]
     members = [f"{n:016d}{n}" for n in range(3)]
     group = LeasedGroup("g", ("g",), "9" * 16, "", messages, members, ["0", "1", "2"], "", "handle")
     effects = protocol.drain(
-        holdings,
+        held,
         QueueOptions(queue="q"),
         options,
         Control(),
@@ -105,11 +104,12 @@ def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
         clock=lambda: now[0],
         wall=lambda: now[0],
         random=lambda: 0.5,
-        lock=nullcontext(),
     )
     assert isinstance(next(effects), Exchange)
-    holdings.take(0, [group], 0.0, 0.0)
-    assert effects.send(Claimed([group])) is messages[0]
+    held.take(0, [group], 0.0, 0.0)
+    handle = effects.send(Claimed([group]))
+    assert isinstance(handle, Handle)
+    assert handle.message is messages[0]
     now[0] = 0.03  # so slow that its ack is due before the next message
     assert isinstance(effects.send(None), Flush)
     now[0] = 5.0  # the answer came after the lease

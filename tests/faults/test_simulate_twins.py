@@ -11,7 +11,8 @@ import pytest
 
 from sequencer.calls import source as sources
 from sequencer.drain import gate, outcome, protocol
-from sequencer.drain.held import Holdings
+from sequencer.drain.effects import Handle
+from sequencer.drain.held import Held
 from sequencer.drain.outcome import ENDINGS
 from sequencer.net import scripts
 from sequencer.queue.append import Appender
@@ -65,23 +66,23 @@ def changed(where: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _without_deadline(real: Callable[..., Any]) -> Callable[..., Any]:
-    def take(self: Holdings, *args: Any) -> None:
+    def take(self: Held, *args: Any) -> None:
         real(self, *args)
         self.deadline = float("inf")
 
     return take
 
 
-def _success_whatever(holdings: Any, held: Any, queue: Any, control: Any, clock: Any, lock: Any) -> Any:
+def _success_whatever(held: Any, group: Any, queue: Any, control: Any, clock: Any) -> Any:
     """A drain that goes on with the next message after a failure."""
-    for message in held.leased.messages:
+    for message in group.leased.messages:
         began = clock()
-        yield message
-        holdings.finish(held, began, clock())
+        yield Handle(message)
+        held.finish(group, began, clock())
 
 
 def _one_attempt(real: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, held, attempts, *rest: real(self, held, 1, *rest)
+    return lambda self, group, attempts, *rest: real(self, group, 1, *rest)
 
 
 def _always_stored(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,9 +123,9 @@ TWINS: dict[str, Callable[[], Any]] = {
         "",
     ),
     "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),
-    "holdings without deadline": lambda: changed(Holdings, "take", _without_deadline(Holdings.take)),
+    "held without deadline": lambda: changed(Held, "take", _without_deadline(Held.take)),
     "drain that goes on after a failure": lambda: changed(protocol, "_handle_group", _success_whatever),
-    "consumer that never renews": lambda: changed(Holdings, "_renews", lambda self, now: False),
+    "consumer that never renews": lambda: changed(Held, "_renews", lambda self, now: False),
 }
 
 
@@ -238,7 +239,7 @@ IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
     ),
     "drain that drops what is parked": (outcome, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
     "drain that never gives up": (gate, "has_expired", lambda *_: False, Twin("is the most")),
-    "failures that count once": (Holdings, "fail", _one_attempt(Holdings.fail), Twin("counts as tried")),
+    "failures that count once": (Held, "fail", _one_attempt(Held.fail), Twin("counts as tried")),
 }
 
 

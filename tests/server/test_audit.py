@@ -232,7 +232,7 @@ def test_a_pause_that_a_renewal_finds_out_is_recorded_too(
         assert begun.wait(10)
         link.command("ZADD", keys.schedule, "XX", "1", "g")
         assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 1
-        wait_until(lambda: background.consumer._holdings.lost == 1, what="a renewal to be refused")
+        wait_until(lambda: background.consumer._held.lost == 1, what="a renewal to be refused")
         release.set()
         background.thread.join(10)
     assert background.summary.lost == 1

@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import BatchRefused, ConfigurationError, Sequencer
 from sequencer.calls.claim import claim
-from sequencer.drain.held import Holdings
+from sequencer.drain.held import Held
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys, lane_of
@@ -67,11 +67,11 @@ def test_whoever_is_idle_is_told_of_a_group_given_back_unless_its_own_lane_is_cl
     seq, lanes = make("wide", lanes=2), [lane_keys(namespace, "wide", lane) for lane in range(2)]
     group = next(str(n) for n in range(100) if lane_of(str(n), 2) == 0)
     seq.append(1, group=group)
-    holdings = Holdings(lanes, 60.0)
-    holdings.take(0, link.run_one(claim(lanes[0], "wide", "me", 60.0, ClaimLimits())).groups, 0.0, 0.0)
+    held = Held(lanes, 60.0)
+    held.take(0, link.run_one(claim(lanes[0], "wide", "me", 60.0, ClaimLimits())).groups, 0.0, 0.0)
     link.command("DEL", lanes[0].dispatch)
-    holdings.settle(everything=True)
-    sending = holdings.outgoing(claims_next=claims_next)
+    held.settle(everything=True)
+    sending = held.outgoing(claims_next=claims_next)
     assert sending
     link.run(sending.calls)
     assert link.command("LLEN", lanes[0].dispatch) == hints

@@ -16,7 +16,7 @@ from sequencer import EmbeddedServer, Message, OutcomeUnknown, Sequencer, Server
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
-from sequencer.drain.held import Holdings
+from sequencer.drain.held import Held
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -208,18 +208,18 @@ def test_calls_keep_their_order_whatever_scripts_the_server_knows(
     keys = lane_keys(namespace, "jobs", 0)
     for n in range(3):
         seq.append(n, group="g", score=n)
-    holdings = Holdings([keys], lease_s=30)
-    holdings.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
-    held = holdings.groups[0]
-    holdings.finish(held, 0, 0)
-    holdings.fail(held, 1, None, b"{}", "park", False)
-    sending = holdings.outgoing()
+    held = Held([keys], lease_s=30)
+    held.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
+    group = held.groups[0]
+    held.finish(group, 0, 0)
+    held.fail(group, 1, None, b"{}", "park", False)
+    sending = held.outgoing()
     assert sending is not None
     link.command("SCRIPT", "FLUSH")
     for name in cached:
         link.command("SCRIPT", "LOAD", script_source(name))
-    holdings.sent(sending, link.run(sending.calls, in_order=sending.needs_order), 0)
-    assert holdings.lost == 0
+    held.answered(sending, link.run(sending.calls, in_order=sending.needs_order), 0)
+    assert held.lost == 0
     assert [message.body for message in seq.peek("g")] == [1, 2]
     assert [info.state for info in seq.groups()] == ["parked"]
 
@@ -256,10 +256,10 @@ def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: Embed
     for n in range(2):
         seq.append(n, group="g", score=n)
     link = Link(Endpoint.from_url(server.url))
-    (held,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
+    (group,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
     link.command("SCRIPT", "FLUSH")
     link.close()
-    release = ack(keys, [Ack("g", held.token, held.members[:1], True)])
+    release = ack(keys, [Ack("g", group.token, group.members[:1], True)])
     _, claimed = link.run([release, claim(keys, "jobs", "me", 30, ClaimLimits())])
     assert [message.body for group in claimed.groups for message in group.messages] == [1]
     link.run([ack(keys, [Ack("g", claimed.groups[0].token, [], True)])])

@@ -10,7 +10,7 @@ import pytest
 from redis._parsers import _RESP2Parser
 
 from sequencer import Gap, Message, MessageNotFound, OutcomeUnknown, Sequencer, ServerUnavailable, calls
-from sequencer.consume.courier import Courier
+from sequencer.drain.inflight import InFlight, Steps
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys
@@ -205,15 +205,15 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
 def test_a_lease_is_kept_whatever_goes_wrong_once(
     make: Callable[..., Sequencer], seq: Sequencer, link: Link, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, failed, go_on = Courier.tick, threading.Event(), threading.Event()
+    original, failed, go_on = InFlight.on_tick, threading.Event(), threading.Event()
 
-    def tick(courier: Courier, now: float) -> None:
+    def on_tick(in_flight: InFlight, now: float) -> Steps[None]:
         if not failed.is_set():
             failed.set()
             raise AttributeError("odd")
-        original(courier, now)
+        yield from original(in_flight, now)
 
-    monkeypatch.setattr(Courier, "tick", tick)
+    monkeypatch.setattr(InFlight, "on_tick", on_tick)
     seq.append(1, group="g")
     keys = lane_keys(namespace, "jobs", 0)
     with Background(seq, lambda message: go_on.wait(20), lease=0.6) as consumer:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, TypeVar
 
+from sequencer.calls.call import UNDONE
+from sequencer.calls.claim import Claimed
+from sequencer.consume.steps import carry_out
+from sequencer.drain.effects import Ahead, Exchange
+from sequencer.drain.held import Held
+from sequencer.drain.inflight import Claimant, InFlight, Steps
 from sequencer.errors import SequencerError, ServerUnavailable
-from sequencer.net.link import UNDONE
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys
 
 from .model.lane import ModelLane
 
+T = TypeVar("T")
 KEYS = lane_keys("n", "q", 0)
 ONE = ClaimLimits(1, 1, 1000)
 
@@ -57,3 +64,36 @@ class Link:
 
     def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
         return replies
+
+
+class OneLink:
+    """What is in flight on a link, each of its steps carried out at once."""
+
+    def __init__(self, link: Any, held: Held | None = None) -> None:
+        self.link, self.held = link, held or Held([KEYS], 60.0)
+        self.in_flight = InFlight(self.held, Claimant("q", "me", 60.0), clock=time.monotonic, read=link.parsed)
+
+    def do(self, steps: Steps[T]) -> T:
+        return carry_out(steps, self.in_flight, self.link)
+
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        return self.do(self.in_flight.exchange(effect))
+
+    def ahead(self, effect: Ahead) -> None:
+        self.do(self.in_flight.ahead(effect))
+
+    def send_due(self, now: float = 0.0) -> None:
+        self.do(self.in_flight.send_due(now))
+
+    def on_tick(self, now: float) -> None:
+        self.do(self.in_flight.on_tick(now))
+
+    def collect_all(self) -> bool:
+        return self.do(self.in_flight.collect_all())
+
+    def give_back_claim(self) -> None:
+        self.do(self.in_flight.give_back_claim())
+
+    @property
+    def ahead_since(self) -> float | None:
+        return self.in_flight.ahead_since

@@ -1,15 +1,16 @@
-"""One consumer in virtual time: the real drain and the real holdings on a model of a lane, with nobody at random."""
+"""One consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a lane."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from sequencer.calls.append import append
-from sequencer.calls.claim import Claimed, claim
-from sequencer.drain.effects import Control, Exchange, Flush, Pause, Wait
-from sequencer.drain.held import Holdings
+from sequencer.calls.claim import Claimed
+from sequencer.consume.steps import carry_out
+from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, Pause, Wait
+from sequencer.drain.held import Held
+from sequencer.drain.inflight import Claimant, InFlight, Steps
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
@@ -18,10 +19,24 @@ from sequencer.store.item import Item
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import ConsumeSummary, Message
 
+from .lane_link import Link
 from .model.lane import ModelLane
 
 KEYS = lane_keys("n", "q", 0)
 STEPS = 20_000
+T = TypeVar("T")
+
+
+class _LinkNow(Link):
+    """Sends at its consumer's time."""
+
+    def __init__(self, one: Drained) -> None:
+        super().__init__(one.lane)
+        self.one = one
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        self.lane.now_us = round(self.one.now_s * 1e6)
+        return super().run(calls, in_order=in_order)
 
 
 class Drained:
@@ -35,13 +50,19 @@ class Drained:
     ) -> None:
         self.lane, self.now_s, self.handler_s = ModelLane(policy), 1000.0, handler_s
         self.options = options or ConsumerOptions()
-        self.holdings, self.control = Holdings([KEYS], 60.0), Control()
+        self.control = Control()
+        self.link: Any = _LinkNow(self)
+        self.hold(Held([KEYS], 60.0))
         self.batches: list[list[tuple[str, float]]] = []
         """Of each claim that took something: the group and the beginning of each handler run."""
         self.claimed: list[int] = []
         """How many messages each of them took."""
         self.asked: list[Any] = []
-        """What the drain asked for, but for messages."""
+        """What the drain asked for, but for handlers."""
+
+    def hold(self, held: Held) -> None:
+        self.held = held
+        self.in_flight = InFlight(held, Claimant("q", "me", 60.0), clock=lambda: self.now_s, read=self.link.parsed)
 
     def append(self, group: str, first: int, count: int) -> None:
         numbers = range(first, first + count)
@@ -55,7 +76,7 @@ class Drained:
 
     def run(self, until: Callable[[], bool]) -> None:
         self.generator = drain(
-            self.holdings,
+            self.held,
             QueueOptions(queue="q"),
             self.options,
             self.control,
@@ -63,13 +84,12 @@ class Drained:
             clock=lambda: self.now_s,
             wall=lambda: self.now_s,
             random=lambda: 0.5,
-            lock=nullcontext(),
         )
         effect: Any = next(self.generator)
         for _ in range(STEPS):
             if until():
                 return
-            if type(effect) is not Message:
+            if not isinstance(effect, Handle):
                 self.asked.append(effect)
             answer = self.answer(effect)
             is_lost = isinstance(answer, ServerUnavailable)
@@ -86,14 +106,15 @@ class Drained:
 
     def answer(self, effect: Any) -> Any:
         """What the shell answers; a ServerUnavailable is thrown."""
-        if type(effect) is Message:
-            return self.handle(effect)
+        if isinstance(effect, Handle):
+            return self.handle(effect.message)
         if isinstance(effect, Exchange):
-            self.holdings.settle(everything=True)
-            self.send(claims_next=effect.lane)
-            return None if effect.lane is None else self.take(effect)
+            return self.exchange(effect)
+        if isinstance(effect, Locked):
+            return effect.act()
         if isinstance(effect, Flush):
-            self.send()
+            self.do(self.in_flight.flush())
+            self.hear()
         elif isinstance(effect, Wait | Pause):
             self.now_s += effect.seconds
         return None
@@ -101,26 +122,23 @@ class Drained:
     def handle(self, message: Message) -> BaseException | None:
         self.batches[-1].append((message.group[0], self.now_s))
         self.now_s += self.handler_s
-        self.holdings.tick(self.now_s)
-        self.send()
+        self.do(self.in_flight.on_tick(self.now_s))
+        self.hear()
         return None
 
-    def send(self, claims_next: int | None = None) -> None:
-        self.lane.now_us = round(self.now_s * 1e6)
-        if sending := self.holdings.outgoing(claims_next=claims_next):
-            self.holdings.sent(sending, [self.lane.run(call) for call in sending.calls], self.now_s)
+    def do(self, steps: Steps[T]) -> T:
+        return carry_out(steps, self.in_flight, self.link)
 
-    def take(self, effect: Exchange) -> Claimed:
-        """Claim, and hold what that takes."""
-        asked_s, claimed = self.now_s, self.claim(effect)
-        self.holdings.take(0, claimed.groups, asked_s, self.now_s)
-        if claimed.groups:
+    def hear(self) -> None:
+        """The answers to what was posted, soon after it."""
+        self.do(self.in_flight.collect_all())
+
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        """Settle, and claim."""
+        claimed = self.do(self.in_flight.exchange(effect))
+        if claimed and claimed.groups:
             self.batches.append([])
             self.claimed.append(sum(len(group.members) for group in claimed.groups))
-        return claimed
-
-    def claim(self, effect: Exchange) -> Claimed:
-        claimed: Claimed = self.lane.run(claim(KEYS, "q", "me", 60.0, effect.limits, alone=effect.alone))
         return claimed
 
     def lengths_s(self) -> list[float]:

@@ -1,7 +1,7 @@
 """A stateful hypothesis machine: producers, two consumers and everything that can happen to them, in virtual time.
 
-The consumers are the real drain generator and the real holdings; the lane is the model. Handlers run "long": one
-begins at one step and ends at a later one, and anything may come between.
+The consumers are the real drain generator and all that it holds and has in flight; the lane is the model. Handlers run
+"long": one begins at one step and ends at a later one, and anything may come between.
 """
 
 from __future__ import annotations

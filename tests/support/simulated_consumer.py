@@ -1,13 +1,14 @@
-"""A consumer in virtual time: the real drain generator and the real holdings, on a model of a lane."""
+"""A consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a lane."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from sequencer.calls.claim import claim
-from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Wait
-from sequencer.drain.held import Holdings
+from sequencer.calls.claim import Claimed
+from sequencer.consume.steps import carry_out
+from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, Wait
+from sequencer.drain.held import Held
+from sequencer.drain.inflight import Claimant, InFlight, Steps
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
@@ -22,14 +23,57 @@ KEYS = lane_keys("n", "q", 0)
 OPTIONS = ConsumerOptions(lease_s=10)
 
 
+class FatefulLink:
+    """Answers from the model, unless what is sent, or its reply, is lost."""
+
+    is_repeat = False
+
+    def __init__(self, machine: ConsumersMachine) -> None:
+        self.machine, self.fate = machine, "ok"
+        self.posted: list[list[Any] | None] = []
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        if self.fate == "request lost":
+            raise ServerUnavailable("request lost")
+        results = [self.machine.lane.run(call) for call in calls]
+        if self.fate == "reply lost":
+            raise ServerUnavailable("reply lost")
+        return results
+
+    def post(self, calls: Any, *, in_order: bool = False) -> None:
+        try:
+            self.posted.append(self.run(calls))
+        except ServerUnavailable:
+            self.posted.append(None)
+
+    def is_answered(self, within_s: float) -> bool:
+        return True
+
+    def collect(self, calls: Any) -> list[Any]:
+        replies = self.posted.pop(0)
+        if replies is None:
+            self.close()
+            raise ServerUnavailable("the connection was lost meanwhile")
+        return replies
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        return replies
+
+    def close(self) -> None:
+        self.posted.clear()
+
+
 class SimConsumer:
     """One consumer: its generator, what it is asked to do now, and the handler that runs, if any."""
 
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
-        self.holdings, self.control = Holdings([KEYS], OPTIONS.lease_s), Control()
+        self.held, self.control = Held([KEYS], OPTIONS.lease_s), Control()
+        self.link: Any = FatefulLink(machine)
+        claimant = Claimant("q", name, OPTIONS.lease_s)
+        self.in_flight = InFlight(self.held, claimant, clock=lambda: machine.now_s, read=self.link.parsed)
         self.generator = drain(
-            self.holdings,
+            self.held,
             machine.queue,
             OPTIONS,
             self.control,
@@ -37,7 +81,6 @@ class SimConsumer:
             clock=lambda: machine.now_s,
             wall=lambda: machine.now_s,
             random=lambda: 0.5,
-            lock=nullcontext(),
         )
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
@@ -45,49 +88,52 @@ class SimConsumer:
     def resume(self, answer: Any, error: Exception | None = None) -> None:
         try:
             self.effect = self.generator.throw(error) if error else self.generator.send(answer)
-            while isinstance(self.effect, Ahead | Failed):  # nobody is told here
-                self.effect = self.generator.send(None)
+            while isinstance(self.effect, Ahead | Failed | Locked):
+                self.effect = self.generator.send(self.at_once(self.effect))
         except StopIteration:
             self.effect = None
         self.running = None
-        if isinstance(self.effect, Message):
-            self.running = self.effect
-            self.machine.on_start(self, self.effect)
+        if isinstance(self.effect, Handle):
+            self.running = self.effect.message
+            self.machine.on_start(self, self.effect.message)
+
+    def at_once(self, effect: Ahead | Failed | Locked) -> Any:
+        """What needs no turn of its own; nobody is told of a failure here."""
+        if isinstance(effect, Locked):
+            return effect.act()
+        return self.carry_out(self.in_flight.ahead(effect), "ok") if isinstance(effect, Ahead) else None
+
+    def carry_out(self, steps: Steps[Any], fate: str) -> Any:
+        self.link.fate = fate
+        return carry_out(steps, self.in_flight, self.link)
 
     def network(self, fate: str) -> None:
         """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""
-        lane, effect = self.machine.lane, self.effect
-        before = self.machine.now_s
-        if isinstance(effect, Exchange):
-            self.holdings.settle(everything=True)
-        sending = None
-        if not isinstance(effect, Wait):
-            sending = self.holdings.outgoing(
-                claims_next=effect.lane if isinstance(effect, Exchange) else None,
-                now=None if isinstance(effect, Exchange) else before,
-            )
-        calls = list(sending.calls) if sending else []
-        if not isinstance(effect, Flush) and effect.lane is not None:
-            alone = effect.alone if isinstance(effect, Exchange) else 0
-            calls.append(claim(KEYS, "q", self.name, OPTIONS.lease_s, effect.limits, alone=alone))
-        if fate == "request lost":
-            return self.resume(None, ServerUnavailable("request lost"))
-        results = [lane.run(call) for call in calls]
-        if fate == "reply lost":
-            return self.resume(None, ServerUnavailable("reply lost"))
-        if sending:
-            self.holdings.sent(sending, results, before)
-        if isinstance(effect, Flush) or effect.lane is None:
-            return self.resume(None)
-        self.holdings.take(effect.lane, results[-1].groups, before, before)
-        return self.resume(results[-1])
+        answer, effect = None, self.effect
+        try:
+            if isinstance(effect, Exchange):
+                answer = self.carry_out(self.in_flight.exchange(effect), fate)
+            elif isinstance(effect, Flush):
+                self.carry_out(self.in_flight.flush(), fate)
+            elif isinstance(effect, Wait) and effect.lane is not None and effect.seconds > 0:
+                answer = self.wait(effect, fate)
+        except ServerUnavailable as error:
+            return self.resume(None, error)
+        return self.resume(answer)
+
+    def wait(self, effect: Wait, fate: str) -> Claimed:
+        """A hint comes at once; another connection brings what is claimed then."""
+        assert effect.lane is not None
+        other, before_s = FatefulLink(self.machine), self.machine.now_s
+        other.fate = fate
+        (claimed,) = other.run([self.in_flight.claim(effect.lane, effect.limits, ahead=True)])
+        self.held.take(effect.lane, claimed.groups, before_s, before_s)
+        found: Claimed = claimed
+        return found
 
     def keep(self, fate: str) -> None:
         """One look of the keeper thread."""
-        before = self.machine.now_s
-        self.holdings.tick(before)
-        sending = self.holdings.outgoing(now=before)
-        if sending and fate != "request lost":
-            results = [self.machine.lane.run(call) for call in sending.calls]
-            if fate != "reply lost":
-                self.holdings.sent(sending, results, before)
+        try:
+            self.carry_out(self.in_flight.on_tick(self.machine.now_s), fate)
+        except ServerUnavailable:
+            return

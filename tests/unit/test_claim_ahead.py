@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from sequencer.calls.append import append
+from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import claim
-from sequencer.consume.courier import Courier
 from sequencer.drain.effects import Ahead, Exchange
-from sequencer.drain.held import Holdings
-from sequencer.net.link import UNDONE
-from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.drain.held import Held
+from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
 from sequencer.store.item import Item
-from tests.support.lane_link import KEYS, ONE, Link
+from tests.support.lane_link import KEYS, ONE, Link, OneLink
 from tests.support.model.lane import ModelLane
 
 
@@ -33,17 +32,17 @@ def link(lane: ModelLane) -> Any:
 
 
 @pytest.fixture
-def holdings() -> Holdings:
-    return Holdings([KEYS], 60.0)
+def held() -> Held:
+    return Held([KEYS], 60.0)
 
 
 @pytest.fixture
-def courier(link: Any, holdings: Holdings) -> Courier:
+def one(link: Any, held: Held) -> OneLink:
     """Has "a" in hand, and a claim is on its way."""
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    courier.exchange(Exchange(0, ONE))
-    courier.ahead(Ahead(0, ONE))
-    return courier
+    one = OneLink(link, held)
+    one.exchange(Exchange(0, ONE))
+    one.ahead(Ahead(0, ONE))
+    return one
 
 
 @pytest.mark.parametrize(
@@ -56,58 +55,58 @@ def courier(link: Any, holdings: Holdings) -> Courier:
     ],
 )
 def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_short_ones(
-    lane: ModelLane, holdings: Holdings, courier: Courier, handler_s: float, claimed_s: float, is_given_back: bool
+    lane: ModelLane, held: Held, one: OneLink, handler_s: float, claimed_s: float, is_given_back: bool
 ) -> None:
     """Others could have begun with it by then."""
-    sent_at = courier.ahead_since
+    sent_at = one.ahead_since
     assert sent_at is not None
     now = sent_at + claimed_s
-    holdings.running_since = now - handler_s
-    courier.look(now)
-    courier.flush(now)
-    courier.land()
+    held.running_since = now - handler_s
+    one.on_tick(now)
+    one.send_due(now)
+    one.collect_all()
     assert ("b" not in lane.leases) is is_given_back
 
 
-def test_an_empty_claim_ahead_is_forgotten(lane: ModelLane, link: Any, courier: Courier) -> None:
+def test_an_empty_claim_ahead_is_forgotten(lane: ModelLane, link: Any, one: OneLink) -> None:
     """What is due by now is not in it."""
-    courier.bring_back()
-    courier.exchange(Exchange(None))
+    one.give_back_claim()
+    one.exchange(Exchange(None))
     lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
-    courier.ahead(Ahead(0, ONE))
-    assert not courier.land()
+    one.ahead(Ahead(0, ONE))
+    assert not one.collect_all()
     lane.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
-    claimed = courier.exchange(Exchange(0, ONE))
+    claimed = one.exchange(Exchange(0, ONE))
     assert claimed
     assert [group.key for group in claimed.groups] == ["c"]
 
 
-def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, courier: Courier) -> None:
+def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, one: OneLink) -> None:
     """It was to bring what follows the batch that is over now."""
-    courier.exchange(Exchange(0, ONE))
-    courier.ahead(Ahead(0, ONE, 0.01))
-    courier.exchange(Exchange(0, ONE))
-    courier.look(time.monotonic() + 1.0)
-    assert courier.ahead_since is None
+    one.exchange(Exchange(0, ONE))
+    one.ahead(Ahead(0, ONE, 0.01))
+    one.exchange(Exchange(0, ONE))
+    one.on_tick(time.monotonic() + 1.0)
+    assert one.ahead_since is None
 
 
 def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_was_sent(
-    holdings: Holdings, courier: Courier
+    held: Held, one: OneLink
 ) -> None:
-    sent_at = courier.ahead_since
+    sent_at = one.ahead_since
     assert sent_at is not None
-    assert courier.exchange(Exchange(0, ONE))
-    assert holdings.deadline == sent_at + 60.0
+    assert one.exchange(Exchange(0, ONE))
+    assert held.deadline == sent_at + 60.0
 
 
 def test_a_lease_found_lost_by_its_renewal_is_known_when_the_flush_is_over(
-    lane: ModelLane, link: Any, holdings: Holdings, courier: Courier
+    lane: ModelLane, link: Any, held: Held, one: OneLink
 ) -> None:
     """Else its next message would be begun."""
     link.is_slow = True
     lane.leases.clear()
-    courier.flush(time.monotonic() + 30.0)
-    assert holdings.lost == 1
+    one.send_due(time.monotonic() + 30.0)
+    assert held.lost == 1
 
 
 class Forgetful(Link):
@@ -129,18 +128,18 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLa
     """It ends the lease, without which what was handled is not acknowledged, and handled again."""
     lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
     link: Any = Forgetful(lane)
-    holdings = Holdings([KEYS], 60.0)
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    courier.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    held = Held([KEYS], 60.0)
+    one = OneLink(link, held)
+    one.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
     if is_ahead:
-        courier.ahead(Ahead(0, ONE))
-    holdings.begin(0)
-    holdings.finish(holdings.groups[0], 0.0, 0.0)
-    holdings.fail(holdings.groups[0], 1, 9.0, b"{}", "park", False)
-    courier.exchange(Exchange(0, ONE))
-    courier.land()
+        one.ahead(Ahead(0, ONE))
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    held.fail(held.groups[0], 1, 9.0, b"{}", "park", False)
+    one.exchange(Exchange(0, ONE))
+    one.collect_all()
     assert [member[16:] for member in lane.members("a")] == ["j"]
-    assert holdings.lost == 0
+    assert held.lost == 0
 
 
 class Twice(Link):
@@ -157,11 +156,11 @@ class Twice(Link):
 
 def test_what_the_network_sent_twice_is_no_lost_lease(lane: ModelLane) -> None:
     link: Any = Twice(lane)
-    holdings = Holdings([KEYS], 60.0)
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    courier.exchange(Exchange(0, ONE))
-    holdings.begin(0)
-    holdings.finish(holdings.groups[0], 0.0, 0.0)
-    courier.exchange(Exchange(None))
+    held = Held([KEYS], 60.0)
+    one = OneLink(link, held)
+    one.exchange(Exchange(0, ONE))
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    one.exchange(Exchange(None))
     assert list(lane.orders) == ["b"]
-    assert holdings.lost == 0
+    assert held.lost == 0

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import sequencer.drain.protocol
 from sequencer.drain.batch import BatchSize
-from sequencer.drain.held import Holdings
+from sequencer.drain.held import Held
 from tests.support.machine import ConsumersMachine
 from tests.support.model.lane import ModelLane
 from tests.support.simulated_consumer import SimConsumer
@@ -149,7 +149,7 @@ def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
 def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Break one rule of the consumer's side."""
     if name == "never looks whether its lease still holds":
-        monkeypatch.setattr(Holdings, "deadline", property(lambda self: float("inf"), lambda self, value: None))
+        monkeypatch.setattr(Held, "deadline", property(lambda self: float("inf"), lambda self, value: None))
     elif name == "goes on behind a failed head":
 
         def resume(self: SimConsumer, answer: Any, error: Exception | None = None) -> None:
@@ -158,15 +158,15 @@ def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         original = SimConsumer.resume
         monkeypatch.setattr(SimConsumer, "resume", resume)
     elif name == "acknowledges what it has not handled":
-        settle = Holdings.settle
+        settle = Held.settle
 
-        def eager(self: Holdings, **kind: bool) -> None:
-            for held in self.groups:
-                if held.is_open:
-                    held.done = len(held.leased.members)
+        def eager(self: Held, **kind: bool) -> None:
+            for group in self.groups:
+                if group.is_open:
+                    group.done = len(group.leased.members)
             settle(self, **kind)
 
-        monkeypatch.setattr(Holdings, "settle", eager)
+        monkeypatch.setattr(Held, "settle", eager)
 
 
 @pytest.mark.slow

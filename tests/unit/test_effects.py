@@ -13,8 +13,8 @@ from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import revise
 from sequencer.calls.settle import Ack, ack
 from sequencer.drain.batch import BatchSize
-from sequencer.drain.effects import Exchange, Flush, Wait
-from sequencer.drain.held import Holdings
+from sequencer.drain.effects import Ahead, Exchange, Flush, Wait
+from sequencer.drain.held import Held
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.settings.pace import BATCH_S, ENDING_S, FLUSH_S
@@ -52,12 +52,18 @@ def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered() 
 
 
 class SlowClaim(Drained):
-    """Its first claim is answered after the lease has ended."""
+    """Its first claim is answered after the lease has ended, and the renewal that follows is lost."""
 
-    def claim(self, effect: Exchange) -> Claimed:
-        claimed = super().claim(effect)
-        self.now_s += 0.0 if self.batches else LEASE_S + 1
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        is_first = not self.batches
+        claimed = super().exchange(effect)
+        self.now_s += LEASE_S + 1 if is_first else 0.0
         return claimed
+
+    def answer(self, effect: Any) -> Any:
+        if isinstance(effect, Flush) and len(self.batches) == 1:
+            return ServerUnavailable("no answer")
+        return super().answer(effect)
 
 
 def test_nothing_is_begun_of_a_claim_that_was_answered_after_its_lease() -> None:
@@ -79,8 +85,8 @@ class Away(Drained):
 
     def answer(self, effect: Any) -> Any:
         if isinstance(effect, Exchange) and self.batches and self.now_s < 1000.0 + LEASE_S + 1:
-            self.holdings.settle(everything=True)
-            assert self.holdings.outgoing(), "it was sent"
+            self.held.settle(everything=True)
+            assert self.held.outgoing(), "it was sent"
             return ServerUnavailable("away")
         if self.batches and self.lane.orders:
             self.lane.now_us = round(self.now_s * 1e6)
@@ -158,9 +164,9 @@ class Taking(Drained):
             self.append("z", 0, 1)
         return super().handle(message)
 
-    def claim(self, effect: Exchange) -> Claimed:
-        claimed: Claimed = self.lane.run(claim(KEYS, "q", "me", LEASE_S, effect.limits))
-        return claimed
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        takes_all: Any = None
+        return super().exchange(replace(effect, alone=takes_all))
 
 
 def test_of_each_group_in_hand_the_first_message_is_handled_though_others_wait() -> None:
@@ -184,9 +190,8 @@ def test_a_batch_that_left_others_due_is_handled_as_it_was_claimed() -> None:
 class Late(Drained):
     """Hears the answer to what it flushes with the next claim only."""
 
-    def send(self, claims_next: int | None = None) -> None:
-        if claims_next is not None:
-            super().send(claims_next)
+    def hear(self) -> None:
+        self.link.is_slow = True
 
 
 def test_what_was_due_before_a_claim_does_not_cut_its_batch() -> None:
@@ -206,10 +211,10 @@ class Robbed(Drained):
             self.append("b", len(self.batches), 1)
         return super().handle(message)
 
-    def take(self, effect: Exchange) -> Claimed:
+    def exchange(self, effect: Exchange) -> Claimed | None:
         for member in self.lane.members("b"):
             self.lane.run(revise(KEYS, "b", member[16:], "", ""))
-        return super().take(effect)
+        return super().exchange(effect)
 
 
 def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> None:
@@ -219,7 +224,7 @@ def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> Non
     assert set(one.claimed) <= set(range(1, 9))
 
 
-class Undecided(Holdings):
+class Undecided(Held):
     """The keeper is always just giving groups back: whether one is open shows under the lock."""
 
     def begin(self, index: int) -> bool | None:
@@ -229,7 +234,7 @@ class Undecided(Holdings):
 
 def test_a_group_that_the_keeper_left_is_handled() -> None:
     one = Drained(0.001, UNTIL_EMPTY)
-    one.holdings = Undecided([KEYS], LEASE_S)
+    one.hold(Undecided([KEYS], LEASE_S))
     one.append("a", 0, 3)
     one.to_the_end()
     assert one.groups() == [["a"] * 3]
@@ -241,13 +246,10 @@ def test_a_group_that_the_keeper_left_is_handled() -> None:
 class Pipelined(Drained):
     """Has the next claim answered while a batch is handled."""
 
-    landed: Claimed | None = None
-
-    def claim(self, effect: Exchange) -> Claimed:
-        claimed, self.landed = self.landed or super().claim(effect), None
-        if effect.ahead and effect.lane is not None:
-            call = claim(KEYS, "q", "me", LEASE_S, effect.limits, ahead=True, alone=0)
-            self.landed = replace(self.lane.run(call), was_ahead=True)
+    def exchange(self, effect: Exchange) -> Claimed | None:
+        claimed = super().exchange(effect)
+        if effect.ahead:
+            self.do(self.in_flight.ahead(Ahead(0, effect.limits)))
         return claimed
 
 
@@ -286,7 +288,7 @@ def test_until_empty_ends_soon_after_the_others_have_finished() -> None:
 def test_a_wait_claims_one_group_and_only_where_a_hint_can_be_of_one_lane(lanes: int, lane: int | None) -> None:
     """A hint tells nobody its lane. And of a consumer that is frozen by then no more waits for the end of its lease."""
     one = Drained(0.001)
-    one.holdings = Holdings([lane_keys("n", "q", number) for number in range(lanes)], LEASE_S)
+    one.hold(Held([lane_keys("n", "q", number) for number in range(lanes)], LEASE_S))
     one.run(lambda: bool(one.asked) and isinstance(one.asked[-1], Wait))
     assert (one.asked[-1].lane, one.asked[-1].limits.groups) == (lane, 1)
     assert one.asked[-1].limits.messages == 8

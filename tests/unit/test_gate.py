@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,9 +13,9 @@ import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked
-from sequencer.drain.effects import Control, Exchange
+from sequencer.drain.effects import Control, Exchange, Handle, Locked
 from sequencer.drain.gate import refusal_of
-from sequencer.drain.held import Holdings
+from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
@@ -67,18 +66,18 @@ Outcome = tuple[list[str], list[Call[Any]]]
 
 
 def consumed(case: Case) -> Outcome:
-    holdings, control, given = Holdings([KEYS], 60.0), Control(), list[str]()
+    held, control, given = Held([KEYS], 60.0), Control(), list[str]()
     clock = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
-    effects = drain(holdings, case.queue(), ConsumerOptions(), control, owner="me", lock=nullcontext(), **clock)
+    effects = drain(held, case.queue(), ConsumerOptions(), control, owner="me", **clock)
     assert isinstance(next(effects), Exchange)
     groups = [case.leased()]
-    holdings.take(0, groups, 0.0, 0.0)
+    held.take(0, groups, 0.0, 0.0)
     effect: Any = effects.send(Claimed(groups))
     while not isinstance(effect, Exchange):
-        if isinstance(effect, Message):
-            given.append(effect.id)
-        effect = effects.send(None)
-    sending = holdings.outgoing()
+        if isinstance(effect, Handle):
+            given.append(effect.message.id)
+        effect = effects.send(effect.act() if isinstance(effect, Locked) else None)
+    sending = held.outgoing()
     return given, [call for call in sending.calls if call.script == "nack"] if sending else []
 
 

@@ -13,7 +13,7 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack
-from sequencer.drain.held import Held, Holdings
+from sequencer.drain.held import Held, HeldGroup
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S
 from sequencer.store.item import Item
@@ -23,7 +23,7 @@ from tests.support.model.lane import ModelLane
 KEYS = lane_keys("n", "q", 0)
 
 
-class Watched(Held):
+class Watched(HeldGroup):
     """Calls `meanwhile` at each look at what it is: the moments between which the other thread may do anything."""
 
     __slots__ = ("_is_open",)
@@ -46,7 +46,7 @@ class Watched(Held):
         return entry
 
 
-class Stepping(Holdings):
+class Stepping(Held):
     """Calls `Watched.meanwhile` before each look at, and each change of, what the two threads tell each other."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -85,7 +85,7 @@ class Stuck(Stepping):
         self.gives_up = unbegun
 
 
-class Careless(Holdings):
+class Careless(Held):
     """The broken twin: forgets when the first message was finished at the end of its work."""
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
@@ -94,19 +94,19 @@ class Careless(Holdings):
         self.finished_at = None if finished is not None else self.finished_at
 
 
-def made(kind: type[Holdings] = Holdings) -> Holdings:
+def made(kind: type[Held] = Held) -> Held:
     """Of two groups with two messages each, the first message of the first is finished."""
     lane = ModelLane()
     for name in "ab":
         lane.run(append(KEYS, [Item(name, i, "", b"[1]") for i in "xy"]))
-    holdings = kind([KEYS], 60.0)
+    held = kind([KEYS], 60.0)
     claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
-    holdings.take(0, claimed.groups, 0.0, 0.0)
-    holdings.groups = [Watched(held.leased) for held in holdings.groups]
-    assert holdings.begin(0)
-    holdings.running_since = 1.0
-    holdings.finish(holdings.groups[0], 1.0, 1.001)
-    return holdings
+    held.take(0, claimed.groups, 0.0, 0.0)
+    held.groups = [Watched(group.leased) for group in held.groups]
+    assert held.begin(0)
+    held.running_since = 1.0
+    held.finish(held.groups[0], 1.0, 1.001)
+    return held
 
 
 def at_moment(number: int, act: Callable[[], Any]) -> list[Any]:
@@ -160,35 +160,35 @@ STEPS, OWN = 15, 3
 """Of both threads in `settle` and `begin`; of `begin`."""
 
 
-def wrongs(kind: type[Holdings]) -> list[tuple[int, ...]]:
+def wrongs(kind: type[Held]) -> list[tuple[int, ...]]:
     """The orders of steps in which a group is begun and given back, or can't be begun afterwards."""
     found = []
     for steps in itertools.combinations(range(STEPS), OWN):
-        holdings, answers, turns = made(kind), list[bool | None](), Turns(steps)
+        held, answers, turns = made(kind), list[bool | None](), Turns(steps)
         Watched.meanwhile = turns.take  # type: ignore[assignment]
         threads = [
-            turns.run("handling", lambda holdings=holdings, answers=answers: answers.append(holdings.begin(1))),
-            turns.run("keeper", lambda holdings=holdings: holdings.settle(unbegun=True)),
+            turns.run("handling", lambda held=held, answers=answers: answers.append(held.begin(1))),
+            turns.run("keeper", lambda held=held: held.settle(unbegun=True)),
         ]
         for thread in threads:
             thread.join(10)
         Watched.meanwhile = staticmethod(lambda: None)
-        is_open = holdings.groups[1].is_open
-        if (answers[0] and not is_open) or holdings.begin(1) is not is_open:
+        is_open = held.groups[1].is_open
+        if (answers[0] and not is_open) or held.begin(1) is not is_open:
             found.append(steps)
     return found
 
 
-def unnoticed(kind: type[Holdings], moment: int) -> bool | None:
+def unnoticed(kind: type[Held], moment: int) -> bool | None:
     """Whether a message finished at this moment is neither in the outbox nor noticed; None when there is no such."""
-    holdings = made(kind)
-    held = holdings.groups[0]
-    found = at_moment(moment, lambda: holdings.finish(held, 1.001, 1.002))
-    holdings.settle()
-    return held.acked < held.done and holdings.finished_at is None if found else None
+    held = made(kind)
+    group = held.groups[0]
+    found = at_moment(moment, lambda: held.finish(group, 1.001, 1.002))
+    held.settle()
+    return group.acked < group.done and held.finished_at is None if found else None
 
 
-def moments(judge: Callable[[type[Holdings], int], bool | None], kind: type[Holdings]) -> list[bool]:
+def moments(judge: Callable[[type[Held], int], bool | None], kind: type[Held]) -> list[bool]:
     found = itertools.takewhile(lambda one: one is not None, (judge(kind, moment) for moment in range(50)))
     return [bool(one) for one in found]
 
@@ -198,12 +198,12 @@ def test_a_group_is_not_begun_and_given_back_at_once() -> None:
 
 
 @pytest.mark.parametrize("twin", [Eager, Hasty, Stuck])
-def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(twin: type[Holdings]) -> None:
+def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(twin: type[Held]) -> None:
     assert wrongs(twin)
 
 
 def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
-    found = moments(unnoticed, Holdings)
+    found = moments(unnoticed, Held)
     assert len(found) > 2
     assert not any(found)
     assert any(moments(unnoticed, Careless))
@@ -212,15 +212,15 @@ def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
 def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_with_its_group() -> None:
     """Or its group is given back with it, and it is handled again."""
     for moment in itertools.count():
-        holdings = made()
-        held = holdings.groups[0]
-        found = at_moment(moment, partial(holdings.finish, held, 1.001, 1.002))
-        holdings.settle()
+        held = made()
+        group = held.groups[0]
+        found = at_moment(moment, partial(held.finish, group, 1.001, 1.002))
+        held.settle()
         Watched.meanwhile = staticmethod(lambda: None)
-        holdings.settle(everything=True)
+        held.settle(everything=True)
         if not found:
             break
-        sending = holdings.outgoing()
+        sending = held.outgoing()
         told = [entry for entry in sending.acks if entry.group == "a"] if sending else []
         assert sum(len(entry.members) for entry in told) == 2, moment
         assert [entry.release for entry in told].index(True) == len(told) - 1
@@ -240,27 +240,27 @@ def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_wit
 def test_what_the_keeper_sends_beside_a_handler(
     running_s: float, waiting_s: float, is_sent: bool, is_given_back: bool
 ) -> None:
-    holdings, now = made(), 10.0
-    holdings.running_since, holdings.finished_at = now - running_s, now - max(running_s, waiting_s)
-    holdings.tick(now + 1e-9)
-    acks = sending.acks if (sending := holdings.outgoing()) else []
+    held, now = made(), 10.0
+    held.running_since, held.finished_at = now - running_s, now - max(running_s, waiting_s)
+    held.settle_late(now + 1e-9)
+    acks = sending.acks if (sending := held.outgoing()) else []
     assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
-    assert holdings.groups[1].is_open is not is_given_back
+    assert held.groups[1].is_open is not is_given_back
 
 
 @pytest.mark.parametrize("is_repeat", [False, True])
 def test_a_refusal_is_told_as_a_lost_lease_unless_its_call_was_repeated(is_repeat: bool) -> None:
-    lane, holdings = ModelLane(), Holdings([KEYS], 60.0)
+    lane, held = ModelLane(), Held([KEYS], 60.0)
     lane.run(append(KEYS, [Item("g", "i", "1.0", b"[1]")]))
     claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits()))
-    holdings.take(0, claimed.groups, 0.0, 0.0)
-    (held,) = holdings.groups
-    holdings.finish(held, 0.0, 0.0)
-    holdings.settle(everything=True)
+    held.take(0, claimed.groups, 0.0, 0.0)
+    (group,) = held.groups
+    held.finish(group, 0.0, 0.0)
+    held.settle(everything=True)
     lane.leases["g"] = "9" * 16 + "0another"
-    sending = holdings.outgoing()
+    sending = held.outgoing()
     assert sending is not None
-    holdings.sent(sending, [lane.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
-    assert holdings.take_untold() == [("g", held.leased.token, is_repeat)]
-    assert holdings.take_untold() == []
-    assert holdings.lost == (not is_repeat)
+    held.answered(sending, [lane.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
+    assert held.take_refusals() == [("g", group.leased.token, is_repeat)]
+    assert held.take_refusals() == []
+    assert held.lost == (not is_repeat)

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from sequencer.calls.append import append
-from sequencer.calls.claim import claim
-from sequencer.consume.courier import Courier
+from sequencer.calls.claim import Claimed, LeasedGroup, claim
+from sequencer.calls.settle import Acked
 from sequencer.drain.effects import Ahead, Exchange
-from sequencer.drain.held import Holdings
+from sequencer.drain.held import Held
 from sequencer.errors import DataError, ServerUnavailable
-from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
 from sequencer.store.item import Item
-from tests.support.lane_link import KEYS, ONE, Link
+from sequencer.store.keys import lane_keys
+from tests.support.lane_link import KEYS, ONE, Link, OneLink
 from tests.support.model.lane import ModelLane
 
 
@@ -33,95 +34,95 @@ def link(lane: ModelLane) -> Any:
 
 
 @pytest.fixture
-def courier(lane: ModelLane, link: Any) -> Courier:
+def one(lane: ModelLane, link: Any) -> OneLink:
     """Has handled "a", and a claim is on its way."""
-    holdings = Holdings([KEYS], 60.0)
-    courier = Courier(link, holdings, [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    first = courier.exchange(Exchange(0, ONE))
+    held = Held([KEYS], 60.0)
+    one = OneLink(link, held)
+    first = one.exchange(Exchange(0, ONE))
     assert first is not None
     assert [group.key for group in first.groups] == ["a"]
-    courier.ahead(Ahead(0, ONE))
-    holdings.begin(0)
-    holdings.finish(holdings.groups[0], 0.0, 0.0)
-    return courier
+    one.ahead(Ahead(0, ONE))
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    return one
 
 
-def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, link: Any, courier: Courier) -> None:
+def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, link: Any, one: OneLink) -> None:
     """It was not waited for: what was claimed ahead is worked on meanwhile."""
     link.left = 1
-    claimed = courier.exchange(Exchange(0, ONE))
+    claimed = one.exchange(Exchange(0, ONE))
     assert claimed is not None
     assert [group.key for group in claimed.groups] == ["b"]
     with pytest.raises(ServerUnavailable):
-        courier.exchange(Exchange(None))
+        one.exchange(Exchange(None))
     assert lane.leases.keys() == {"b"}
-    courier.exchange(Exchange(None))
+    one.exchange(Exchange(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
 
 
-@pytest.mark.parametrize("has_landed", [True, False])
+@pytest.mark.parametrize("is_answered", [True, False])
 def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
-    lane: ModelLane, link: Any, courier: Courier, has_landed: bool
+    lane: ModelLane, link: Any, one: OneLink, is_answered: bool
 ) -> None:
     """The server may be another one by now, without the lease; and if it is not, nobody is to wait for its end."""
-    if has_landed:
-        courier.land()
+    if is_answered:
+        one.collect_all()
     link.is_lost = True
     with pytest.raises(ServerUnavailable):
-        courier.exchange(Exchange(0, ONE))
-    assert courier.ahead_since is None
+        one.exchange(Exchange(0, ONE))
+    assert one.ahead_since is None
     assert lane.leases.keys() == {"a", "b"}
     link.is_lost = False
-    courier.exchange(Exchange(None))
+    one.exchange(Exchange(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
 
 
 @pytest.fixture
-def pair(lane: ModelLane, link: Any) -> Courier:
+def pair(lane: ModelLane, link: Any) -> OneLink:
     """Has handled the first of two messages of "a", and a claim is on its way."""
     lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
-    courier = Courier(link, Holdings([KEYS], 60.0), [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
-    courier.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
-    courier.ahead(Ahead(0, ONE))
-    handle_next(courier)
-    return courier
+    one = OneLink(link)
+    one.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    one.ahead(Ahead(0, ONE))
+    handle_next(one)
+    return one
 
 
-def handle_next(courier: Courier) -> None:
-    holdings: Holdings = courier._holdings
-    holdings.begin(0)
-    holdings.finish(holdings.groups[0], 0.0, 0.0)
-    holdings.settle()
+def handle_next(one: OneLink) -> None:
+    held: Held = one.held
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    held.settle()
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
 @pytest.mark.parametrize("is_flushed", [True, False])
 def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
-    lane: ModelLane, link: Any, pair: Courier, is_slow: bool, is_flushed: bool
+    lane: ModelLane, link: Any, pair: OneLink, is_slow: bool, is_flushed: bool
 ) -> None:
     """Else the group would be given back with its first message in it, and that be handled after the second."""
     link.lacks_script, link.is_slow = True, is_slow
-    pair.flush(0.0)
+    pair.send_due()
     link.lacks_script = False
     handle_next(pair)
     if is_flushed:
-        pair.flush(0.0)
+        pair.send_due()
     pair.exchange(Exchange(0, ONE, ahead=True))
-    pair.land()
+    pair.collect_all()
     assert list(lane.orders) == ["b"]
-    assert pair._holdings.lost == 0
+    assert pair.held.lost == 0
 
 
-def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link: Any, pair: Courier) -> None:
+def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link: Any, pair: OneLink) -> None:
     link.is_slow = True
-    pair.flush(0.0)
+    pair.send_due()
     assert len(link.posted) == 2, "the claim and the acknowledgement"
-    pair.flush(0.0)
+    pair.send_due()
     assert len(link.posted) == 2, "there was nothing to send"
     handle_next(pair)
-    pair.flush(0.0)
+    pair.send_due()
     assert len(link.posted) == 1, "what tells of the same groups waited for those before"
 
 
@@ -134,13 +135,13 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
     lane = ModelLane()
     lane.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
     link: Any = Link(lane)
-    courier = Courier(link, Holdings([KEYS], 60.0), [KEYS], QueueOptions(queue="q"), ConsumerOptions(), "me")
+    one = OneLink(link)
     limits = ClaimLimits(2, 500, 1_000_000)
     for _ in range(2):  # what is small is known from the claim before
-        courier.exchange(Exchange(0, limits))
-    courier.ahead(Ahead(0, limits))
+        one.exchange(Exchange(0, limits))
+    one.ahead(Ahead(0, limits))
     link.is_slow = True
-    claimed = courier.exchange(Exchange(0, limits, ahead=True))
+    claimed = one.exchange(Exchange(0, limits, ahead=True))
     assert claimed
     assert link.waited == [ANSWER_S if length == 400 else 0.0]
     assert link.sizes == ["1000000" if length == 400 else str(AHEAD_BYTES)] * 2
@@ -148,67 +149,67 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
 
 
 def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
-    lane: ModelLane, link: Any, pair: Courier
+    lane: ModelLane, link: Any, pair: OneLink
 ) -> None:
     """A failure ends the lease that an acknowledgement before it, if it is to be told again, still needs."""
-    pair.bring_back()
+    pair.give_back_claim()
     pair.exchange(Exchange(None))
     lane.run(append(KEYS, [Item("a", "k", "3.0", b"[1]"), Item("a", "l", "4.0", b"[1]")]))
     pair.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
-    holdings: Holdings = pair._holdings
-    held = next(held for held in holdings.groups if held.leased.key == "a")
-    holdings.begin(0)
-    holdings.finish(held, 0.0, 0.0)
-    holdings.settle()
+    held: Held = pair.held
+    group = next(group for group in held.groups if group.leased.key == "a")
+    held.begin(0)
+    held.finish(group, 0.0, 0.0)
+    held.settle()
     link.lacks_script = True
-    pair.flush(0.0)
+    pair.send_due()
     link.lacks_script = False
-    holdings.fail(held, 1, 1.0, b"{}", "park", False)
+    held.fail(group, 1, 1.0, b"{}", "park", False)
     pair.ahead(Ahead(0, ONE))
     pair.exchange(Exchange(None))
     pair.exchange(Exchange(None))
     assert [member[16:] for member in lane.members("a")] == ["k", "l"], "the one before them was handled"
 
 
-def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: Any, courier: Courier) -> None:
+def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: Any, one: OneLink) -> None:
     lane.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
-    courier._dispatch(None, [], Ahead(0, ONE))
+    one.do(one.in_flight._post(None, Ahead(0, ONE)))
     assert len(lane.leases) == 3
-    courier.land()
-    courier._give_back()
-    courier.exchange(Exchange(None))
+    one.collect_all()
+    one.in_flight._give_back_answered()
+    one.exchange(Exchange(None))
     assert not lane.leases
 
 
-def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: Courier) -> None:
-    pair.bring_back()
+def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: OneLink) -> None:
+    pair.give_back_claim()
     link.is_slow, link.left = True, 0
-    pair.flush(0.0)
+    pair.send_due()
     sent_at = time.monotonic()
-    pair.look(sent_at + OVERDUE_S / 2)
+    pair.on_tick(sent_at + OVERDUE_S / 2)
     with pytest.raises(ServerUnavailable):
-        pair.look(sent_at + 2 * OVERDUE_S)
+        pair.on_tick(sent_at + 2 * OVERDUE_S)
     link.left = -1
-    pair.flush(0.0)
+    pair.send_due()
     assert len(link.posted) == 1, "it is told again"
 
 
-def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, link: Any, courier: Courier) -> None:
+def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, link: Any, one: OneLink) -> None:
     """Nobody could have its groups before their leases end."""
-    courier.bring_back()
-    courier.exchange(Exchange(None))
+    one.give_back_claim()
+    one.exchange(Exchange(None))
     lane.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
-    courier.exchange(Exchange(0, ONE))
-    handle_next(courier)
-    courier.ahead(Ahead(0, ONE))
+    one.exchange(Exchange(0, ONE))
+    handle_next(one)
+    one.ahead(Ahead(0, ONE))
     link.refuses = DataError("odd")
-    assert courier.exchange(Exchange(0, ONE, ahead=True)) is not None
+    assert one.exchange(Exchange(0, ONE, ahead=True)) is not None
     link.refuses = None
     assert len(lane.leases) == 3
     with pytest.raises(DataError, match="odd"):
-        courier.exchange(Exchange(0, ONE, ahead=True))
-    assert courier.ahead_since is None
-    courier.exchange(Exchange(None))
+        one.exchange(Exchange(0, ONE, ahead=True))
+    assert one.ahead_since is None
+    one.exchange(Exchange(None))
     assert not lane.leases
     assert sum(map(len, lane.orders.values())) == 2, "the acknowledgement was told again"
 
@@ -218,8 +219,74 @@ def test_groups_with_few_messages_come_before_those_with_many() -> None:
     lane = ModelLane()
     items = [Item("long", str(n), "1.0", b"[1]") for n in range(4)]
     lane.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
-    holdings = Holdings([KEYS], 60.0)
+    held = Held([KEYS], 60.0)
     claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
     assert [group.key for group in claimed.groups] == ["brief", "long", "short"]
-    holdings.take(0, claimed.groups, 0.0, 0.0)
-    assert [held.leased.key for held in holdings.groups] == ["brief", "short", "long"]
+    held.take(0, claimed.groups, 0.0, 0.0)
+    assert [group.leased.key for group in held.groups] == ["brief", "short", "long"]
+
+
+class Interrupted(Link):
+    """Ctrl-C comes just when an answer was taken from the connection."""
+
+    hit, is_closed = -2, False
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        self.hit -= 1
+        if self.hit == -1:
+            raise KeyboardInterrupt
+        return replies
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+@pytest.mark.parametrize("hit", [0, 1])
+def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(lane: ModelLane, hit: int) -> None:
+    """Else the next answer would be taken for another one; and nobody would tell again what was told."""
+    link: Any = Interrupted(lane)
+    one = OneLink(link)
+    one.exchange(Exchange(0, ONE))
+    one.ahead(Ahead(0, ONE))
+    handle_next(one)
+    link.lacks_script = True
+    one.send_due()
+    link.lacks_script = False
+    link.hit = hit  # the claim's answer, or the acknowledgement's
+    with pytest.raises(KeyboardInterrupt):
+        one.collect_all()
+    assert link.is_closed
+    assert one.ahead_since is None
+    one.exchange(Exchange(None))
+    assert list(lane.orders) == ["b"], "the acknowledgement was told again"
+
+
+def test_what_waits_for_a_lane_that_is_not_in_hand_goes_with_the_next_claim() -> None:
+    """To the keys of its own lane, each with a hint unless that lane is claimed from."""
+    keys = [lane_keys("n", "q", number) for number in range(3)]
+    link: Any = Noting()
+    one = OneLink(link, Held(keys, 60.0))
+    leased = LeasedGroup("g", ("g",), "9" * 16, "", [], [], [], "", "handle")
+    for outbox in one.held.outboxes[1:]:
+        outbox.give_back([leased])
+    one.exchange(Exchange(2, ONE))
+    assert [(call.script, call.keys[0]) for call in link.calls] == [
+        ("ack", keys[1].schedule),
+        ("ack", keys[2].schedule),
+        ("claim", keys[2].schedule),
+    ]
+    assert not any(one.held.outboxes)
+
+
+class Noting:
+    """Keeps the calls."""
+
+    is_repeat = False
+
+    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+        self.calls = list(calls)
+        return [Claimed([]) if call.script == "claim" else Acked([], False) for call in calls]
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        return replies

@@ -19,7 +19,7 @@ from sequencer.calls.claim import claim
 from sequencer.calls.settle import ack
 from sequencer.client import Sequencer
 from sequencer.doctor.invariants import audit
-from sequencer.drain.held import Held
+from sequencer.drain.held import HeldGroup
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.group import decode_group
@@ -47,10 +47,10 @@ class Scene:
         """Three groups with three messages each."""
         self.seq.append_many(item(group, number) for number in range(3) for group in "abc")
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldGroup]:
         """All of it claimed."""
         call = claim(self.keys[0], QUEUE, "cut", LEASE_S, ClaimLimits())
-        return [Held(group) for group in self.link.run_one(call).groups]
+        return [HeldGroup(group) for group in self.link.run_one(call).groups]
 
 
 def item(group: str, number: float) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Cast:
 
     def _holds(self, process: Process) -> bool:
         consumer = self.consumers.get(process)
-        return consumer is not None and any(held.is_open for held in consumer._holdings.groups)
+        return consumer is not None and any(group.is_open for group in consumer._held.groups)
 
     def _replaced(self, process: Process, again: Callable[[], None], run: Callable[[], None]) -> None:
         """Run as an actor of this process; when it was killed, somebody else begins in its place a little later."""

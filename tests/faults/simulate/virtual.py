@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from sequencer.consume import courier, threads
+from sequencer.consume import threads
 from sequencer.net import blocking, link, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
@@ -157,7 +157,6 @@ def virtual() -> Iterator[None]:
         (threads, "time", VirtualTime),
         (threads, "threading", VirtualThreading),
         (threads, "random", VirtualRandom),
-        (courier, "time", VirtualTime),
         (link, "time", VirtualTime),
         (wait, "time", VirtualTime),
         (blocking, "time", VirtualTime),

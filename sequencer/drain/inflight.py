@@ -1,0 +1,350 @@
+"""What is in flight on a consumer's link, and what goes over it next, as generators of effects. Pure.
+
+A shell does on its link what each effect asks and sends the answer back; what that raises, it throws in:
+
+    effect                  what the shell does                                           answer
+    ------                  -------------------                                           ------
+    Run(calls, in_order)    send these calls and wait for their answers                   the results, and whether any
+                                                                                          was sent more than once
+    Post(calls, in_order)   send these calls and wait for nothing                         None
+    IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
+                            beginning of an answer, or a lost connection
+    Collect(calls)          take the answer to what was posted first                      raw replies, for `read`
+    Close()                 close the connection                                          None
+
+Where an exception that no generator raised ends one between two effects, the shell calls `lose` and closes the link.
+
+While more groups are due than one claim takes, the next claim is in flight while a batch is handled: from its start on
+where handlers are quick, so that the server and the handlers work at the same time, else shortly before its end. Its
+answer waits in the connection until the batch is done; its groups are given back when that takes longer than it should.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from ..calls.call import UNDONE, Call
+from ..calls.claim import Claimed, Halted, claim
+from ..errors import SequencerError
+from ..settings.options import ClaimLimits
+from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
+from .effects import Ahead, Exchange
+from .held import Clock, Held
+from .outbox import Sending
+
+T = TypeVar("T")
+Calls = Sequence[Call[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    calls: Calls
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    calls: Calls
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsAnswered:
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    calls: Calls
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    pass
+
+
+Steps = Generator[Run | Post | IsAnswered | Collect | Close, Any, T]
+
+
+class Posted(NamedTuple):
+    """What was posted and is not answered yet. `lane`: where the claim in it looks, None when there is none."""
+
+    calls: Calls
+    sending: Sending | None
+    lane: int | None
+    sent_at: float
+    is_long: bool
+    """Whether what it claims may be more than a server sends at once."""
+
+
+class AnsweredClaim(NamedTuple):
+    """A claim ahead that was answered and not asked for yet."""
+
+    claimed: Claimed
+    lane: int
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """For whom claims are made."""
+
+    queue: str
+    owner: str
+    lease_s: float
+
+
+class InFlight:
+    """All that goes over a consumer's main link. Methods that return Steps raise SequencerError."""
+
+    def __init__(
+        self, held: Held, claimant: Claimant, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
+    ) -> None:
+        """`read`: what raw replies say; UNDONE for a call whose script the server has lost, a SequencerError for one
+        that it refused.
+        """
+        self._held, self._claimant, self._clock, self._read = held, claimant, clock, read
+        self._in_flight: deque[Posted] = deque()
+        self._answered_claim: AnsweredClaim | None = None
+        self._planned: tuple[Ahead, float] | None = None
+        """A claim that is to set out, and when."""
+        self._size = 0.0
+        """Of the messages claimed last, on average."""
+        self.halted: list[Halted] = []
+        """Groups that claims halted; the shell has yet to tell it."""
+
+    @property
+    def ahead_since(self) -> float | None:
+        """When the claim was sent that nobody has asked for yet, if there is one."""
+        if self._answered_claim:
+            return self._answered_claim.sent_at
+        return next((posted.sent_at for posted in self._in_flight if posted.lane is not None), None)
+
+    def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
+        """The call that claims for this consumer."""
+        keys, who = self._held.lanes[lane], self._claimant
+        return claim(keys, who.queue, who.owner, who.lease_s, limits, ahead=ahead, alone=alone)
+
+    def exchange(self, effect: Exchange) -> Steps[Claimed | None]:
+        """Settle everything, and bring the claim that is in flight, else claim now."""
+        self._held.settle(everything=True)
+        self._planned = None
+        if self.ahead_since is None:
+            yield from self.collect_all()
+        elif effect.lane is None:
+            yield from self.give_back_claim()
+        else:
+            return (yield from self._take_claim(effect))
+        return (yield from self._exchange_now(effect))
+
+    def _exchange_now(self, effect: Exchange) -> Steps[Claimed | None]:
+        held, lane = self._held, effect.lane
+        sendings = held.outgoing_of_all(claims_next=lane)
+        calls = [call for sending in sendings for call in sending.calls]
+        if lane is not None:
+            calls.append(self.claim(lane, effect.limits, alone=effect.alone))
+        if not calls:
+            return None
+        before = self._clock()
+        results, is_repeat = yield Run(calls, any(sending.needs_order for sending in sendings))
+        at = 0
+        for sending in sendings:
+            held.answered(sending, results[at : at + len(sending.calls)], before, is_repeat=is_repeat)
+            at += len(sending.calls)
+        if lane is None:
+            return None
+        claimed: Claimed = results[-1]
+        self._note(claimed)
+        held.take(lane, claimed.groups, before, self._clock())
+        return claimed
+
+    def _take_claim(self, effect: Exchange) -> Steps[Claimed]:
+        """Bring the claim that is in flight; what is to be told is posted, and with `ahead` the next claim behind it.
+
+        What was answered is fetched before anything is posted, and read after it: while we read it the server need
+        not be idle. Nor need it be once it has answered: the next claim is posted behind a short answer, not behind
+        a long one, with which a server does not go on once it is at the next claim. What is not answered soon is not
+        waited for: nobody else could send these acknowledgements meanwhile.
+        """
+        unread: tuple[Posted, list[Any]] | None = None
+        try:
+            within_s = ANSWER_S if any(posted.is_long for posted in self._in_flight) else 0.0
+            while self._is_current_in_flight() or (
+                not (unread or self._answered_claim) and (yield IsAnswered(within_s))
+            ):
+                unread = (yield from self._collect_next()) or unread
+            next_claim = effect if effect.ahead else None
+            sending = self._held.outgoing(claims_next=next_claim.lane if next_claim else None)
+            if sending or next_claim:
+                yield from self._post(sending, next_claim)
+            while not (unread or self._answered_claim):
+                unread = yield from self._collect_next()
+        except BaseException:
+            if unread:
+                with suppress(SequencerError):
+                    self._take_in(*unread)
+            self._give_back_answered()  # the server may have lost its data, and with it the lease
+            raise
+        if unread:
+            yield from self._taken_in(*unread)
+        assert self._answered_claim is not None
+        claimed, lane, sent_at = self._answered_claim
+        self._answered_claim = None
+        self._held.take(lane, claimed.groups, sent_at, self._clock())
+        return claimed
+
+    def ahead(self, effect: Ahead) -> Steps[None]:
+        """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
+        if effect.after_s > 0:
+            self._planned = effect, self._clock() + effect.after_s
+        elif self.ahead_since is None:  # alone: what is to be told of the groups in hand may have to wait
+            yield from self._post(None, effect)
+
+    def on_tick(self, now: float) -> Steps[None]:
+        """While a handler runs: send the claim whose time has come, take in what is answered, give back what was
+        claimed ahead of a handler that takes long, and send what would wait for it.
+        """
+        if self._planned and now >= self._planned[1]:
+            effect, self._planned = self._planned[0], None
+            yield from self.ahead(replace(effect, after_s=0.0))
+        began, since = self._held.running_since, self.ahead_since
+        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > GIVE_BACK_S):
+            yield from self.give_back_claim()
+        elif self._in_flight:
+            yield from self.collect_all(is_awaited=now - self._in_flight[0].sent_at > OVERDUE_S)
+        self._held.settle_late(now)
+        yield from self.send_due(now)
+
+    def flush(self) -> Steps[None]:
+        """Between two handlers: send what is finished, and what is due."""
+        self._held.settle()
+        yield from self.send_due(self._clock())
+
+    def send_due(self, now: float) -> Steps[None]:
+        """Send the outbox of the lane in hand, and renewals that are due.
+
+        Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in hand: of two
+        acknowledgements of a group, the second must not be carried out where the first was not.
+        """
+        if not self._held.has_due(now):
+            return
+        while self._is_current_in_flight():
+            yield from self._taken_in(*(yield from self._collect()))
+        if sending := self._held.outgoing(now=now):
+            yield from self._post(sending, None)
+            if sending.renewals:
+                yield from self.collect_all()
+
+    def collect_all(self, *, is_awaited: bool = True) -> Steps[bool]:
+        """Take in all answers, or those that are there; returns whether a claim among them took groups.
+
+        One that took none is forgotten: it left out what only a claim of now may take.
+        """
+        while self._in_flight and (is_awaited or (yield IsAnswered(0))):
+            yield from self._taken_in(*(yield from self._collect()))
+        if self._answered_claim and not self._answered_claim.claimed.groups:
+            self._answered_claim = None
+        return self._answered_claim is not None
+
+    def give_back_claim(self) -> Steps[None]:
+        """Let the groups that were claimed ahead go with what is sent next."""
+        yield from self.collect_all()
+        self._give_back_answered()
+
+    def lose(self) -> None:
+        """The connection is lost: what was told is to be told again, and groups that were claimed ahead are given back.
+        Those of an answer that never came wait for the end of their leases.
+        """
+        self._give_back_answered()
+        for posted in reversed(self._in_flight):
+            if posted.sending:
+                self._held.put_back(posted.sending)
+        self._in_flight.clear()
+
+    def _is_current_in_flight(self) -> bool:
+        return any(self._is_about_current_batch(posted) for posted in self._in_flight)
+
+    def _is_about_current_batch(self, posted: Posted) -> bool:
+        return posted.sending is not None and posted.sending.number == self._held.number
+
+    def _give_back_answered(self) -> None:
+        if answered := self._answered_claim:
+            self._held.outboxes[answered.lane].give_back(answered.claimed.groups)
+            self._answered_claim = None
+
+    def _note(self, claimed: Claimed) -> None:
+        self._size = claimed.size or self._size
+        self.halted += claimed.halted
+
+    def _post(self, sending: Sending | None, ahead: Ahead | Exchange | None) -> Steps[None]:
+        """Send what is to be told and, behind it, a claim ahead."""
+        calls = list(sending.calls) if sending else []
+        lane, is_long = None, False
+        if ahead and ahead.lane is not None:
+            lane, limits, is_long = ahead.lane, ahead.limits, self._size > SMALL_BYTES
+            limits = limits if is_long else replace(limits, bytes=min(limits.bytes, AHEAD_BYTES))
+            calls.append(self.claim(lane, limits, ahead=True))
+        if sending:
+            self._held.posted(sending)
+        self._in_flight.append(Posted(calls, sending, lane, self._clock(), is_long))
+        try:
+            yield Post(calls, sending is not None and sending.needs_order)
+        except BaseException:
+            self.lose()
+            raise
+
+    def _collect(self) -> Steps[tuple[Posted, list[Any]]]:
+        """The earliest of what is in flight, with its replies."""
+        try:
+            replies = yield Collect(self._in_flight[0].calls)
+        except BaseException:
+            self.lose()
+            raise
+        return self._in_flight.popleft(), replies
+
+    def _collect_next(self) -> Steps[tuple[Posted, list[Any]] | None]:
+        """Take in the earliest of what is in flight; leave a claim to the caller, unless it tells of these groups."""
+        posted, replies = yield from self._collect()
+        if posted.lane is not None and not self._is_about_current_batch(posted):
+            return posted, replies
+        yield from self._taken_in(posted, replies)
+        return None
+
+    def _taken_in(self, posted: Posted, replies: list[Any]) -> Steps[None]:
+        if refusal := self._take_in(posted, replies):
+            yield from self._give_up(refusal)
+
+    def _take_in(self, posted: Posted, replies: list[Any]) -> SequencerError | None:
+        """What was posted is answered so; returns what the server refused, if it did."""
+        sending = posted.sending
+        try:
+            results = self._read(posted.calls, replies)
+        except BaseException:
+            if sending:
+                self._held.put_back(sending)
+            raise
+        refusal = next((result for result in results if isinstance(result, SequencerError)), None)
+        if sending:
+            told = results[: len(sending.calls)]
+            if refusal or any(result is UNDONE for result in told):
+                self._held.put_back(sending)
+            else:
+                self._held.answered(sending, told, posted.sent_at)
+        if posted.lane is not None:
+            claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
+            self._give_back_answered()  # one that was answered before is nobody's any more
+            self._note(claimed)
+            self._answered_claim = AnsweredClaim(replace(claimed, was_ahead=True), posted.lane, posted.sent_at)
+        return refusal
+
+    def _give_up(self, refusal: SequencerError) -> Steps[NoReturn]:
+        """The server refused something: what else it has answered is taken in before the connection is given up."""
+        with suppress(SequencerError):
+            yield from self.collect_all()
+        self.lose()
+        yield Close()
+        raise refusal
