@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from .doctor.server import MIN_VERSION, parse_info
+from .doctor.server import MIN_VERSION, parse_info, parse_version
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
 from .net.endpoint import Endpoint
 from .net.link import Link
@@ -86,8 +85,7 @@ def find_binary() -> str:
             tried.append(f"{name}: not on PATH")
             continue
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-        version = re.search(r"v=(\d+)\.(\d+)", said)
-        if version and tuple(map(int, version.groups())) >= MIN_VERSION:
+        if parse_version(said.partition("v=")[2]) >= MIN_VERSION:
             return path
         tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 6.2 or later is needed")
     raise ServerNotUsable(f"no embedded server here ({'; '.join(tried)}); install it: {INSTALL}, or pass redis=URL")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -106,7 +106,7 @@ def namespace(link: Link) -> Iterator[str]:
     words = link.command("HGETALL", registry_key(name))
     problems: list[str] = []
     for queue, lanes in zip(words[::2], words[1::2], strict=True):
-        problems += audit(link, [lane_keys(name, queue.decode(), lane) for lane in range(int(lanes))])
+        problems += check_invariants(link, [lane_keys(name, queue.decode(), lane) for lane in range(int(lanes))])
     everything = link.command("KEYS", "*")
     ours = [key for key in everything if key.startswith((f"{name}:".encode(), f"{{{name}:".encode()))]
     if ours:

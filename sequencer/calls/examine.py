@@ -80,7 +80,7 @@ class Found(NamedTuple):
     what: str
     name: str
     detail: str
-    is_repaired: bool
+    repaired: bool
 
 
 class Checked(NamedTuple):
@@ -96,8 +96,8 @@ class Checked(NamedTuple):
 def _parse_checked(reply: list[Any]) -> Checked:
     order_size, body_size, looked_at, found = reply
     texts = [[word.decode("utf-8", "surrogateescape") for word in words] for words in found]
-    found_now = [Found(what, name, detail, is_repaired == "1") for what, name, detail, is_repaired in texts]
-    return Checked(order_size, body_size, looked_at, found_now)
+    rows = [Found(what, name, detail, repaired == "1") for what, name, detail, repaired in texts]
+    return Checked(order_size, body_size, looked_at, rows)
 
 
 def repair(

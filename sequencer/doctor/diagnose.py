@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..errors import ConfigurationError, SequencerError, shown
 from ..net.endpoint import Endpoint
@@ -18,9 +19,9 @@ from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys, registry_key
 from ..values.checks import check_name
 from ..values.views import Finding, Level
-from .invariants import Auditor
+from .invariants import InvariantCheck
 from .rights import SCRATCH, try_rights
-from .server import MAX_CLOCK_OFF_S, server_facts, server_findings, tried
+from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
@@ -29,14 +30,14 @@ _SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
 _WHOLE_FIELDS = [field.key for field in FIELDS.values() if field.is_number]
-MAX_TOLD = 50
-"""Problems of one kind in one queue that are told one by one; the rest is counted."""
+MAX_SHOWN = 50
+"""Problems of one kind in one queue that are shown one by one; the rest is counted."""
 
 
 def diagnose(
     endpoint: Endpoint, namespace: str, queue: str | None = None, *, repair: bool = False, limit: int | None = None
 ) -> list[Finding]:
-    """Examine the server, and one queue or all of the namespace; with `repair`, mend what the data allow.
+    """Examine the server, and one queue or all of the namespace; with `repair`, repair what the data allow.
 
     `limit`: about how many names to read in each queue. Reads in pages, and may run while producers and consumers do.
     Raises ConfigurationError, ServerUnavailable, DataError.
@@ -66,7 +67,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
         return
-    known, denied = tried(link, "HGETALL", registry_key(namespace))
+    known, denied = reply_or_error(link, "HGETALL", registry_key(namespace))
     words = known or []
     texts = {name.decode("utf-8", "replace"): count for name, count in zip(words[::2], words[1::2], strict=True)}
     lanes = {name: int(count) for name, count in texts.items() if count.isdigit() and 0 < int(count) <= MAX_LANES}
@@ -96,7 +97,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
 def _registry(
     link: Link, namespace: str, queue: str | None, texts: dict[str, bytes], lanes: dict[str, int], repair: bool
 ) -> Iterator[Finding]:
-    """Queues whose number of lanes is missing or unreadable, though they have keys; mended from the keys."""
+    """Queues whose number of lanes is missing or unreadable, though they have keys; repaired from the keys."""
     for name, count in _lanes_found(link, namespace).items():
         if queue not in (None, name):
             continue
@@ -108,7 +109,7 @@ def _registry(
         if name in lanes:
             continue
         said = f"says {texts[name]!r}" if name in texts else "does not know it"
-        now, denied = tried(link, "HGET", registry_key(namespace), name)
+        now, denied = reply_or_error(link, "HGET", registry_key(namespace), name)
         if denied or now != texts.get(name):
             continue  # it was registered meanwhile, or nobody can say
         if repair:
@@ -123,7 +124,7 @@ def _lanes_found(link: Link, namespace: str) -> dict[str, int]:
     pattern, cursor = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode()), b"0"
     found: dict[str, int] = {}
     while True:
-        page, denied = tried(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
+        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
         if denied:
             return {}
         cursor, keys = page
@@ -142,7 +143,7 @@ def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
     elif any("maxmemory" in text for text in rights.errors):
         yield Finding("rights", "warning", "not all tried: the server is at its maxmemory, until consumers drained it")
     else:
-        yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_TOLD])
+        yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_SHOWN])
         if not rights.errors:
             yield Finding("rights", "ok", "every command and script of ours may be run")
 
@@ -181,17 +182,17 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
         is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
         for key in (keys.numbers, keys.marks, f"{keys.marks}:old"):
             if link.command("TYPE", key) not in (b"hash", b"none"):
-                continue  # the auditor tells of it
+                continue  # the check of invariants finds it
             wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")
             for group, mark in _pairs(link, key, limit):
                 if not wanted.fullmatch(mark):
                     count += 1
-                    if count <= MAX_TOLD:
+                    if count <= MAX_SHOWN:
                         parts = list(decode_group(group.decode("utf-8", "surrogateescape")))
                         text = f"group {parts}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
                         yield Finding("keys", "problem", f"queue {queue}: {text}; correct it with HSET")
-    if count > MAX_TOLD:
-        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_TOLD} more like these")
+    if count > MAX_SHOWN:
+        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these")
 
 
 def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
@@ -211,7 +212,7 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
     now_us = int(seconds) * 1_000_000 + int(micros)
     ahead_s = 0.0
     for keys in lanes:
-        clock, _ = tried(link, "GET", keys.clock)
+        clock, _ = reply_or_error(link, "GET", keys.clock)
         if clock and clock.isdigit():
             ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
     if ahead_s > MAX_CLOCK_OFF_S:
@@ -222,19 +223,20 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
 
 
 def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None) -> Iterator[Finding]:
-    auditor = Auditor(link, lanes, repair=repair, limit=limit)
+    check = InvariantCheck(link, lanes, repair=repair, limit=limit)
     counts: Counter[tuple[str, bool]] = Counter()
-    for one in auditor.run():
-        counts[one.check, one.is_repaired] += 1
-        if counts[one.check, one.is_repaired] <= MAX_TOLD:
-            yield Finding(one.check, "problem", f"queue {queue}: {one.text}", one.is_repaired)
-    for (check, is_repaired), count in counts.items():
-        if count > MAX_TOLD:
-            yield Finding(check, "problem", f"queue {queue}: and {count - MAX_TOLD} more like these", is_repaired)
-    mended = sum(count for (_, is_repaired), count in counts.items() if is_repaired)
-    left = sum(counts.values()) - mended
-    seen = f"groups: {auditor.groups}, messages: {auditor.messages}"
-    if auditor.is_cut:
+    for one in check.run():
+        kind = one.check, one.repaired
+        counts[kind] += 1
+        if counts[kind] <= MAX_SHOWN:
+            yield replace(one, text=f"queue {queue}: {one.text}")
+    for (name, repaired), count in counts.items():
+        if count > MAX_SHOWN:
+            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these", repaired)
+    repaired_count = sum(count for (_, repaired), count in counts.items() if repaired)
+    left = counts.total() - repaired_count
+    seen = f"groups: {check.groups}, messages: {check.messages}"
+    if check.is_cut:
         yield Finding(
             "invariants", "warning", f"queue {queue}: stopped at the limit of {limit} names; {seen} were read"
         )
@@ -242,4 +244,4 @@ def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, lim
         yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")
     else:
         level: Level = "problem" if left else "ok"
-        yield Finding("invariants", level, f"queue {queue}: {mended} mended, {left} left ({seen})")
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count} mended, {left} left ({seen})")

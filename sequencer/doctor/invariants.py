@@ -1,4 +1,4 @@
-"""Checks the invariants of a queue's data, and mends what the data allow, while producers and consumers go on.
+"""Checks the invariants of a queue's data, and repairs what the data allow, while producers and consumers go on.
 
 1. A group is in the schedule exactly when it has messages.
 2. A group's order and body hold the same messages, member by member; an empty group leaves no key.
@@ -10,20 +10,21 @@
 7. The lane has no other keys, and each of its keys has its type.
 
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
-for broken. To mend: order and body are the truth, and the schedule is made to follow them. A message without its other
-half can't be handled: a member without a record is removed, a record without a member becomes a dead letter.
+for broken. To repair: order and body are the truth, and the schedule is made to follow them. A message without its
+other half can't be handled: a member without a record is removed, a record without a member becomes a dead letter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS
+from ..values.views import Finding
+from .sentences import finding_of
 
 PAGE = 500
 """Names read by one command."""
@@ -41,69 +42,22 @@ TYPES = {
     "set": ("paused", "seen"),
     "stream": ("audit",),
 }
-SENTENCES = {
-    "type": ("keys", "key {name!r} holds another type than ours; rename or delete it"),
-    "no content": ("dead letters", "dead letter {name!r} has no content, only a place in the list"),
-    "unlisted": ("dead letters", "dead letter {name!r} has no place in the list"),
-    "no record": ("messages", "{group}: order and body differ: {id!r}, score {detail}, has no record to handle"),
-    "head": ("messages", "{group}: record of {name!r} carries stamp and attempts {detail!r}"),
-    "score": ("messages", "{group}: record of {name!r} says that its score is its stamp, and that is {detail}"),
-    "no place": ("messages", "{group}: order and body differ: the record of {name!r} has no place in the order"),
-    "empty": ("schedule", "{group} has 0 messages but is in the schedule"),
-    "lease": ("leases", "{group} has a lease but is not in the schedule"),
-    "failure": ("failures", "{group} has a failure but is not in the schedule"),
-    "token": ("leases", "{group} has a lease whose token is unreadable or far ahead of the clock: {detail!r}"),
-    "leased and parked": ("leases", "{group} is leased and parked at once: {detail!r}"),
-    "ahead": ("clock", "{group} has a stamp or token {detail} ahead of the clock"),
-    "clock": ("clock", "the lane's clock {name!r} can't be read: {detail!r}"),
-    "unscheduled": ("schedule", "{group} has messages but is not in the schedule, so that no consumer sees it"),
-    "parked": ("schedule", "{group} is parked without a failure or a missing number"),
-    "paused": ("schedule", "{group} is held as paused, but is not among the paused groups"),
-}
-"""What the script `repair` finds: which check it belongs to, and the sentence."""
-MENDED = {
-    "no content": "removed from the list",
-    "unlisted": "put into the list",
-    "no record": "removed from the order",
-    "head": "stamp of the order taken, unreadable attempts set to 0",
-    "score": "the score of the order taken",
-    "no place": "made a dead letter of type Broken",
-    "empty": "removed from the schedule",
-    "lease": "lease removed",
-    "failure": "failure removed",
-    "token": "lease removed",
-    "leased and parked": "lease removed",
-    "ahead": "clock set forward",
-    "clock": "set to the server's time",
-    "unscheduled": "due now",
-    "parked": "due now",
-    "paused": "due now",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A broken invariant: which check found it, a sentence, and whether it was mended."""
-
-    check: str
-    text: str
-    is_repaired: bool = False
-
-
-def audit(link: Link, lanes: list[LaneKeys]) -> list[str]:
+def check_invariants(link: Link, lanes: list[LaneKeys]) -> list[str]:
     """One sentence for each broken invariant; empty when all hold. Changes nothing. Raises ServerError."""
-    return [problem.text for problem in Auditor(link, lanes).run()]
+    return [finding.text for finding in InvariantCheck(link, lanes).run()]
 
 
-class Auditor:
-    """One look over some lanes of a queue; with `repair`, what is broken is mended where that is possible."""
+class InvariantCheck:
+    """One pass over some lanes of a queue; with `repair`, what is broken is repaired where that is possible."""
 
     def __init__(
         self, link: Link, lanes: Sequence[LaneKeys], *, repair: bool = False, limit: int | None = None
     ) -> None:
         self._link, self._lanes, self._repair = link, lanes, repair
         self._left = float("inf") if limit is None else limit
-        self._told: set[tuple[str, str]] = set()
+        self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
         """How many were checked."""
 
@@ -112,28 +66,28 @@ class Auditor:
         """Whether it stopped at the limit of keys."""
         return self._left <= 0
 
-    def run(self) -> Iterator[Problem]:
-        """The problems, as they are found. Raises ServerError."""
+    def run(self) -> Iterator[Finding]:
+        """What is broken, as it is found. Raises ServerError."""
         sound = []
         for keys in self._lanes:
-            problems = list(self._types(keys))
-            yield from problems
-            if not problems:
+            wrong = list(self._types(keys))
+            yield from wrong
+            if not wrong:
                 sound.append(keys)
                 yield from self._lane(keys)
         yield from self._keys(sound)
 
-    def _types(self, keys: LaneKeys) -> Iterator[Problem]:
+    def _types(self, keys: LaneKeys) -> Iterator[Finding]:
         wanted = _types(keys)
         types = self._link.commands([("TYPE", key) for key in wanted])
         for (key, kind), found in zip(wanted.items(), types, strict=True):
             if found.decode() not in (kind, "none"):
                 text = f"key {key!r} is of type {found.decode()}, not {kind}; rename or delete it, then check this lane"
-                yield Problem("keys", text)
+                yield Finding("keys", "problem", text)
 
-    def _lane(self, keys: LaneKeys) -> Iterator[Problem]:
+    def _lane(self, keys: LaneKeys) -> Iterator[Finding]:
         clock: Checked = self._link.run_one(repair(keys, "", dry_run=not self._repair))
-        yield from (self._problem("", one) for one in clock.found)
+        yield from (finding_of("", one) for one in clock.found)
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
         for key in (keys.leases, keys.failures):
@@ -146,7 +100,7 @@ class Auditor:
             for names in self._scan("HSCAN", keys.letters, RECORDS_PAGE):
                 yield from self._letters(keys, names)
 
-    def _keys(self, lanes: Sequence[LaneKeys]) -> Iterator[Problem]:
+    def _keys(self, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
         """Groups that only their keys tell of, and keys that are not ours."""
         by_prefix = {keys.prefix: keys for keys in lanes}
         known = {key for keys in lanes for key in _types(keys)}
@@ -161,22 +115,22 @@ class Auditor:
                 if group:
                     groups[prefix][group] = None
                 elif prefix in by_prefix and name not in known:
-                    yield Problem("keys", f"unknown key {name!r}; nothing of ours wrote it")
+                    yield Finding("keys", "problem", f"unknown key {name!r}; nothing of ours wrote it")
             for prefix, some in groups.items():
                 yield from self._unscheduled(by_prefix[prefix], list(some))
 
-    def _unscheduled(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Problem]:
+    def _unscheduled(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Finding]:
         """Check those of these groups that are not in the schedule, and were not checked before."""
         if groups:
             times = self._link.command("ZMSCORE", keys.schedule, *groups)
             missing = [group for group, at in zip(groups, times, strict=True) if at is None]
-            new = [group for group in missing if (keys.prefix, group) not in self._told]
-            self._told.update((keys.prefix, group) for group in new)
+            new = [group for group in missing if (keys.prefix, group) not in self._checked]
+            self._checked.update((keys.prefix, group) for group in new)
             yield from self._groups(keys, new)
 
     # -- groups -----------------------------------------------------------------------------------------------
 
-    def _groups(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Problem]:
+    def _groups(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(groups, GROUPS_PAGE):
             found: dict[str, dict[tuple[str, str], Found]] = {group: {} for group in some}
             checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
@@ -190,7 +144,7 @@ class Auditor:
                 if check.order_size != check.body_size or any(what == "no record" for what, _ in found[group]):
                     self._check_records(keys, group, found[group])
             for group, all_found in found.items():
-                yield from (self._problem(group, one) for one in all_found.values())
+                yield from (finding_of(group, one) for one in all_found.values())
 
     def _check_members(
         self, keys: LaneKeys, groups: Sequence[str], found: dict[str, dict[tuple[str, str], Found]]
@@ -227,19 +181,10 @@ class Auditor:
                     _add(found, [one for one in check.found if one.what != "no place" or one.name not in placed])
                     ids = ids[max(1, check.looked_at) :]
 
-    def _letters(self, keys: LaneKeys, letters: Sequence[str]) -> Iterator[Problem]:
+    def _letters(self, keys: LaneKeys, letters: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(letters, MEMBERS):
             check = self._link.run_one(repair(keys, "", letters=some, dry_run=not self._repair))
-            yield from (self._problem("", one) for one in check.found)
-
-    def _problem(self, group: str, one: Found) -> Problem:
-        check, sentence = SENTENCES[one.what]
-        name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
-        text = sentence.format(group=f"group {group!r}", name=one.name, id=name, detail=one.detail)
-        if one.is_repaired:
-            done = "parked behind its failure; resume it" if one.detail == "failed" else MENDED[one.what]
-            text = f"{text}; mended: {done}"
-        return Problem(check, text, one.is_repaired)
+            yield from (finding_of("", one) for one in check.found)
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""
@@ -256,7 +201,7 @@ class Auditor:
 
 
 def _add(found: dict[tuple[str, str], Found], more: Sequence[Found]) -> None:
-    """Each thing once, as it was found first: with the word whether it was mended then."""
+    """Each thing once, as it was found first: with the word whether it was repaired then."""
     for one in more:
         found.setdefault((one.what, one.name), one)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.link import Link
@@ -15,7 +15,95 @@ MAX_CLOCK_OFF_S = 1.0
 """By how much clocks may differ before that is said: more than any network between them takes."""
 
 
-def tried(link: Link, *words: Any) -> tuple[Any, str]:
+MIN_VERSION = (6, 2)
+
+
+def parse_info(text: str) -> dict[str, str]:
+    """INFO's reply as a dict."""
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line and not line.startswith("#"))
+    return {key: value for key, _, value in pairs}
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The first two numbers of a version; () where there are none."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+# -- what makes a server unusable -------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """One thing that a server must not be. Both texts may name fields of INFO."""
+
+    check: str
+    is_broken: Callable[[Mapping[str, str]], bool]
+    finding: str
+    """What doctor says."""
+    refusal: str
+    """What a client says that does not connect, behind the server's name."""
+    error: type[SequencerError] = ServerNotUsable
+
+
+def _is_old(info: Mapping[str, str]) -> bool:
+    version = parse_version(info.get("redis_version", ""))
+    return bool(version) and version < MIN_VERSION
+
+
+def _evicts(info: Mapping[str, str]) -> bool:
+    return info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy", "noeviction") != "noeviction"
+
+
+EVICTION = (
+    "maxmemory-policy {maxmemory_policy} deletes halves of groups without an error; "
+    "CONFIG SET maxmemory-policy noeviction"
+)
+RULES = (
+    Rule(
+        "version",
+        _is_old,
+        "Redis {redis_version}; 6.2 or later is needed",
+        "is Redis {redis_version}; 6.2 or later, or Valkey, is needed",
+    ),
+    Rule(
+        "role",
+        lambda info: info.get("role") == "slave",
+        "a replica; connect to the primary",
+        "is a replica; connect to the primary",
+    ),
+    Rule(
+        "loading",
+        lambda info: info.get("loading") == "1",
+        "it is loading its data; try again",
+        "is loading its data; try again",
+        ServerUnavailable,
+    ),
+    Rule(
+        "role",
+        lambda info: info.get("cluster_enabled") == "1",
+        "a node of a cluster, which is not supported yet",
+        "runs in cluster mode, which is not supported yet",
+    ),
+    Rule(
+        "eviction",
+        _evicts,
+        EVICTION,
+        "evicts keys (maxmemory-policy {maxmemory_policy}), which deletes halves of groups without an error; "
+        "use: CONFIG SET maxmemory-policy noeviction",
+    ),
+)
+
+
+def check_server(info: Mapping[str, str], name: str) -> None:
+    """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable."""
+    for rule in RULES:
+        if rule.is_broken(info):
+            raise rule.error(f"server {name} {rule.refusal.format_map(info)}")
+
+
+# -- what doctor says of a server -------------------------------------------------------------------------------
+
+
+def reply_or_error(link: Link, *words: Any) -> tuple[Any, str]:
     """The reply, or None and the error. Raises ServerUnavailable: that says nothing of what is permitted."""
     try:
         return link.command(*words), ""
@@ -27,14 +115,14 @@ def tried(link: Link, *words: Any) -> tuple[Any, str]:
 
 def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
     """INFO, the settings that may be read, and by how many seconds its clock is ahead of ours."""
-    text, _ = tried(link, "INFO")
+    text, _ = reply_or_error(link, "INFO")
     config: dict[str, str] = {}
     for name in ("appendfsync", "save", "min-replicas-to-write"):
-        words, _ = tried(link, "CONFIG", "GET", name)
+        words, _ = reply_or_error(link, "CONFIG", "GET", name)
         if words:
             config[name] = words[1].decode("utf-8", "replace")
     before = time.time()
-    moment, _ = tried(link, "TIME")
+    moment, _ = reply_or_error(link, "TIME")
     ours = (before + time.time()) / 2
     ahead_s = int(moment[0]) + int(moment[1]) / 1e6 - ours if moment else 0.0
     return parse_info(text.decode("utf-8", "replace")) if text else {}, config, ahead_s
@@ -45,21 +133,23 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
     if not info:
         yield Finding("version", "warning", "unknown, and so is all else: INFO is not permitted; grant +info")
         return
-    kind, version = "Redis", info.get("redis_version", "?")
-    if "valkey_version" in info:
-        kind, version = "Valkey", info["valkey_version"]
-    numbers = tuple(int(part) for part in re.findall(r"\d+", info.get("redis_version", ""))[:2])
-    is_old = bool(numbers) and numbers < MIN_VERSION
-    yield Finding("version", "problem" if is_old else "ok", f"{kind} {version}{'; 6.2 or later is needed' * is_old}")
-    if info.get("role") == "slave":
-        yield Finding("role", "problem", "a replica; connect to the primary")
-    elif info.get("cluster_enabled") == "1":
-        yield Finding("role", "problem", "a node of a cluster, which is not supported yet")
+    broken = {rule.check: rule.finding.format_map(info) for rule in reversed(RULES) if rule.is_broken(info)}
+
+    def finding(check: str, ok: str) -> Finding:
+        return Finding(check, "problem", broken[check]) if check in broken else Finding(check, "ok", ok)
+
+    is_valkey = "valkey_version" in info
+    version = info["valkey_version"] if is_valkey else info.get("redis_version", "?")
+    yield finding("version", f"{'Valkey' if is_valkey else 'Redis'} {version}")
+    yield finding("role", "a primary")
+    if "loading" in broken:
+        yield finding("loading", "")
+    policy, size = info.get("maxmemory_policy", "noeviction"), info.get("maxmemory", "0")
+    if policy != "noeviction" and size == "0":
+        text = f"{EVICTION.format_map(info)} (maxmemory is not set, so it does not yet)"
+        yield Finding("eviction", "warning", text)
     else:
-        yield Finding("role", "ok", "a primary")
-    if info.get("loading") == "1":
-        yield Finding("loading", "problem", "it is loading its data; try again")
-    yield _eviction(info)
+        yield finding("eviction", f"noeviction, maxmemory {size if size != '0' else 'not set'}")
     yield from _persistence(info, config)
     yield _replicas(info, config)
     level: Level = "warning" if abs(ahead_s) > MAX_CLOCK_OFF_S else "ok"
@@ -67,18 +157,6 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
     yield Finding(
         "clock", level, f"the server's is {abs(ahead_s):.3f} s {side} ours; delays and leases go by the server's"
     )
-
-
-def _eviction(info: Mapping[str, str]) -> Finding:
-    policy, size = info.get("maxmemory_policy", "noeviction"), info.get("maxmemory", "0")
-    if policy == "noeviction":
-        return Finding("eviction", "ok", f"noeviction, maxmemory {size if size != '0' else 'not set'}")
-    text = (
-        f"maxmemory-policy {policy} deletes halves of groups without an error; CONFIG SET maxmemory-policy noeviction"
-    )
-    if size == "0":
-        return Finding("eviction", "warning", f"{text} (maxmemory is not set, so it does not yet)")
-    return Finding("eviction", "problem", text)
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
@@ -117,32 +195,3 @@ def _replicas(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     if wanted.isdigit() and int(wanted) > count:
         return Finding("replicas", "problem", f"{text}: the server refuses writes for want of replicas")
     return Finding("replicas", "warning" if wanted == "0" else "ok", text)
-
-
-MIN_VERSION = (6, 2)
-
-
-def check_server(info: dict[str, str], name: str) -> None:
-    """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable."""
-    version = info.get("redis_version", "")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if numbers and numbers < MIN_VERSION:
-        raise ServerNotUsable(f"server {name} is Redis {version}; 6.2 or later, or Valkey, is needed")
-    if info.get("role") == "slave":
-        raise ServerNotUsable(f"server {name} is a replica; connect to the primary")
-    if info.get("loading") == "1":
-        raise ServerUnavailable(f"server {name} is loading its data; try again")
-    if info.get("cluster_enabled") == "1":
-        raise ServerNotUsable(f"server {name} runs in cluster mode, which is not supported yet")
-    policy = info.get("maxmemory_policy", "noeviction")
-    if info.get("maxmemory", "0") != "0" and policy != "noeviction":
-        raise ServerNotUsable(
-            f"server {name} evicts keys (maxmemory-policy {policy}), which deletes halves of groups without an error; "
-            "use: CONFIG SET maxmemory-policy noeviction"
-        )
-
-
-def parse_info(text: str) -> dict[str, str]:
-    """INFO's reply as a dict."""
-    pairs = (line.partition(":") for line in text.splitlines() if ":" in line and not line.startswith("#"))
-    return {key: value for key, _, value in pairs}

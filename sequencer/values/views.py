@@ -140,13 +140,13 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be mended."""
+    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired."""
 
     check: str
     level: Level
     text: str
     repaired: bool = False
-    """Whether a problem was mended by this run."""
+    """Whether this run repaired the problem."""
 
 
 @dataclass(frozen=True, slots=True)

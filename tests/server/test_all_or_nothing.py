@@ -13,7 +13,7 @@ from sequencer import DataError, EmbeddedServer, ServerNotUsable
 from sequencer.calls.append import append
 from sequencer.calls.operate import revise
 from sequencer.calls.settle import Ack, Run, ack
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.net.scripts import eval_command
@@ -96,7 +96,7 @@ def test_an_acknowledged_message_that_may_not_be_taken_away_stays(lane: Lane, re
     lane.append(item("g", "a"))
     assert restricted("order").ack(lane.claim()["g"]) == ([], False)
     assert lane.ids("g") == ["a"]
-    assert audit(lane.link, [lane.keys]) == []
+    assert check_invariants(lane.link, [lane.keys]) == []
     assert lane.total("handled") == 0
     assert lane.run(revise(lane.keys, "g", "a", "", "", now_us=lane.now)) == "done"
     assert lane.append(item("g", "a")) == ["stored"]

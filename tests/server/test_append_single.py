@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sequencer import Sequencer, ServerNotUsable
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -59,7 +59,7 @@ def test_a_right_that_goes_away_leaves_nothing_half_written(admin: Link, group: 
             except ServerNotUsable:
                 refused.add(right)
                 assert dumps(admin) == before, right
-            assert audit(admin, [KEYS]) == [], right
+            assert check_invariants(admin, [KEYS]) == [], right
     assert {"SET", "HSETNX", "ZADD", "HDEL", "RPUSH", "HINCRBY", "GET", "HMGET", "ZSCORE"} <= refused
     assert ("ZREM" in refused) == (id == "second"), "what this way does not need is not asked for"
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sequencer.calls.operate import pause, redrive, revise
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.settings.options import SIZE_BESIDE, ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.record import RECORD_HEAD
@@ -115,7 +115,7 @@ def test_a_group_of_another_type_is_parked_without_its_lease(lane: Lane) -> None
     assert lane.claim() == {}
     assert lane.visible("g") == math.inf
     lane.link.command("RENAME", lane.keys.order("kept"), lane.keys.order("g"))
-    assert audit(lane.link, [lane.keys]) == [], "once mended, nothing else is wrong with it"
+    assert check_invariants(lane.link, [lane.keys]) == [], "once mended, nothing else is wrong with it"
 
 
 def test_of_a_group_deleted_by_hand_nothing_is_left(lane: Lane) -> None:
@@ -125,7 +125,7 @@ def test_of_a_group_deleted_by_hand_nothing_is_left(lane: Lane) -> None:
     lane.later(1)
     assert lane.claim() == {}
     assert lane.visible("g") is None
-    assert audit(lane.link, [lane.keys]) == []
+    assert check_invariants(lane.link, [lane.keys]) == []
 
 
 # -- what a head waits for ------------------------------------------------------------------------------------

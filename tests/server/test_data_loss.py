@@ -15,7 +15,7 @@ import redis
 
 from sequencer import DataError, Message, Sequencer, ServerNotUsable
 from sequencer.doctor.diagnose import is_healthy
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
@@ -274,4 +274,4 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
                     seq.consume(handle)
             left = admin.command("ZCARD", keys.order("g")), admin.command("HLEN", keys.body("g"))
             assert left == (3, 3), right
-            assert audit(admin, [keys]) == [], right
+            assert check_invariants(admin, [keys]) == [], right

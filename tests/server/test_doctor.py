@@ -1,4 +1,4 @@
-"""Doctor and auditor: each broken invariant is found, explained, mended, and the messages then come in order."""
+"""Doctor: each broken invariant is found, explained, mended, and the messages then come in order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
 from sequencer.calls.examine import repair
-from sequencer.doctor.diagnose import MAX_TOLD, diagnose, is_healthy
-from sequencer.doctor.invariants import Auditor, audit
+from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
+from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
@@ -46,10 +46,10 @@ def test_what_is_broken_is_found_explained_and_mended(
     seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], case: Case
 ) -> None:
     seq.append_many({"body": id, "group": "g", "id": id, "score": n} for n, id in enumerate("abc", 1))
-    assert audit(link, [keys]) == problems(examine()) == []
+    assert check_invariants(link, [keys]) == problems(examine()) == []
     case.damage(link, keys)
     before = sorted(link.command("KEYS", "*"))
-    assert any(case.said in text for text in audit(link, [keys]))
+    assert any(case.said in text for text in check_invariants(link, [keys]))
     found = examine()
     assert any(case.said in text for text in problems(found))
     assert not is_healthy(found)
@@ -60,7 +60,7 @@ def test_what_is_broken_is_found_explained_and_mended(
     assert any(case.said in one.text and one.repaired for one in mended)
     assert any(case.mended in one.text and one.repaired for one in mended)
     assert is_healthy(mended), problems(mended)
-    assert audit(link, [keys]) == problems(examine()) == []
+    assert check_invariants(link, [keys]) == problems(examine()) == []
     assert seq.explain("g").reason != "broken"
     assert "".join(sorted(letter.message.id for letter in seq.dead())) == case.dead
     assert drain(seq) == case.left
@@ -86,7 +86,7 @@ def test_a_failed_group_out_of_the_schedule_stays_parked_with_its_failure(
     assert (info.failure.message, info.backlog) == ("by hand", 2)
     assert seq.resume("g")
     assert len(drain(seq)) > 0
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
 
 
 def test_a_lost_timer_keeps_its_time_as_the_score_of_its_dead_letter(
@@ -200,7 +200,7 @@ def test_large_groups_and_large_records_are_read_in_pages(
     assert {words[0] for words in sent} & {"HGETALL", "ZRANGE", "KEYS", "SMEMBERS"} <= {"HGETALL", "ZRANGE", "SMEMBERS"}
     whole = [words for words in sent if words[0] in ("HGETALL", "ZRANGE", "SMEMBERS") and "doctor" not in str(words[1])]
     assert [words[1] for words in whole] == [f"{keys.prefix[1:].partition(':')[0]}:queues"]
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
     seq.purge(everything=True)
     seen: list[int] = []
     seq.consume(lambda message: seen.append(int(message.id)), until_empty=True)
@@ -210,16 +210,16 @@ def test_large_groups_and_large_records_are_read_in_pages(
 def test_many_problems_are_counted_and_a_limit_is_said(
     seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
 ) -> None:
-    link.command("ZADD", keys.schedule, *[word for n in range(MAX_TOLD + 7) for word in (1, f"ghost{n}")])
+    link.command("ZADD", keys.schedule, *[word for n in range(MAX_SHOWN + 7) for word in (1, f"ghost{n}")])
     seq.append(1, group="g")
     found = examine()
-    assert sum("has 0 messages" in text for text in problems(found)) == MAX_TOLD
+    assert sum("has 0 messages" in text for text in problems(found)) == MAX_SHOWN
     assert any("and 7 more like these" in text for text in problems(found))
     cut = examine(limit=1)
     assert any("stopped at the limit of 1 names" in one.text and one.level == "warning" for one in cut)
     assert not any("stopped" in one.text for one in found)
     mended = examine(repair=True)
-    assert any(f"{MAX_TOLD + 7} mended, 0 left" in one.text for one in mended)
+    assert any(f"{MAX_SHOWN + 7} mended, 0 left" in one.text for one in mended)
     assert is_healthy(mended)
     with pytest.raises(ConfigurationError, match="limit=0 must be a whole number from 1"):
         examine(limit=0)
@@ -242,8 +242,8 @@ def test_any_mixture_of_damage_is_mended_at_once_and_nothing_sound_is_lost(
             continue
     pairs = {m.decode()[16:]: m for m in link.command("ZRANGE", keys.order("g"), 0, -1)}
     sound = [id for id in ids if id in pairs and link.command("HEXISTS", keys.body("g"), id)]
-    assert all(one.is_repaired for one in Auditor(link, [keys], repair=True).run())
-    assert audit(link, [keys]) == []
+    assert all(one.repaired for one in InvariantCheck(link, [keys], repair=True).run())
+    assert check_invariants(link, [keys]) == []
     left = {letter.message.id for letter in seq.dead()}
     handled = drain(seq)
     assert [id for id in handled if id in sound] == [id for id in sound if id in handled]
@@ -252,7 +252,7 @@ def test_any_mixture_of_damage_is_mended_at_once_and_nothing_sound_is_lost(
 
 
 def looks_sound(link: Link, keys: LaneKeys, group: str) -> bool:
-    """A broken twin of the auditor: it reads at two moments, so that a busy queue must alarm it."""
+    """A broken twin of the check: it reads at two moments, so that a busy queue must alarm it."""
     return bool(link.command("ZCARD", keys.order(group)) == link.command("HLEN", keys.body(group)))
 
 
@@ -285,7 +285,7 @@ def test_a_busy_queue_raises_no_alarm(
             wait_until(lambda: producer.info().totals["handled"] > 20)
             before = producer.info().totals
             while rounds < 30 or not alarms or producer.info().totals["handled"] < before["handled"] + 200:
-                assert list(Auditor(link, lanes, repair=bool(rounds % 2)).run()) == []
+                assert list(InvariantCheck(link, lanes, repair=bool(rounds % 2)).run()) == []
                 alarms += sum(not looks_sound(link, keys, str(group)) for keys in lanes for group in range(7))
                 rounds += 1
             assert [one for one in examine() if one.level != "ok"] == []

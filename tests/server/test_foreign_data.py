@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from sequencer import Message, Park, Sequencer, SequencerError, ServerError, ServerUnavailable
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
@@ -179,7 +179,7 @@ def test_a_total_that_can_not_be_counted_stops_nothing(
 
     assert seq.append_many({"body": n, "group": "g", "id": id, "score": n} for n, id in enumerate("abcd")).appended == 4
     assert seq.consume(fail, until_empty=True).handled == 1
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
     assert [(letter.message.id, letter.error.type) for letter in seq.dead()] == [("b", "ValueError")]
     skipped = seq.skip("g")
     assert isinstance(skipped, Message)
@@ -189,7 +189,7 @@ def test_a_total_that_can_not_be_counted_stops_nothing(
     assert seq.redrive(everything=True).redriven == 1
     seq.consume(fail, until_empty=True)
     assert seq.purge(everything=True) == 1
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
     assert link.command("KEYS", keys.order("*")) == []
     if total != str(2**63 - 1):
         assert any("stats can't be read" in one.text for one in seq.doctor() if one.level == "problem")
@@ -217,7 +217,7 @@ def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
     assert seq.consume(handle, until_empty=True).handled == 3
     assert seen == ["b", "c", "d", "e"]
     assert seq.info().totals["handled"] == 4
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
     assert all(at.isdigit() for at in link.command("HMGET", keys.memory, "seen:began", "seen:last"))
     link.command("HDEL", keys.memory, "seen:old")
     assert seq.append(4, "g", id="e", score=4).duplicate

@@ -16,7 +16,7 @@ from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import Resumed, pause, redrive, resume, revise
 from sequencer.calls.settle import Ack, Nack, ack, nack, renew
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -116,7 +116,7 @@ class Both:
         assert {group.decode() for group in command("SMEMBERS", keys.paused)} == model.paused
         letters = [letter.decode() for letter in command("ZRANGE", keys.dead, 0, -1)]
         assert sorted(letters) == sorted(model.letters)
-        assert not audit(self.link, [keys])
+        assert not check_invariants(self.link, [keys])
 
 
 def plain(value: Any) -> Any:

@@ -171,7 +171,7 @@ def test_a_stamp_that_no_clock_could_reach_does_not_set_it(lane: Lane) -> None:
     lane.link.command("ZADD", lane.keys.order("g"), "1e12", member)
     lane.link.command("HSET", lane.keys.body("g"), "x", b"950000000000000000000[1]")
     checked = lane.run(repair(lane.keys, "g", members=[member], dry_run=False, now_us=lane.now))
-    assert [(one.what, one.is_repaired) for one in checked.found] == [("ahead", False)]
+    assert [(one.what, one.repaired) for one in checked.found] == [("ahead", False)]
     assert lane.link.command("GET", lane.keys.clock) == clock
     assert lane.append(item("g", "b")) == ["stored"]
     lane.link.command("ZREM", lane.keys.order("g"), member)

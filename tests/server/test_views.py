@@ -1,4 +1,4 @@
-"""What people see of a queue: info, groups, peek, parked; and the auditor that tests rely on."""
+"""What people see of a queue: info, groups, peek, parked; and the check of invariants that tests rely on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import ConfigurationError, GroupNotFound, InvalidMessage, Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.queue import counts
 from sequencer.store.keys import lane_keys
@@ -162,18 +162,18 @@ def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server
         (("SET", "{prefix}surprise", "1"), "unknown key"),
     ],
 )
-def test_the_auditor_finds_what_is_broken(
+def test_the_check_of_invariants_finds_what_is_broken(
     seq: Sequencer, link: Link, namespace: str, damage: tuple[str, ...], word: str
 ) -> None:
     keys = lane_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
-    assert audit(link, [keys]) == []
+    assert check_invariants(link, [keys]) == []
     places = {"order": keys.order("g"), "body": keys.body("g"), "prefix": keys.prefix}
     for name in ("schedule", "leases", "failures", "clock"):
         places[name] = getattr(keys, name)
     command, *words = damage
     link.command(command, *[word.format_map(places) if word[:2] in NAMED else word for word in words])
-    assert any(word in problem for problem in audit(link, [keys]))
+    assert any(word in problem for problem in check_invariants(link, [keys]))
     everything = [key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())]
     link.command("DEL", *everything)
 

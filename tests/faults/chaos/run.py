@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -225,9 +225,9 @@ class _Run:
             time.sleep(LOOK_S)
 
     def problems(self) -> list[str]:
-        """What the auditor and the doctor find at the end."""
+        """What the check of invariants and doctor find at the end."""
         lanes = [lane_keys("sequencer", QUEUE, lane) for lane in range(self._direct.info().lanes)]
-        found = [f"at the end: {text}" for text in audit(self._link, lanes)]
+        found = [f"at the end: {text}" for text in check_invariants(self._link, lanes)]
         self._note_expired()
         found += [f"doctor: {one.check}: {one.text}" for one in self._direct.doctor() if one.level == "problem"]
         return found + [f"left: {info}" for info in self._direct.groups(limit=3)]

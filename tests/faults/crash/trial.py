@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group, encode_group
@@ -183,7 +183,7 @@ class Trial:
             left = {name: getattr(info, name) for name in ("backlog", "groups", "dead", "parked", "paused")}
             found += [f"{count} {name} left at the end" for name, count in left.items() if count]
             link = Link(self._endpoint)
-            found += audit(link, [lane_keys(self._namespace, QUEUE, lane) for lane in range(info.lanes)])
+            found += check_invariants(link, [lane_keys(self._namespace, QUEUE, lane) for lane in range(info.lanes)])
             link.close()
             if self._variant == "sequence":
                 found += self._audited(seq)

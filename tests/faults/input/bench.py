@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
@@ -48,7 +48,7 @@ class Bench:
 
     def audit(self) -> list[str]:
         """Broken invariants, in words."""
-        return audit(self.link, [self.keys])
+        return check_invariants(self.link, [self.keys])
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import ack
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.drain.held import HeldGroup
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -200,7 +200,7 @@ def _judge_cut(
             found.partial.append(f"{said}: neither what was before nor what was after")
         digest = hashlib.sha256(repr(sorted(state.items())).encode()).hexdigest()
         if digest not in looked:
-            looked[digest] = audit(link, keys) or _drain(host, link, keys)
+            looked[digest] = check_invariants(link, keys) or _drain(host, link, keys)
         found.broken += [f"{said}: {problem}" for problem in looked[digest]]
 
 
@@ -214,7 +214,7 @@ def _drain(host: Host, link: Link, keys: list[LaneKeys]) -> list[str]:
     seen: defaultdict[tuple[str, ...], list[Message]] = defaultdict(list)
     with _sequencer(host, len(keys)) as seq:
         seq.consume(lambda message: seen[message.group].append(message), until_empty=True)
-    problems = audit(link, keys)
+    problems = check_invariants(link, keys)
     handled = {(message.group, message.id) for messages in seen.values() for message in messages}
     problems += [f"{name} was not handled" for name in waiting.keys() - handled]
     problems += [f"{name} was not there, and handled" for name in handled - waiting.keys()]

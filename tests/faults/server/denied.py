@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import Auditor, audit
+from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
@@ -80,7 +80,7 @@ class Denier:
     def _judge(self, name: str, right: str, error: SequencerError | None, before: State) -> None:
         said = f"{name} without {right}"
         self.said.tried += 1
-        is_same, wrong = state_of(self.link) == before, audit(self.link, self.keys)
+        is_same, wrong = state_of(self.link) == before, check_invariants(self.link, self.keys)
         if wrong:
             outcome = "broken" if error else "broken without an error"
             left = self._after_repair(before if name not in REMOVING else {})
@@ -95,8 +95,8 @@ class Denier:
 
     def _after_repair(self, before: State) -> str:
         """What of it a doctor can't mend."""
-        list(Auditor(self.link, self.keys, repair=True).run())
-        if wrong := audit(self.link, self.keys):
+        list(InvariantCheck(self.link, self.keys, repair=True).run())
+        if wrong := check_invariants(self.link, self.keys):
             return f", not mended ({wrong[0]})"
         after = state_of(self.link)
         gone = sorted(_ids(before) - _ids(after))

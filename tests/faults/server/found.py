@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys
 from sequencer.testing.judge.judgement import Judgement
@@ -61,7 +61,7 @@ class Found:
     def check(self, link: Link, lanes: list[LaneKeys], said: str) -> bool:
         """Audit these lanes; whether every invariant holds. Raises Interrupted when the proof is ended."""
         go_on()
-        wrong = audit(link, lanes)
+        wrong = check_invariants(link, lanes)
         if wrong:
             self.problem(f"{said}: {len(wrong)} invariants broken, first: {wrong[0]}")
         return not wrong

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import GroupBusy, GroupNotFound
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -156,7 +156,7 @@ def _letters(link: Link, key: str) -> set[tuple[str, str]]:
 
 
 def rights(found: Found) -> None:
-    """Each right taken away and given back under load; what the auditor finds meanwhile is half written."""
+    """Each right taken away and given back under load; what the check finds meanwhile is half written."""
     # In a part of CI each second one, the others with another seed.
     names = {"smoke": ("hdel",), "ci": RIGHTS[found.seed % 2 :: 2], "nightly": RIGHTS}[found.scale]
     told = 0
@@ -165,7 +165,7 @@ def rights(found: Found) -> None:
             before, errors = time.monotonic(), run.errors()
             run.host.command("ACL", "SETUSER", "app", f"-{name}")
             told += run.was_told(errors)
-            broken = audit(run.link, [run.keys])
+            broken = check_invariants(run.link, [run.keys])
             run.host.command("ACL", "SETUSER", "app", f"+{name}")
             run.half_written[name] += len(broken)
             until = time.monotonic() + LEASE_S

@@ -3,7 +3,7 @@
 Producers, consumers with their keepers, and an operator run as they are, one at a time, in an order that follows from
 the seed (`stage.py`); their commands are carried out by a real server, with our scripts, through a network that
 loses, repeats and delays (`net.py`). After the storm everything must be drained in time; the history is judged,
-and the auditor looks at the data (`seed.py`). The same seed gives the same trace, to the last line:
+and the invariants of the data are checked (`seed.py`). The same seed gives the same trace, to the last line:
 
     python -m tests.faults simulate --seed 17 --trace
 """

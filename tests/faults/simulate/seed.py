@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import audit
+from sequencer.doctor.invariants import check_invariants
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -203,7 +203,9 @@ class Simulation:
 
     def _audit(self) -> None:
         self.ground.now_us = self.net.server_us()
-        self.problems += [f"auditor at {self.stage.now_s:.6f}: {text}" for text in audit(self._probe(), self.lanes)]
+        self.problems += [
+            f"invariants at {self.stage.now_s:.6f}: {text}" for text in check_invariants(self._probe(), self.lanes)
+        ]
 
     def _probe(self) -> Link:
         return self.ground.probe

@@ -161,7 +161,7 @@ class LaneState:
             del self.bodies[group]
 
     def problems(self) -> list[str]:
-        """Broken invariants, as the auditor would say."""
+        """Broken invariants, as the check of invariants would say."""
         found = []
         if self.schedule.keys() != self.orders.keys():
             found.append(f"schedule {sorted(self.schedule)} but messages in {sorted(self.orders)}")

@@ -1,0 +1,73 @@
+"""The sentences for what the script `repair` finds broken, and for its repair. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..calls.examine import Found
+from ..store.record import STAMP_DIGITS
+from ..values.views import Finding
+
+
+class Sentence(NamedTuple):
+    """Of one thing that can be broken."""
+
+    check: str
+    problem: str
+    repair: str = ""
+
+
+SENTENCES = {
+    "type": Sentence("keys", "key {name!r} holds another type than ours; rename or delete it"),
+    "no content": Sentence(
+        "dead letters", "dead letter {name!r} has no content, only a place in the list", "removed from the list"
+    ),
+    "unlisted": Sentence("dead letters", "dead letter {name!r} has no place in the list", "put into the list"),
+    "no record": Sentence(
+        "messages",
+        "{group}: order and body differ: {id!r}, score {detail}, has no record to handle",
+        "removed from the order",
+    ),
+    "head": Sentence(
+        "messages",
+        "{group}: record of {name!r} carries stamp and attempts {detail!r}",
+        "stamp of the order taken, unreadable attempts set to 0",
+    ),
+    "score": Sentence(
+        "messages",
+        "{group}: record of {name!r} says that its score is its stamp, and that is {detail}",
+        "the score of the order taken",
+    ),
+    "no place": Sentence(
+        "messages",
+        "{group}: order and body differ: the record of {name!r} has no place in the order",
+        "made a dead letter of type Broken",
+    ),
+    "empty": Sentence("schedule", "{group} has 0 messages but is in the schedule", "removed from the schedule"),
+    "lease": Sentence("leases", "{group} has a lease but is not in the schedule", "lease removed"),
+    "failure": Sentence("failures", "{group} has a failure but is not in the schedule", "failure removed"),
+    "token": Sentence(
+        "leases",
+        "{group} has a lease whose token is unreadable or far ahead of the clock: {detail!r}",
+        "lease removed",
+    ),
+    "leased and parked": Sentence("leases", "{group} is leased and parked at once: {detail!r}", "lease removed"),
+    "ahead": Sentence("clock", "{group} has a stamp or token {detail} ahead of the clock", "clock set forward"),
+    "clock": Sentence("clock", "the lane's clock {name!r} can't be read: {detail!r}", "set to the server's time"),
+    "unscheduled": Sentence(
+        "schedule", "{group} has messages but is not in the schedule, so that no consumer sees it", "due now"
+    ),
+    "parked": Sentence("schedule", "{group} is parked without a failure or a missing number", "due now"),
+    "paused": Sentence("schedule", "{group} is held as paused, but is not among the paused groups", "due now"),
+}
+"""Name in the script's reply -> which check it belongs to, and what is said."""
+
+
+def finding_of(group: str, one: Found) -> Finding:
+    """The finding for one row of the script's reply about this group; "" for none."""
+    check, problem, repair = SENTENCES[one.what]
+    name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
+    text = problem.format(group=f"group {group!r}", name=one.name, id=name, detail=one.detail)
+    if one.repaired:
+        text += f"; mended: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
+    return Finding(check, "problem", text, one.repaired)
