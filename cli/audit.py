@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import typer
 
 from ..client import Sequencer
+from ..values.text import plain
 from ..values.views import AuditReport
 from .app import FINE, FOUND, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import plain, print_json
+from .render import print_json
 
 NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
 TRIMMED = {True: "; older records are gone", False: "; all there ever were", None: ""}

@@ -13,9 +13,10 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..queue.dead_letters import check_rate
+from ..values.text import plain
 from ..values.views import DeadLetter, Redriven
 from .app import JsonOption, LimitOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import console, fields_table, group_text, letter_json, letter_table, moment, number, plain, print_json
+from .render import console, fields_table, group_text, letter_json, letter_table, moment, number, print_json
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",

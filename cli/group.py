@@ -7,9 +7,10 @@ from dataclasses import asdict
 import typer
 
 from ..client import Sequencer, list_queues
+from ..values.text import named, plain
 from ..values.views import Gap
 from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import message_json, named, plain, print_json
+from .render import message_json, print_json
 
 
 @app.command()

@@ -11,6 +11,7 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
+from ..values.text import named, plain
 from ..values.views import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import (
@@ -19,9 +20,7 @@ from .render import (
     group_text,
     message_info_json,
     moment,
-    named,
     number,
-    plain,
     print_json,
     seconds,
 )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import shutil
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,11 +18,11 @@ from rich.text import Text
 
 from ..processes.logs import FLUSH_S
 from ..values.message import Message
+from ..values.text import plain
 from ..values.views import DeadLetter, GroupInfo, MessageInfo, QueueInfo
 
 WIDE = 1000
 """Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def console() -> Console:
@@ -55,16 +53,6 @@ def say(text: str) -> None:
 def table(*columns: str) -> Table:
     """A table whose cells are shown as they are: no markup, and no control character reaches the terminal."""
     return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0) if _is_wide() else (0, 1, 0, 0))
-
-
-def plain(text: str) -> str:
-    """The text of a producer with its control characters spelled out."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def named(group: Sequence[str]) -> str:
-    """A group as its words stand on a command line, with control characters spelled out."""
-    return plain(" ".join(group))
 
 
 def cells(*texts: str) -> list[Text]:

@@ -12,9 +12,10 @@ import typer
 from rich.live import Live
 
 from ..client import Sequencer, list_queues
+from ..values.text import named, plain
 from ..values.views import GroupInfo, QueueInfo
 from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import console, group_table, info_json, message_json, message_table, named, plain, print_json, queue_table
+from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
 
 
 class State(StrEnum):

@@ -13,7 +13,10 @@ import threading
 def main() -> None:
     """Runs the command line; the exit status is the command's."""
     if sys.platform == "win32":
-        sys.exit("error: sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container")
+        try:
+            import sequencer  # noqa: F401 - it refuses this system
+        except ImportError as error:
+            sys.exit(f"error: {error}")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getpid() == 1:  # of a container: there signals that nobody handles do nothing

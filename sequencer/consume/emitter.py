@@ -18,9 +18,10 @@ from ..calls.claim import Claimed, Halted, LeasedGroup
 from ..drain import consumer_events
 from ..drain.outcome import Failed
 from ..errors import ServerUnavailable
-from ..settings.events import EVENTS, Event, plain
+from ..settings.events import EVENTS, Event
 from ..settings.options import QueueOptions
 from ..values.message import Message
+from ..values.text import plain
 
 log = logging.getLogger("sequencer")
 
@@ -228,7 +229,7 @@ class ConsumerEvents:
         with self._lock:
             is_new, self._away_since = self._away_since is None, self._away_since or now
         if is_new:
-            self.emitter.emit(consumer_events.server_lost(self.emitter.queue, self._owner, error))
+            self.emitter.emit(consumer_events.server_lost(self.emitter.queue, error, owner=self._owner))
         else:
             log.debug("%s: the server is still away: %s", self.emitter.queue, error)
 
@@ -240,7 +241,7 @@ class ConsumerEvents:
             since, self._away_since = self._away_since, None
         if since is not None:
             away_s = self.emitter.clock() - since
-            self.emitter.emit(consumer_events.server_back(self.emitter.queue, self._owner, away_s))
+            self.emitter.emit(consumer_events.server_back(self.emitter.queue, away_s, owner=self._owner))
 
     def not_kept(self, error: Exception) -> None:
         """What is done beside a handler failed."""

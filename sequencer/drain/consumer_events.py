@@ -8,11 +8,12 @@ from typing import Any
 
 from ..calls.claim import Halted, LeasedGroup
 from ..errors import SequencerError
-from ..settings.events import Event, duration, error_text, event, named, type_name
+from ..settings.events import Event, duration, error_text, event, type_name
 from ..settings.options import QueueOptions
 from ..store.group import decode_group
 from ..values.commands import command
 from ..values.message import Message
+from ..values.text import named
 from .outcome import Failed
 
 
@@ -140,15 +141,19 @@ def answer_repeated(queue: str, owner: str, key: str) -> Event:
     return event("answer repeated", queue, said, {"group": list(group), "owner": owner})
 
 
-def server_lost(queue: str, owner: str, error: BaseException) -> Event:
-    """The server can't be reached."""
+def server_lost(queue: str, error: BaseException | str, *, owner: str = "") -> Event:
+    """The server can't be reached: by this consumer, or by any where no owner is given."""
     text = error_text(error)
-    return event("server lost", queue, f"{text}; trying until it is back", {"owner": owner, "error": text})
+    return event("server lost", queue, f"{text}; trying until it is back", {**_owned(owner), "error": text})
 
 
-def server_back(queue: str, owner: str, away_s: float) -> Event:
-    """The server is there again after so many seconds."""
-    return event("server back", queue, f"after {away_s:.1f} s", {"owner": owner, "away_s": round(away_s, 3)})
+def server_back(queue: str, away_s: float, *, owner: str = "") -> Event:
+    """The server is there again."""
+    return event("server back", queue, f"after {away_s:.1f} s", {**_owned(owner), "away_s": round(away_s, 3)})
+
+
+def _owned(owner: str) -> dict[str, str]:
+    return {"owner": owner} if owner else {}
 
 
 def leases_not_kept(queue: str, owner: str, error: BaseException) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..drain import consumer_events
 from ..settings.events import Event
 from . import service_events
 
@@ -32,7 +33,7 @@ class Incidents:
             case "server lost":
                 if self._lost_at is None:
                     self._lost_at = now
-                    self._emit(service_events.server_lost(self._queue, event["error"]))
+                    self._emit(consumer_events.server_lost(self._queue, event["error"]))
                 self._without_server.add(pid)
             case "server back" | "started":  # who has started is connected
                 self._without_server.discard(pid)
@@ -55,7 +56,7 @@ class Incidents:
 
     def _is_back(self, now: float) -> None:
         if not self._without_server and self._lost_at is not None:
-            self._emit(service_events.server_back(self._queue, away_s=now - self._lost_at))
+            self._emit(consumer_events.server_back(self._queue, now - self._lost_at))
             self._lost_at = None
 
     def wait_s(self, now: float) -> float | None:

@@ -23,7 +23,8 @@ from typing import Any, Literal
 import orjson
 
 from ..errors import shown
-from ..settings.events import Event, error_text, event, many, plain
+from ..settings.events import Event, error_text, event, many
+from ..values.text import plain
 
 MAX_WAITING_LINES = 1000
 """Lines that wait for whoever reads standard error; more are lost, and counted."""

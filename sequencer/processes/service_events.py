@@ -89,16 +89,6 @@ def output_blocked(queue: str) -> Event:
     return event("output blocked", queue, "nobody reads what is printed; consumers wait, and go on when it is read")
 
 
-def server_lost(queue: str, error: str) -> Event:
-    """Consumers can't reach the server."""
-    return event("server lost", queue, f"{error}; trying until it is back", {"error": error})
-
-
-def server_back(queue: str, *, away_s: float) -> Event:
-    """They reach it again."""
-    return event("server back", queue, f"after {away_s:.1f} s", {"away_s": round(away_s, 3)})
-
-
 def service_ended(queue: str, said: str, *, seconds: float, **counts: int) -> Event:
     """`said` is the summary for people; `counts` as the event's fields."""
     return event("service ended", queue, said, {"seconds": round(seconds, 2), **counts})

@@ -8,11 +8,11 @@ holds a body or a header. An error's text is in one line and cut; its traceback 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..values.commands import CONTROL
+from ..values.text import plain
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 ERROR_CHARACTERS = 500
@@ -197,16 +197,6 @@ def event(
 # -- how things are shown ---------------------------------------------------------------------------------------
 
 
-def plain(text: str) -> str:
-    """The text with its control characters spelled out: nothing in it ends a line, or moves a terminal's cursor."""
-    return CONTROL.sub(lambda found: _escaped(found[0]), text)
-
-
-def _escaped(character: str) -> str:
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-
 def type_name(error: BaseException) -> str:
     """The class of an error, for people."""
     return plain(type(error).__name__)
@@ -220,11 +210,6 @@ def error_text(error: BaseException | str) -> str:
         text = f"its text could not be read: {type(broken).__name__}"
     text = plain(text[: ERROR_CHARACTERS + 1])
     return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}..."
-
-
-def named(group: Sequence[str]) -> str:
-    """A group in a sentence: its parts with blanks between."""
-    return plain(" ".join(group))
 
 
 def duration(seconds: float) -> str:

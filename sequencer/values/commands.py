@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that would end a line or move a terminal's cursor, and halves of a pair, which can't be encoded."""
+from .text import CONTROL
 
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:

@@ -18,10 +18,11 @@ from sequencer.drain.outcome import judge
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
-from sequencer.settings.events import EVENTS, FIELDS, Event, event, plain
+from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.values.commands import command
 from sequencer.values.message import Message
+from sequencer.values.text import plain
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed")
@@ -62,8 +63,8 @@ def all_events() -> list[Event]:
         consumer_events.halted(options, "me", Halted(("a",), None, error="WRONGTYPE")),
         consumer_events.lease_lost("orders", "me", "a:b", "5"),
         consumer_events.answer_repeated("orders", "me", "a:b"),
-        consumer_events.server_lost("orders", "me", error),
-        consumer_events.server_back("orders", "me", 2.5),
+        consumer_events.server_lost("orders", error, owner="me"),
+        consumer_events.server_back("orders", 2.5, owner="me"),
         consumer_events.leases_not_kept("orders", "me", error),
         consumer_events.groups_not_released("orders", "me", error),
         consumer_events.failure_not_recorded("orders", "me", ("a",), error),
@@ -83,8 +84,8 @@ def all_events() -> list[Event]:
         consumer_events.interrupted("orders", "me", message()),
         consumer_events.runs_long("orders", "me", message(), 61.0, is_stopping=True),
         service.service_ended("orders", "consumed", seconds=1.0, **dict.fromkeys(ENDED, 1)),
-        service.server_lost("orders", "refused"),
-        service.server_back("orders", away_s=2.0),
+        consumer_events.server_lost("orders", "refused"),
+        consumer_events.server_back("orders", 2.0),
         service.supervisor_trouble("orders", error, what="reading a report"),
         lines_lost(3, "No space left on device"),
     ]
@@ -176,7 +177,7 @@ def test_a_failure_whose_lease_is_gone_says_so_and_parks_nothing() -> None:
 
 def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same() -> None:
     assert "error=Unspeakable: its text could not be read: RuntimeError" in told(Unspeakable()).text
-    lost = consumer_events.server_lost("q", "me", Unspeakable())
+    lost = consumer_events.server_lost("q", Unspeakable(), owner="me")
     assert "its text could not be read" in lost.text
 
 
