@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +22,7 @@ def test_a_consumer_of_the_load_ends_also_when_it_is_asked_to_before_it_takes_si
     monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
     ending, consumer = Ending(), SimpleNamespace(is_stopped=False)
     consumer.stop = lambda: setattr(consumer, "is_stopped", True)
-    steps = [handlers[signal.SIGTERM], lambda: ending.concerns(consumer)]  # type: ignore[arg-type]
+    steps: list[Callable[[], object]] = [handlers[signal.SIGTERM], partial(ending.concerns, cast(Any, consumer))]
     for step in steps if is_early else reversed(steps):
         step()
     assert consumer.is_stopped

@@ -67,7 +67,11 @@ def test_what_was_found_is_the_exit_status(
     calls: list[tuple[str, str]] = []
 
     def proof(name: str, **_: Any) -> Any:
-        return SimpleNamespace(run=lambda scale: calls.append((name, scale)) or result)
+        def run(scale: str) -> Result:
+            calls.append((name, scale))
+            return result
+
+        return SimpleNamespace(run=run)
 
     monkeypatch.setattr(command, "import_module", lambda name, _package: proof(name))
     ended = CliRunner().invoke(command.app, ["nightly", "--json", "--output", str(tmp_path / "a" / "r.json")])

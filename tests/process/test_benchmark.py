@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from sequencer import EmbeddedServer
 from sequencer.benchmarks import alarms, costs, ordering, policies, skew, timers
 from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.judge import Phase
+from sequencer.benchmarks.judge import Phase, judge
 from sequencer.benchmarks.times import ServerClock, quantiles
 from sequencer.benchmarks.workload import Spread, Workload
 from sequencer.net.link import Link
@@ -84,7 +84,7 @@ def test_a_run_of_sequencer_with_a_loss_counts_for_nothing(
         Handled(group, message_id, 1.0, 0, 1, 10.0 + number, 10.5 + number)
         for (group, message_id), number in list(workload.numbers().items())[1:]
     ]
-    phases = tuple(ordering.judge(name, workload, all_but_one, 10.0, 100.0) for name in ordering.PHASES)
+    phases = tuple(judge(name, workload, all_but_one, 10.0, 100.0) for name in ordering.PHASES)
     broken = ordering.Run(workload.spread, "sequencer", 1, False, phases)
     monkeypatch.setattr(ordering, "measure", lambda *_: [broken])
 

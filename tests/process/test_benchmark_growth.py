@@ -23,8 +23,8 @@ def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: 
     assert [entry["case"] for entry in result["summary"]] == titles
     for entry in result["summary"]:
         assert entry["base"] == titles[0 if entry["settings"]["kind"] == "messages" else 2]
-        names = ("append /s", "drain /s", "append us server", "drain us server")
-        names += tuple(f"rss {mark} MB" for mark in growth.MARKS)
+        rates = ("append /s", "drain /s", "append us server", "drain us server")
+        names = (*rates, *(f"rss {mark} MB" for mark in growth.MARKS))
         assert all(entry["figures"][name]["min"] > 0 for name in names)
         assert entry["of_base"]["drain /s"]["median"] > 0
         assert ("fill /s" in entry["figures"]) is (entry["case"] == "500 groups")

@@ -15,6 +15,7 @@ from sequencer.benchmarks.__main__ import app
 from sequencer.benchmarks.peers import installing, measuring, results
 from sequencer.benchmarks.peers.cells import HERE, Run, assess
 from sequencer.benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
+from sequencer.benchmarks.placement import Placement
 from sequencer.benchmarks.workload import Workload
 
 from ..support.smoke import COMMAND, leaves_nothing
@@ -135,11 +136,14 @@ def test_the_quickest_valid_setting_is_taken() -> None:
     assert measuring.quickest(tried) is tried[2]
 
 
+PLACEMENTS: list[tuple[Placement, float]] = [("apart", 1.0), ("together", 2.0)]
+
+
 def test_ratios_are_of_one_round_in_each_system_better_placement() -> None:
     runs = []
-    for index, (ours, theirs) in enumerate([(1.0, 2.0), (4.0, 2.0)], 1):
-        for placement, factor in (("apart", 1.0), ("together", 2.0)):
-            for name, seconds in (("sequencer", ours * factor), ("naive", theirs / factor)):
+    for index, (our_s, their_s) in enumerate([(1.0, 2.0), (4.0, 2.0)], 1):
+        for placement, factor in PLACEMENTS:
+            for name, seconds in (("sequencer", our_s * factor), ("naive", their_s / factor)):
                 run = made(name, "one", all_rows(), index, {"began": 0.0, "ended": seconds})
                 runs.append(replace(run, cell=replace(run.cell, placement=placement)))
     runs.append(replace(runs[0], is_warmup=True))

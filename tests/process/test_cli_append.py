@@ -94,7 +94,7 @@ def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[.
 
 
 def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) -> None:
-    group, body = ["a"], {}
+    group, body = ["a"], dict[str, int]()
     bad = [
         ("{", "not JSON: "),
         ('{"group": ["a"], "body": NaN}', "not JSON: "),

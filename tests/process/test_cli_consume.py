@@ -188,7 +188,7 @@ def test_exec_that_succeeds_did_so_though_what_it_says_can_not_be_passed_on(cli:
 def test_an_application_is_named_in_one_of_four_ways(cli: Cli, work: Work, form: str) -> None:
     work.add("a", {}, {})
     words = {"sequencer": ["--app", "shop:seq"], "function": ["--app", "shop:handle"]}.get(form, [])
-    variables = {"SEQUENCER_APP": "shop:handle"} if form == "variable" else {}
+    variables: dict[str, Any] = {"SEQUENCER_APP": "shop:handle"} if form == "variable" else {}
     if form == "project":
         (cli.directory / "pyproject.toml").write_text('[tool.sequencer]\napp = "shop:handle"\n')
     done = cli.run("consume", "jobs", *words, "--until-empty", "--json", **variables)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+import sequencer.cli.main  # noqa: F401 - each command registers itself
 from sequencer import Message, Park, Sequencer
-from sequencer.cli.main import app
+from sequencer.cli.app import app
 from sequencer.net.link import Link
 
 from ..support.said import dump, ids, json_of, refused

@@ -48,7 +48,8 @@ def walk(command: Any, path: str = "sequencer") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_option_has_a_variable() -> None:
-    from sequencer.cli.main import app
+    import sequencer.cli.main  # noqa: F401 - each command registers itself
+    from sequencer.cli.app import app
 
     root = typer.main.get_command(app)
     assert set(root.commands) == COMMANDS  # type: ignore[attr-defined]
@@ -62,13 +63,18 @@ def test_every_option_has_a_variable() -> None:
 
 def test_variables_do_what_options_do(cli: Cli) -> None:
     (cli.directory / "orders.ndjson").write_text('{"user": 1, "n": "r1", "ts": 5}\n{"user": 1}\n')
-    by = {"SEQUENCER_GROUP_BY": "user", "SEQUENCER_ID_BY": "n", "SEQUENCER_SCORE_BY": "ts", "SEQUENCER_JSON": "1"}
+    by: dict[str, Any] = {
+        "SEQUENCER_GROUP_BY": "user",
+        "SEQUENCER_ID_BY": "n",
+        "SEQUENCER_SCORE_BY": "ts",
+        "SEQUENCER_JSON": "1",
+    }
     appended = cli.run("append", "jobs", SEQUENCER_FILE="orders.ndjson", SEQUENCER_ON_ERROR="skip", **by)
     assert appended.stdout.startswith('{"appended":1,"duplicates":0,"refused":1,')
     peeked = cli.run("peek", "jobs", "1", SEQUENCER_JSON="1", SEQUENCER_LIMIT="1")
     assert peeked.stdout.startswith('[{"id":"r1","group":["1"],"score":5.0,')
-    several = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_EXEC": "exit 1", "SEQUENCER_UNTIL_EMPTY": "1"}
-    failing = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
+    several: dict[str, Any] = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_EXEC": "exit 1", "SEQUENCER_UNTIL_EMPTY": "1"}
+    failing: dict[str, Any] = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
     consumed = cli.run("consume", "jobs", **several, **failing)
     assert consumed.returncode == 4
     assert "with 2 consumers: 2 failed tries" in consumed.stderr

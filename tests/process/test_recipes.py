@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]  # it has no types, and no stubs exist
 import pytest
 import yaml
 

@@ -24,5 +24,11 @@ def test_a_signal_behind_the_end_does_not_change_the_exit_status(cli: Cli, work:
     work.wait_handled("a-0")
     consume.signal(number)
     consume.wait_for("consumed 1 message")
-    wait_until(lambda: consume.process.poll() is not None or consume.signal(number), PATIENCE_S)
+
+    def has_ended() -> bool:
+        if consume.process.poll() is None:
+            consume.signal(number)
+        return consume.process.poll() is not None
+
+    wait_until(has_ended, PATIENCE_S)
     assert consume.ended() == 0

@@ -22,14 +22,15 @@ APP = ("consume", "jobs", "--app", "shop:handle")
 
 def test_a_consumer_that_died_is_replaced(cli: Cli, work: Work) -> None:
     consume = cli.start(*APP, "-n", 2)
-    first = wait_until(lambda: len(found := consume.consumers()) == 2 and found, PATIENCE_S, "two consumers")
+
+    def two_without(*gone: int) -> list[int]:
+        found = consume.consumers()
+        return found if len(found) == 2 and not {*gone} & {*found} else []
+
+    first = wait_until(two_without, PATIENCE_S, "two consumers")
     os.kill(first[0], signal.SIGKILL)
 
-    def replaced() -> list[int]:
-        found = consume.consumers()
-        return found if len(found) == 2 and first[0] not in found else []
-
-    second = wait_until(replaced, PATIENCE_S, "two consumers again")
+    second = wait_until(lambda: two_without(first[0]), PATIENCE_S, "two consumers again")
     assert first[1] in second, "the other one is left alone"
     assert f"consumer died: {first[0]} (signal SIGKILL)" in consume.stderr
     work.add("a", {"gate": "gate"})

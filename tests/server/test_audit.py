@@ -31,8 +31,9 @@ def audit(link: Link, namespace: str) -> Callable[..., AuditReport]:
 
 
 def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, seen, keys = make(), [], lane_keys(namespace, "jobs", 0)
-    group = ["ä:b", 7]
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seen: list[Message] = []
+    group: list[str | int] = ["ä:b", 7]
     for n in range(3):
         seq.append(n, group=group, id=f"ö{n}", score=n + 0.1)
     seq.consume(seen.append, until_empty=True, audit=True)

@@ -19,7 +19,15 @@ import redis
 
 import sequencer.net.endpoint
 import sequencer.server
-from sequencer import ConfigurationError, EmbeddedServer, Sequencer, ServerError, ServerNotUsable, ServerUnavailable
+from sequencer import (
+    ConfigurationError,
+    EmbeddedServer,
+    Message,
+    Sequencer,
+    ServerError,
+    ServerNotUsable,
+    ServerUnavailable,
+)
 from sequencer.server import default_directory, find_binary
 
 from .conftest import command
@@ -86,9 +94,9 @@ def test_a_server_that_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("options", [{}, {"decode_responses": True}, {"protocol": 3}, {"socket_timeout": 0.5}])
 def test_a_clients_own_settings_neither_matter_nor_change(
-    server: EmbeddedServer, namespace: str, options: dict[str, object]
+    server: EmbeddedServer, namespace: str, options: dict[str, Any]
 ) -> None:
-    with redis.Redis(unix_socket_path=str(server.socket), **options) as client:  # type: ignore[call-overload]
+    with redis.Redis(unix_socket_path=str(server.socket), **options) as client:
         before = dict(client.connection_pool.connection_kwargs)
         with Sequencer("q", client, namespace=namespace) as seq:
             seq.append({"ä": 1}, group="é")
@@ -135,7 +143,9 @@ def test_the_main_job_runs_on_fakeredis() -> None:
         assert all(scores == sorted(scores) for scores in seen.values())
         assert len(set(failed)) == 1
         assert [info.group for info in seq.parked()] == [("a", "2")]
-        assert seq.skip(["a", 2]).id == failed[0]
+        skipped = seq.skip(["a", 2])
+        assert isinstance(skipped, Message)
+        assert skipped.id == failed[0]
         with seq.claim() as lease:
             for message in lease:
                 lease.ack(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_message_that_arrives_while_idle_is_handled(make: Callable[..., Sequen
     with Background(seq, lambda m: seen.append(m.body)):
         for n in range(5):
             seq.append(n, group="g")
-            wait_until(lambda n=n: seen == list(range(n + 1)), what=f"message {n}")
+            wait_until(partial(seen.__eq__, list(range(n + 1))), what=f"message {n}")
 
 
 def test_a_large_backlog_of_large_bodies_is_claimed_within_its_bytes(seq: Sequencer) -> None:

@@ -66,6 +66,7 @@ def test_skip_removes_the_failed_head_and_hands_it_over(make: Callable[..., Sequ
     seq.consume(fail, until_empty=True)
     seq.append({"n": 1}, group="a", score=1)
     removed = seq.skip("a")
+    assert isinstance(removed, Message)
     assert (removed.body, removed.headers, removed.score) == ({"n": 5}, {"h": "v"}, 5.0), (
         "the failed one, not the new head"
     )
@@ -120,7 +121,9 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
     assert parked.failure is not None
     assert (parked.failure.type, parked.failure.id) == ("Undecodable", "m1")
     assert [message.body for message in seq.peek("g")] == ["\\xffnot json", 2]
-    assert seq.skip("g").body == "\\xffnot json"
+    skipped = seq.skip("g")
+    assert isinstance(skipped, Message)
+    assert skipped.body == "\\xffnot json"
     seq.consume(lambda m: seen.append(m.body), until_empty=True)
     assert seen == [0, 2]
 
@@ -150,8 +153,8 @@ def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequence
         seq.append(1, group=group)
     for _ in range(3):
         seq.claim(groups=2, lease=30)  # ... and the process is gone
-        for group in seq.groups("leased"):
-            link.command("ZADD", keys.schedule, "XX", "1", group.group[0])
+        for info in seq.groups("leased"):
+            link.command("ZADD", keys.schedule, "XX", "1", info.group[0])
     seen: list[tuple[str, int]] = []
     seq.consume(lambda m: seen.append((m.group[0], m.attempt)), until_empty=True)
     parked = {info.group[0]: info for info in seq.parked()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,9 +55,15 @@ def test_an_id_twice_in_a_chunk_over_several_lanes(make: Callable[..., Sequencer
 def test_a_wrong_number_of_lanes_is_said_every_time(make: Callable[..., Sequencer]) -> None:
     make("wide", lanes=4).append(1, group="g")
     wrong = make("wide", lanes=2)
-    for call in (lambda: wrong.append(1, group="g"), wrong.info, wrong.claim, wrong.connect):
+    calls: tuple[Callable[[], object], ...] = (
+        partial(wrong.append, 1, group="g"),
+        wrong.info,
+        wrong.claim,
+        wrong.connect,
+    )
+    for call in calls:
         with pytest.raises(ConfigurationError, match="4 lanes"):
-            call()  # type: ignore[operator]
+            call()
 
 
 @pytest.mark.parametrize(("claims_next", "hints"), [(0, 0), (1, 1), (None, 1)])

@@ -199,7 +199,7 @@ def test_release_is_harmless_to_repeat_and_hands_the_group_on(make: Callable[...
 @pytest.mark.parametrize("options", [{"groups": 0}, {"messages": 1001}, {"lease": 0}, {"groups": True}])
 def test_bad_options_are_refused(seq: Sequencer, options: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
-        seq.claim(**options)  # type: ignore[arg-type]
+        seq.claim(**options)
 
 
 def test_a_second_loop_goes_on_where_the_first_stopped(seq: Sequencer) -> None:

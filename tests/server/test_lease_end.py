@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import LeaseLost, Sequencer, ServerUnavailable
+from sequencer import LeaseLost, Message, Sequencer, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.testing import wait_until
@@ -110,7 +110,9 @@ def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: Lan
     (info,) = seq.parked()
     assert info.failure is not None
     assert (info.failure.type, info.head_id) == ("Undecodable", "1")
-    assert seq.skip("g").id == "1"
+    skipped = seq.skip("g")
+    assert isinstance(skipped, Message)
+    assert skipped.id == "1"
 
 
 # -- leaving the block by an exception ------------------------------------------------------------------------------

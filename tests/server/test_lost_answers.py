@@ -187,7 +187,8 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
 
     def make(inner: Any) -> Any:
         if parser == "python":
-            inner._parser = _RESP2Parser(socket_read_size=65536)
+            parser_class: Any = _RESP2Parser  # redis-py types no parser
+            inner._parser = parser_class(socket_read_size=65536)
         return inner
 
     mine = Link(wired(seq.endpoint, make))

@@ -186,7 +186,9 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         entry = Ack(lease.key, token, members, args[2], mark)
         both.run(lambda now: ack(keys, [entry], now_us=now))
     elif kind == "nack":
-        delay_s, ending = (None, args[1]) if isinstance(args[1], str) else (args[1], "park")
+        is_ending = isinstance(args[1], str)
+        delay_s: Any = None if is_ending else args[1]
+        ending: Any = args[1] if is_ending else "park"
         is_passed = both.model.is_sequence and ending in ("dead", "drop")
         mark = advance(lease.mark, lease.scores[:1]) if is_passed else ""
         failure = b'{"member":"%s"}' % lease.members[0].encode()

@@ -14,6 +14,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
+from tests.support.handling import ack_each
 
 from ..support.background import Background
 
@@ -59,7 +60,7 @@ def test_what_runs_is_finished(seq: Sequencer) -> None:
         seq.pause("g")
         explained = seq.explain("g")
         assert (explained.reason, "paused then" in explained.text) == ("leased", True)
-        assert [message.body for message in lease if lease.ack(message) is None] == [0, 1]
+        assert ack_each(lease) == [0, 1]
     assert drain(seq) == []
     seq.unpause("g")
     assert drain(seq) == [2]
@@ -124,8 +125,8 @@ def test_a_pause_survives_a_restart_of_the_server(link: Link) -> None:
 
 def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -> None:
     seq = make(max_attempts=1)
-    for group, options in (("due", {}), ("delayed", {"delay": 50}), ("parked", {}), ("held", {}), ("free", {})):
-        seq.append(group, group=group, **options)
+    for group in ("due", "delayed", "parked", "held", "free"):
+        seq.append(group, group=group, delay=50 if group == "delayed" else None)
 
     def fail(message: Message) -> None:
         if message.body == "parked":

@@ -14,6 +14,7 @@ from sequencer.errors import BatchRefused, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
+from tests.support.handling import ack_each, drain_once
 
 from ..support.background import Background
 from .conftest import command
@@ -23,11 +24,6 @@ def drain(seq: Sequencer) -> list[Any]:
     seen: list[Any] = []
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     return seen
-
-
-def drain_once(seq: Sequencer) -> list[Any]:
-    with seq.claim() as lease:
-        return [message.body for message in lease if lease.ack(message) is None]
 
 
 def fail(_: Message) -> None:
@@ -175,7 +171,7 @@ def test_a_replaced_head_does_not_hold_back_what_is_due_behind_it(make: Callable
     seq.consume(fail, max_messages=1)
     seq.append("later", group="g", id="a", delay=50, replace=True)
     with seq.claim() as lease:
-        assert [message.body for message in lease if lease.ack(message) is None] == ["b"]
+        assert ack_each(lease) == ["b"]
     seq.append("h", group="h", id="h", delay=0.2)
     seq.append("i", group="h", id="i", delay=0.3)
     assert not seq.claim()

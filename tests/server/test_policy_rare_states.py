@@ -12,17 +12,13 @@ from sequencer import DataError, EmbeddedServer, Message, MessageNotFound, Seque
 from sequencer.errors import BatchRefused
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
+from tests.support.handling import drain_once
 
 
 def drain(seq: Sequencer) -> list[Any]:
     seen: list[Any] = []
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     return seen
-
-
-def drain_once(seq: Sequencer) -> list[Any]:
-    with seq.claim() as lease:
-        return [message.body for message in lease if lease.ack(message) is None]
 
 
 def test_a_redriven_number_does_not_go_ahead_of_the_sequence(
@@ -84,7 +80,7 @@ def test_a_replace_that_can_not_be_finished_is_not_begun(
     items = [{"group": "a", "body": "new", "id": "x"}, {"group": "b", "body": 1}]
     for on_refused in ("skip", "stop"):
         with pytest.raises(DataError):
-            seq.append_many(items, replace=True, on_refused=on_refused)  # type: ignore[arg-type]
+            seq.append_many(items, replace=True, on_refused=on_refused)
     assert [message.body for message in seq.peek("a")] == ["old"]
     link.command("DEL", keys.order("b"))
     numbers = make("numbers", sequence=True)
@@ -104,7 +100,8 @@ def test_an_ack_checks_every_key_before_it_removes(
         message = next(iter(lease))
         link.command("DEL", getattr(keys, name))
         link.command("SET", getattr(keys, name), "foreign")
-        for act in (lambda: lease.ack(message), lambda: lease.nack(message, "no")):
+        acts: tuple[Callable[[], object], ...] = (lambda: lease.ack(message), lambda: lease.nack(message, "no"))
+        for act in acts:
             with pytest.raises(DataError):
                 act()
         link.command("DEL", getattr(keys, name))

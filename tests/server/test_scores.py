@@ -106,4 +106,5 @@ def test_a_score_that_others_changed_comes_as_it_was_and_the_audit_tells(
     assert any("says that its score is its stamp" in text for text in check_invariants(link, [keys]))
     seen: list[float] = []
     seq.consume(lambda message: seen.append(message.score), until_empty=True)
+    assert sent.stamp is not None
     assert seen == [sent.stamp / 1e6]

@@ -76,7 +76,9 @@ def test_a_gap_survives_crashes_and_restarts(make: Callable[..., Sequencer], lin
     seq, keys = make(sequence=True), lane_keys(namespace, "jobs", 0)
     put(seq, 1, 2, 4)
     lease = seq.claim(lease=30)
-    assert [message.body for message in lease if message.body == 2 or lease.ack(message)] == [2]
+    messages = iter(lease)
+    lease.ack(next(messages))
+    assert next(messages).body == 2
     link.command("ZADD", keys.schedule, "XX", "1", "g")  # ... and the process is gone, with 2 in its hands
     assert claim_all(seq) == [2]
     link.command("SCRIPT", "FLUSH")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,21 +39,30 @@ def lateness(message: Message) -> float:
     return time.time() - message.score
 
 
+def changes(seq: Sequencer, id: str) -> list[Callable[[], object]]:
+    return [partial(seq.cancel, "g", id), partial(seq.reschedule, "g", id, delay=1)]
+
+
+def note_lateness(late: list[float], message: Message) -> None:
+    if message.body == "later":
+        late.append(lateness(message))
+
+
 def test_a_delayed_message_is_not_handled_before_its_time(make: Callable[..., Sequencer]) -> None:
     """The same message without a delay is handled at once."""
     seq = make()
     for option in ("delay", "timedelta", "at"):
-        options: dict[str, Any] = {
+        ways: dict[str, dict[str, Any]] = {
             "delay": {"delay": 0.3},
             "timedelta": {"delay": timedelta(seconds=0.3)},
             "at": {"at": time.time() + 0.3},
-        }[option]
-        seq.append("later", group="t", **options)
+        }
+        seq.append("later", group="t", **ways[option])
         seq.append("now", group="n")
         with seq.claim(groups=5) as lease:
             assert [message.body for message in lease] == ["now"]
         late: list[float] = []
-        seq.consume(lambda m, late=late: late.append(lateness(m)) if m.body == "later" else None, until_empty=True)
+        seq.consume(partial(note_lateness, late), until_empty=True)
         assert len(late) == 1
         assert late[0] >= -0.001
     at = datetime.now(UTC) - timedelta(hours=1)
@@ -89,7 +99,8 @@ def test_a_delayed_head_with_a_score_of_its_own_holds_those_behind_it(seq: Seque
 
 def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., Sequencer]) -> None:
     """Idle consumers learn of a new timer at once, and know when the next one is due."""
-    seq, fired = make(lanes=2), []
+    seq = make(lanes=2)
+    fired: list[Message] = []
     with Background(seq, fired.append), Background(make(), fired.append):
         for n in range(40):
             seq.append(n, group=["timer", n], delay=0.2 + n * 0.02, id="t")
@@ -109,16 +120,19 @@ def test_timers_that_came_due_while_nobody_ran_all_fire(
         for n in range(20):
             seq.append(n, group=["timer", n], delay=0.05)
             client.set(f"{namespace}:timer:{n}", 1, px=50)
+
+        def is_over(n: int) -> bool:
+            return not client.exists(f"{namespace}:timer:{n}")
+
         for n in range(20):
-            wait_until(lambda n=n: not client.exists(f"{namespace}:timer:{n}"), what="expiry")
+            wait_until(partial(is_over, n), what="expiry")
         wait_until(lambda: seq.info().due == 20, what="the timers to come due")
         with client.pubsub() as events:
             events.psubscribe("__keyevent@0__:expired")
             events.get_message(timeout=5)
             client.set(f"{namespace}:timer:last", 1, px=10)
-            heard = []
-            wait_until(lambda: heard or heard.extend(filter(None, [events.get_message(timeout=0.1)])), what="the last")
-            assert [event["data"] for event in heard] == [f"{namespace}:timer:last".encode()], "20 of 21 are lost"
+            heard = wait_until(lambda: events.get_message(timeout=0.1), what="the last")
+            assert heard["data"] == f"{namespace}:timer:last".encode(), "20 of 21 are lost"
         client.config_set("notify-keyspace-events", "")
     assert sorted(drain(seq)) == list(range(20))
     assert drain(seq) == []
@@ -225,7 +239,7 @@ def test_cancelling_the_last_message_leaves_nothing(seq: Sequencer, link: Link, 
 def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None:
     seq.append("held", group="g", id="held", score=1)
     with seq.claim():
-        for change in (lambda: seq.cancel("g", "held"), lambda: seq.reschedule("g", "held", delay=1)):
+        for change in changes(seq, "held"):
             with pytest.raises(MessageBusy, match="'held' of group"):
                 change()
         seq.append("new", group="g", id="new", score=2)
@@ -260,7 +274,7 @@ def test_times_that_can_not_be_are_refused(
     assert link.command("KEYS", lane_keys(namespace, "jobs", 0).prefix + "*") in ([], [b"policy"])
     with pytest.raises(InvalidTime, match="no time given"):
         seq.reschedule("g", "x")
-    for change in (lambda: seq.cancel("g", "x"), lambda: seq.reschedule("g", "x", delay=1)):
+    for change in changes(seq, "x"):
         with pytest.raises(MessageNotFound, match=r"message 'x' of group \['g'\] is not pending in queue 'jobs'"):
             change()
 

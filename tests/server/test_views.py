@@ -185,7 +185,7 @@ def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
 
     def state(name: str = "x") -> tuple[Any, ...] | None:
         found = seq.get("g", name)
-        return found and (found.state, found.attempts, found.error and found.error.type)
+        return (found.state, found.attempts, found.error and found.error.type) if found else None
 
     assert (state(), state("y"), state("z")) == (("due", 0, None), ("behind", 0, None), None)
     seq.pause("g")

@@ -16,9 +16,9 @@ BASE = 1_700_000_000_000_000
 def run(id: str, score: float, stamp: int, token: int, began: int, ended: int, **more: Any) -> AuditRecord:
     """A run of group g; times in us since BASE."""
     at_ms = (BASE + more.pop("at", ended)) // 1000
-    fields = {"group": "g", "redriven": False, "refused": False, **more}
-    times = {"stamp": BASE + stamp, "token": BASE + token, "began": BASE + began, "ended": BASE + ended}
-    return AuditRecord(id=id, score=score, at_ms=at_ms, **times, **fields)
+    fields: dict[str, Any] = {"group": "g", "redriven": False, "refused": False, **more}
+    stamp, token, began, ended = (BASE + time for time in (stamp, token, began, ended))
+    return AuditRecord(id=id, score=score, stamp=stamp, token=token, began=began, ended=ended, at_ms=at_ms, **fields)
 
 
 @dataclass
@@ -121,20 +121,17 @@ class Simulator:
             self.append(group, n)
 
     def _record(self, group: int, holder: Holder, *, refused: bool) -> None:
-        for message, began, ended in holder.runs:
-            times = (holder.token + round((at - holder.answered) * (1 + holder.rate)) for at in (began, ended))
-            at_ms = self.now // 1000
-            flags = (message.redriven, refused)
-            self.records.append(
-                AuditRecord(
-                    f"g{group}", f"m{message.stamp}", message.score, message.stamp, holder.token, *times, *flags, at_ms
-                )
-            )
+        for message, *times in holder.runs:
+            began, ended = (holder.token + round((at - holder.answered) * (1 + holder.rate)) for at in times)
+            what = (f"g{group}", f"m{message.stamp}", message.score, message.stamp, holder.token)
+            self.records.append(AuditRecord(*what, began, ended, message.redriven, refused, self.now // 1000))
             self.runs[message.stamp, holder.token] = refused
 
 
-ACTIONS = ("append", "append", "claim", "claim", "handle", "handle", "ack", "ack", "lose", "ack_late", "repeat", "bury")
-ACTIONS += ("redrive", "reschedule")
+ACTIONS = [
+    *("append", "append", "claim", "claim", "handle", "handle", "ack", "ack", "lose", "ack_late", "repeat", "bury"),
+    *("redrive", "reschedule"),
+]
 Steps = list[tuple[str, int, int]]
 
 

@@ -31,7 +31,7 @@ def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_protocol_keeps_order_exclusion_and_every_message() -> None:
-    run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)
 
 
 class AckWithoutToken(ModelLane):
@@ -62,7 +62,7 @@ class ForgetfulAppend(ModelLane):
         stale = super().ack(*args)
         for group in [g for g in self.schedule if g not in self.leases and len(self.orders[g]) > 2]:
             for table in (self.orders, self.bodies, self.schedule, self.failures):
-                table.pop(group, None)  # type: ignore[attr-defined]
+                table.pop(group, None)
         return stale
 
 
@@ -143,7 +143,7 @@ BROKEN_LANES = [
 def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
     machine = type("Twin", (ConsumersMachine,), {"lane_class": lane})
     with pytest.raises((AssertionError, KeyError)):
-        run_state_machine_as_test(machine, settings=SEARCH)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(machine, settings=SEARCH)
 
 
 def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -181,4 +181,4 @@ def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 def test_a_broken_consumer_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     broken_consumer(monkeypatch, name)
     with pytest.raises((AssertionError, IndexError)):
-        run_state_machine_as_test(ConsumersMachine, settings=SEARCH)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(ConsumersMachine, settings=SEARCH)

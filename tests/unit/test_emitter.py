@@ -111,7 +111,8 @@ def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list
     handler, logger = Lines(), logging.getLogger("test of the emitter")
     logger.addHandler(handler)
     try:
-        emitted, at = Emitted(), []
+        emitted = Emitted()
+        at: list[float] = []
         for pause_s, kind in steps:
             emitted.now_s += pause_s
             emitted.fail(kind)
@@ -230,7 +231,12 @@ def test_a_log_handler_that_raises_does_not_stop_the_work(lines: Lines, monkeypa
 
 def test_threads_tell_at_once_and_nothing_is_lost(lines: Lines) -> None:
     emitted = Emitted()
-    threads = [threading.Thread(target=lambda: [emitted.fail() for _ in range(500)]) for _ in range(4)]
+
+    def fail_often() -> None:
+        for _ in range(500):
+            emitted.fail()
+
+    threads = [threading.Thread(target=fail_often) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

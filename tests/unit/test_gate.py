@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
+from sequencer.settings.policy import OnLate
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import Message
 
@@ -29,12 +30,12 @@ NOW_S = 1_000.0
 class Case(NamedTuple):
     """The last message of a group, and the queue's settings."""
 
-    count: int
+    messages: int
     late: bool
     redriven: bool
     is_undecodable: bool
     attempt: int
-    on_late: str
+    on_late: OnLate
     on_failure: OnFailure
     max_attempts: int
 
@@ -42,9 +43,9 @@ class Case(NamedTuple):
         return QueueOptions(queue="q", max_attempts=self.max_attempts, on_failure=self.on_failure)
 
     def leased(self) -> LeasedGroup:
-        messages = [self._message(n, self.count - 1) for n in range(self.count)]
-        members = [f"{n:016}{n}" for n in range(self.count)]
-        reason, scores = "no JSON" if self.is_undecodable else "", [f"{n}.0" for n in range(self.count)]
+        messages = [self._message(n, self.messages - 1) for n in range(self.messages)]
+        members = [f"{n:016}{n}" for n in range(self.messages)]
+        reason, scores = "no JSON" if self.is_undecodable else "", [f"{n}.0" for n in range(self.messages)]
         return LeasedGroup("g", ("g",), "17", "other", messages, members, scores, "9.0", self.on_late, reason)
 
     def _message(self, n: int, last: int) -> Message:
@@ -55,10 +56,10 @@ class Case(NamedTuple):
 def cases() -> Iterator[Case]:
     flags = itertools.product((1, 2), (False, True), (False, True), (False, True))
     for (count, late, redriven, is_undecodable), attempt in itertools.product(flags, (1, 2, 3)):
-        for on_late in ("handle", "refuse", "drop", "dead_letter"):
-            for on_failure in ("park", "dead_letter", "drop"):
+        for on_late in get_args(OnLate):
+            for on_failure in get_args(OnFailure):
                 for most in (1, 2):
-                    yield Case(count, late, redriven, is_undecodable, attempt, on_late, on_failure, most)  # type: ignore[arg-type]
+                    yield Case(count, late, redriven, is_undecodable, attempt, on_late, on_failure, most)
 
 
 Outcome = tuple[list[str], list[Call[Any]]]

@@ -29,7 +29,7 @@ class Watched(HeldGroup):
     __slots__ = ("_is_open",)
     meanwhile: Callable[[], Any] = staticmethod(lambda: None)
 
-    @property  # type: ignore[override]
+    @property
     def is_open(self) -> bool:
         was = self._is_open
         Watched.meanwhile()

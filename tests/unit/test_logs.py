@@ -157,7 +157,7 @@ class FullDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOSPC) -> None:
         self.is_full, self.room, self._write, self._number = True, 0, os.write, number
-        monkeypatch.setattr(sequencer.processes.logs.os, "write", self.write)
+        monkeypatch.setattr(os, "write", self.write)
 
     def write(self, fd: int, data: Any) -> int:
         if not self.is_full:

@@ -75,8 +75,7 @@ def test_the_next_batch_is_claimed_at_once_only_where_handlers_are_quick_or_the_
     size = BatchSize(ClaimLimits(), messages=8)
     assert size.claims_after_s() is None
     size.learn(8, 0.0088)
-    assert not size.is_quick
-    assert size.claims_after_s() is None, "from one batch nobody can tell"
+    assert (size.is_quick, size.claims_after_s()) == (False, None), "from one batch nobody can tell"
     size.learn(8, 0.0090)
     assert size.claims_after_s() == pytest.approx(0.0088 - LEAD_S)
     size.learn(8, 0.002)

@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message
+from sequencer.consume.stopping import ignore
 from sequencer.processes.handlers.apps import message_line
 from sequencer.processes.handlers.printing import (
     OutputClosed,
@@ -80,11 +81,15 @@ class Printing:
 
     def __init__(self, lock_fd: int, output_fd: int, message: Message = MESSAGE) -> None:
         self.told: list[dict[str, Any]] = []
-        self.printer = Printer(lock_fd, output_fd, lease_s=LEASE_S, report=self.told.append)
+        self.printer = Printer(lock_fd, output_fd, lease_s=LEASE_S, report=self._report)
         self._now = 1000.0
         self._thread = threading.Thread(target=self.printer, args=[message], daemon=True)
         self._thread.start()
         wait_until(lambda: self.printer._is_busy or not self._thread.is_alive(), PATIENCE_S)
+
+    def _report(self, event: dict[str, Any]) -> bool:
+        self.told.append(event)
+        return True
 
     def look_for(self, seconds: float, step_s: float = 1.0) -> list[dict[str, Any]]:
         """What is told when that time passes; the first look only begins to count."""
@@ -220,7 +225,7 @@ def test_an_output_that_moves_is_not_blocked(lock_fd: int, pipe: tuple[int, int]
 
 def test_an_output_that_nobody_reads_any_more_ends_it(lock_fd: int, pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
-    printer = Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=print)
+    printer = Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=ignore)
     with pytest.raises(OutputClosed):
         printer(MESSAGE)
     os.close(pipe[1])
@@ -242,7 +247,7 @@ def test_a_line_that_an_earlier_run_left_open_is_ended_first(
         output.seek(0 if flags else len(before))
         mark_torn_line(output.fileno(), lock_fd)
         for _ in range(2):
-            Printer(lock_fd, output.fileno(), lease_s=LEASE_S, report=print)(MESSAGE)
+            Printer(lock_fd, output.fileno(), lease_s=LEASE_S, report=ignore)(MESSAGE)
     assert path.read_bytes() == before + between + LINE + LINE
 
 
@@ -286,7 +291,7 @@ def test_a_line_that_was_torn_by_a_kill_is_ended_by_the_next(lock_fd: int, pipe:
     pid = os.fork()
     if pid == 0:
         with suppress(BaseException):
-            Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=print)(LARGE)
+            Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=ignore)(LARGE)
         os._exit(1)
     wait_until(lambda: not select.select([], [pipe[1]], [], 0)[1], PATIENCE_S)
     os.kill(pid, signal.SIGKILL)
@@ -294,7 +299,7 @@ def test_a_line_that_was_torn_by_a_kill_is_ended_by_the_next(lock_fd: int, pipe:
     torn = drain(pipe[0])
     assert torn
     assert b"\n" not in torn
-    Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=print)(MESSAGE)
+    Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=ignore)(MESSAGE)
     assert drain(pipe[0]) == b"\n" + LINE
     with start_holder(lock_fd) as process:
         assert process.communicate(timeout=PATIENCE_S)[0] == b"held\n", "it is given back after each line"

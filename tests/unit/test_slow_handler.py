@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ class Fixture:
         self.told: list[tuple[float, str, float, bool]] = []
         self.reports: list[str] = []
         self.now, self.stop = 0.0, Stop()
-        self.consumer: Any = SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long))
+        self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long)))
         self.monitor = SlowHandlerMonitor(self.consumer, self.stop, self._report)
 
     def _report(self, event: dict[str, Any]) -> bool:

@@ -156,7 +156,7 @@ class LaneState:
             if group in self.numbers:
                 self.pass_mark({group: self.numbers.pop(group)})
             for table in (self.orders, self.bodies, self.schedule, self.leases, self.failures):
-                table.pop(group, None)  # type: ignore[attr-defined]
+                table.pop(group, None)
         for group in [group for group, body in self.bodies.items() if not body]:
             del self.bodies[group]
 

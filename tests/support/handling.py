@@ -1,0 +1,22 @@
+"""Handling by hand: what a loop over a claim does, in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sequencer import Lease, Sequencer
+
+
+def ack_each(lease: Lease) -> list[Any]:
+    """Acknowledge each message of a lease in its turn. Returns their bodies."""
+    bodies = []
+    for message in lease:
+        lease.ack(message)
+        bodies.append(message.body)
+    return bodies
+
+
+def drain_once(seq: Sequencer) -> list[Any]:
+    """Claim once, and acknowledge what came. Returns the bodies."""
+    with seq.claim() as lease:
+        return ack_each(lease)
