@@ -1,4 +1,4 @@
-"""Every README: its blocks run as they stand there, top to bottom, in a directory of its own; what it names exists.
+"""Every README: its blocks run as they stand there, top to bottom, in an empty directory; what it names exists.
 
 A block of kind `text` holds lines that the block before it printed. The two set-up commands install the project from
 the registries; the gate (`.ci/run`) takes them from the README and runs them in a clean copy. Here it is checked that
@@ -35,6 +35,7 @@ RUN_ELSEWHERE = {"cli/recipes/README.md"}
 DRAWINGS = {"sequencer/README.md"}
 """A block of no kind is a drawing here."""
 
+APART = "<!-- the blocks from here on run in a directory of their own -->"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -47,8 +48,9 @@ RENAMED = {"sequencer/drain/inflight.py", "sequencer/drain/outbox.py", "sequence
 """Paths that sequencer/README.md names and that are still to come. Empty this once they are there."""
 
 
-def blocks(name: str) -> list[tuple[str, str]]:
-    return BLOCK.findall(READMES[name])
+def parts(name: str) -> list[list[tuple[str, str]]]:
+    """Kind and text of each block, for each part that begins in an empty directory."""
+    return [BLOCK.findall(part) for part in READMES[name].split(APART)]
 
 
 def prose(name: str) -> str:
@@ -59,7 +61,7 @@ def prose(name: str) -> str:
 def timeless(line: str) -> str:
     """A line without times, rates and process ids, and with one space where a table has several."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([,.]\d+)?|(?<=sequencer\[)\d+|\b\d{10}\.\d+", "...", line)
-    line = re.sub(r"\d+(\.\d+)? m?s\b", "... s", line)
+    line = re.sub(r"\d+(\.\d+)? (m?s|min|h)\b", "... s", line)
     return " ".join(re.sub(r"\d+(?=/s\b)", "...", line).split())
 
 
@@ -78,17 +80,23 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-RUN_HERE = [name for name in READMES if name not in RUN_ELSEWHERE and any(kind for kind, _ in blocks(name))]
+RUN_HERE = [
+    (name, number)
+    for name in READMES
+    if name not in RUN_ELSEWHERE
+    for number, part in enumerate(parts(name))
+    if any(kind for kind, _ in part)
+]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", RUN_HERE)
-def test_every_block_runs(name: str, place: Path) -> None:
+@pytest.mark.parametrize(("name", "part"), RUN_HERE)
+def test_every_block_runs(name: str, part: int, place: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["SEQUENCER_HOME"] = str(place / "home")
     said = ""
-    for kind, text in blocks(name):
+    for kind, text in parts(name)[part]:
         if not kind and name in DRAWINGS:
             continue
         assert kind in ("python", "console", "text"), f"a block of kind {kind!r} is not run by any test"
@@ -129,7 +137,7 @@ def test_every_readme_is_found_and_most_of_them_run() -> None:
         "sequencer/README.md",
         "tests/faults/README.md",
     } <= set(READMES)
-    assert {"README.md", "cli/README.md", "sequencer/testing/README.md"} <= set(RUN_HERE)
+    assert {"README.md", "cli/README.md", "sequencer/testing/README.md"} <= {name for name, _ in RUN_HERE}
 
 
 def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
