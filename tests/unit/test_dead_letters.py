@@ -72,7 +72,7 @@ def test_without_an_error_they_are_counted_by_their_names() -> None:
 
 def test_a_name_is_chosen_by_group_and_id() -> None:
     wanted = DeadLetterFilter.of(["a", 1], 7, None)
-    assert wanted == ("a:1", "7", None)
+    assert wanted[:] == ("a:1", "7", None)
     assert [wanted.fits_name(name(*words)) for words in (("7", "a:1"), ("8", "a:1"), ("7", "a:2"))] == [
         True,
         False,

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message
-from sequencer.consume.stopping import ignore
+from sequencer.consume.stop import ignore
 from sequencer.processes.handlers.apps import message_line
 from sequencer.processes.handlers.printing import (
     OutputClosed,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lupa import lua51
+from lupa import lua51  # type: ignore[import-untyped]  # its stubs know no lua51
 
 from sequencer.calls.source import LUA, assembled, header, script_source, stripped
 from sequencer.testing.wire import at_time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,8 +30,8 @@ def facts(
     visible: float, lease: bytes = b"", *, failure: bytes = b"", paused: bool = False, queue_paused: bool = False
 ) -> Facts:
     """Of a group with two messages, and of its head."""
-    flags, head = (paused, queue_paused), (MEMBER, "7", RECORD)
-    return Facts(NOW, visible, lease, failure, *flags, 2, 2, *head, "", *head, False)
+    head: tuple[Any, ...] = (MEMBER, "7", RECORD)
+    return Facts(NOW, visible, lease, failure, paused, queue_paused, 2, 2, *head, "", *head, False)
 
 
 def said(seen: Facts) -> tuple[str, str, str]:

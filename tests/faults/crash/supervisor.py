@@ -154,7 +154,7 @@ class SupervisorTrial:
             app="tests.faults.crash.app:handle",
             lease=LEASE_S,
             until_empty=True,
-            backoff=0.02,
+            settings={"backoff": 0.02},
         )
         policy = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
         supervisor = PointedSupervisor(config, PROCESSES, policy=policy)
