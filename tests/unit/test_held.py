@@ -160,15 +160,19 @@ STEPS, OWN = 15, 3
 """Of both threads in `settle` and `begin`; of `begin`."""
 
 
+def begin(held: Held, answers: list[bool | None]) -> None:
+    answers.append(held.begin(1))
+
+
 def wrongs(kind: type[Held]) -> list[tuple[int, ...]]:
     """The orders of steps in which a group is begun and given back, or can't be begun afterwards."""
     found = []
     for steps in itertools.combinations(range(STEPS), OWN):
         held, answers, turns = made(kind), list[bool | None](), Turns(steps)
-        Watched.meanwhile = turns.take  # type: ignore[assignment]
+        Watched.meanwhile = turns.take
         threads = [
-            turns.run("handling", lambda held=held, answers=answers: answers.append(held.begin(1))),
-            turns.run("keeper", lambda held=held: held.settle(unbegun=True)),
+            turns.run("handling", partial(begin, held, answers)),
+            turns.run("keeper", partial(held.settle, unbegun=True)),
         ]
         for thread in threads:
             thread.join(10)

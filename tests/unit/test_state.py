@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,8 +29,8 @@ def facts(
     visible: float, lease: bytes = b"", *, failure: bytes = b"", paused: bool = False, queue_paused: bool = False
 ) -> Facts:
     """Of a group with two messages, and of its head."""
-    head: tuple[Any, ...] = (MEMBER, "7", RECORD)
-    return Facts(NOW, visible, lease, failure, paused, queue_paused, 2, 2, *head, "", *head, False)
+    flags = (paused, queue_paused)
+    return Facts(NOW, visible, lease, failure, *flags, 2, 2, MEMBER, "7", RECORD, "", MEMBER, "7", RECORD, False)
 
 
 def said(seen: Facts) -> tuple[str, str, str]:
