@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
@@ -84,7 +85,7 @@ def consumed(case: Case) -> Outcome:
 
 def looped(case: Case) -> Outcome:
     link = FakeLink()
-    links: Any = SimpleNamespace(take=lambda: link, put=lambda _: None)
+    links: Any = SimpleNamespace(lend=lambda: nullcontext(link))
     lease = Lease(links, KEYS, case.queue(), ConsumerOptions(), "me", [case.leased()], 0.0)
     given = []
     for message in lease:
