@@ -20,7 +20,6 @@ from .net.endpoint import Endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.append import Appender
 from .queue.audit import prove_lanes
-from .queue.operate import Mending
 from .queue.session import Session, check_first, queue_names
 from .server import start_embedded
 from .settings.options import (
@@ -42,7 +41,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
 ObserverT = TypeVar("ObserverT", bound=Observer)
 
 
-class Sequencer(Mending):
+class Sequencer:
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
@@ -202,6 +201,10 @@ class Sequencer(Mending):
 
     # -- operating --------------------------------------------------------------------------------------------
 
+    resume = blocking(operate.resume)
+    skip = blocking(operate.skip)
+    cancel = blocking(operate.cancel)
+    reschedule = blocking(operate.reschedule)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     redrive = blocking(dead_letters.redrive)

@@ -1,10 +1,16 @@
-"""The half of Sequencer that changes what is in a queue by hand: stuck groups, timers, pauses, dead letters."""
+"""What changes a queue by hand: stuck groups, pauses, messages that wait. Operations over a net.
+
+Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
+script if something else is there by then; it looks again, up to TRIES times.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from .. import calls
+from ..calls.net import Answer
 from ..errors import (
     GroupBusy,
     GroupNotFound,
@@ -15,183 +21,188 @@ from ..errors import (
     NotParked,
     OutcomeUnknown,
 )
-from ..net.link import Link
-from ..settings.options import QueueOptions
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Score
+from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS, readable_message
+from ..store.replies import Reading
 from ..store.watermark import Sequenced, advance
 from ..values.message import Message
 from ..values.views import Gap
 from .explain import explanation, missing_number
 from .session import Session
+from .state import is_put_off
 
 TRIES = 5
 """How often to look again when something changed between look and act."""
 
 
-class Mending:
-    """Methods of Sequencer. Each change is one script, so that nothing is ever half done."""
+# -- stuck groups ----------------------------------------------------------------------------------------------
 
-    options: QueueOptions
-    _session: Session
 
-    # -- stuck groups -----------------------------------------------------------------------------------------
+async def resume(session: Session, group: Group) -> bool:
+    """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
 
-    def resume(self, group: Group) -> bool:
-        """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
+    Raises GroupNotFound; GroupBusy when a consumer holds it; NotParked when it waits for its time or for a missing
+    number, or is paused.
+    """
+    key = encode_group(group)
+    keys = await session.keys_of(key, register=False)
+    await session.allow("operate")
+    facts = (await session.net.ask(calls.inspect(keys, key))).value
+    policy = await session.fresh_policy()
+    with Reading(session.net.name):
+        reason = explanation(key, facts, policy).reason
+        missing = None if facts.failure else missing_number(facts, policy)
+    if reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+        await session.net.ask(calls.wake(keys, key))
+        return True
+    if missing:
+        raise NotParked(f"group {_name(key)} waits for a missing number (see explain); append it, or skip it")
+    done, _ = await _resume(session, keys, key, skip=False)
+    return done.status == "resumed"
 
-        Raises GroupNotFound; GroupBusy when a consumer holds it; NotParked when it waits for its time or for a missing
-        number, or is paused.
-        """
-        key = encode_group(group)
-        if self._was_put_off(key):
-            return True
-        if self._missing(key):
-            raise NotParked(
-                f"group {list(decode_group(key))} waits for a missing number (see explain); append it, or skip it"
-            )
-        return self._resume(key, skip=False)[0].status == "resumed"
 
-    def skip(self, group: Group) -> Message | Gap:
-        """Remove the failed head of a group and let the group go on; returns the removed message, the only copy of it.
+async def skip(session: Session, group: Group) -> Message | Gap:
+    """Remove the failed head of a group and let the group go on; returns the removed message, the only copy of it.
 
-        In a sequence that waits for a number, step over what is missing instead; returns the Gap. A message with such
-        a number is late when it comes after all. Raises GroupNotFound, NotParked when its head did not fail,
-        GroupBusy when a consumer holds it.
-        """
-        key = encode_group(group)
-        if gap := self._skip_gap(key):
-            return gap
-        done, member = self._resume(key, skip=True)
-        return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, self.options.queue)
+    In a sequence that waits for a number, step over what is missing instead; returns the Gap. A message with such
+    a number is late when it comes after all. Raises GroupNotFound, NotParked when its head did not fail,
+    GroupBusy when a consumer holds it.
+    """
+    key = encode_group(group)
+    keys = await session.keys_of(key, register=False)
+    is_sequence = (await session.policy(register=False)).sequence
+    await session.allow("operate")
+    if is_sequence and (gap := await _skip_gap(session, keys, key)):
+        return gap
+    done, member = await _resume(session, keys, key, skip=True)
+    return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, session.options.queue)
 
-    def _was_put_off(self, group: str) -> bool:
-        """Whether the group slept by a rule that holds no more; it is woken."""
-        keys = self._session.keys_of_now(group, register=False)
-        with self._session.link("operate") as link:
-            facts = link.run_one(calls.inspect(keys, group))
-            found = explanation(group, facts, self._session.fresh_policy_on(link))
-            sleeps = found.reason == "due" and facts.visible_us is not None and facts.visible_us > facts.now_us
-            if sleeps:
-                link.run_one(calls.wake(keys, group))
-        return sleeps
 
-    def _missing(self, group: str) -> bool:
-        if not self._session.policy_now(register=False).sequence:
-            return False
-        with self._session.link("operate") as link:
-            facts = link.run_one(calls.inspect(self._session.keys_of_now(group, register=False), group))
-        return not facts.failure and missing_number(facts, self._session.policy_now(register=False)) is not None
-
-    def _skip_gap(self, group: str) -> Gap | None:
-        keys, policy = self._session.keys_of_now(group, register=False), self._session.policy_now(register=False)
-        if not policy.sequence:
+async def _skip_gap(session: Session, keys: LaneKeys, group: str) -> Gap | None:
+    """The gap that was skipped; None when the group waits for no number."""
+    seen: tuple[int, int] | None = None
+    policy = await session.policy(register=False)
+    for _ in range(TRIES):
+        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        with Reading(session.net.name):
+            missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
+        if seen is None and (missing is None or facts.failure):
             return None
-        seen: tuple[int, int] | None = None
-        with self._session.link("operate") as link:
-            for _ in range(TRIES):
-                facts = link.run_one(calls.inspect(keys, group))
-                missing = missing_number(facts, policy)
-                if seen is None and (missing is None or facts.failure):
-                    return None
-                seen = seen or missing
-                if missing != seen or seen is None:
-                    break  # only what was seen is stepped over
-                mark = Sequenced.parse(facts.mark).gap_skipped(seen).text()
-                status = link.run_one(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
-                if status == "skipped":
-                    return Gap(decode_group(group), *seen)
-                _doubt(link, status == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
-                if status == "leased":
-                    break
-        raise GroupBusy(f"group {list(decode_group(group))} was changed or taken meanwhile; look again")
+        seen = seen or missing
+        if missing != seen or seen is None:
+            break  # only what was seen is skipped
+        mark = passed.gap_skipped(seen).text()
+        done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
+        if done.value == "skipped":
+            return Gap(decode_group(group), *seen)
+        _doubt(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        if done.value == "leased":
+            break
+    raise GroupBusy(f"group {_name(group)} was changed or taken meanwhile; look again")
 
-    def _resume(self, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
-        keys, name = self._session.keys_of_now(group, register=False), list(decode_group(group))
-        seen: str | None = None
-        with self._session.link("operate") as link:
-            for _ in range(TRIES):
-                facts = link.run_one(calls.inspect(keys, group))
-                member, mark = decode_failure(facts.failure)[1] if facts.failure else "", ""
-                if facts.failure and not member:  # a failure without its message: it is about the head
-                    member = facts.head
-                if skip and seen not in (None, member):
-                    break  # only what was seen is skipped
-                seen = member
-                if skip and member and self._session.policy_now(register=False).sequence:
-                    score = link.command("ZSCORE", keys.order(group), member)
-                    mark = advance(facts.mark or "#0", [score.decode()]) if score else ""
-                done = link.run_one(calls.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
-                if done.status == "resumed":
-                    break
-                _doubt(link, skip, f"message {member[STAMP_DIGITS:]!r} was skipped")
-                if link.is_repeat and done.status in ("changed", "due", "missing"):
-                    return done._replace(status="resumed"), member  # the first try did it
-                if done.status != "changed":
-                    break
-        if done.status == "missing":
-            raise GroupNotFound(f"group {name} has no messages in queue {self.options.queue!r}")
-        if done.status in ("leased", "changed"):
-            raise GroupBusy(f"group {name} is held by a consumer just now; look again, and repeat if still needed")
-        if done.status == "unfailed":
-            raise NotParked(
-                f"group {name} has no failed head{' to skip' if skip else ''}: it is not parked, nor waiting after a "
-                "failure; explain says what it waits for"
-            )
-        return done, member
 
-    # -- messages and timers ----------------------------------------------------------------------------------
+async def _resume(session: Session, keys: LaneKeys, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
+    """What the script did, and the member that it was about."""
+    seen: str | None = None
+    for _ in range(TRIES):
+        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        member = _failed_member(facts)
+        if skip and seen not in (None, member):
+            break  # only what was seen is skipped
+        seen = member
+        mark = await _mark_behind(session, keys, group, member, facts.mark) if skip and member else ""
+        answer = await session.net.ask(calls.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
+        done = answer.value
+        if done.status == "resumed":
+            return done, member
+        _doubt(answer, skip, f"message {member[STAMP_DIGITS:]!r} was skipped")
+        if answer.is_repeat and done.status in ("changed", "due", "missing"):
+            return done._replace(status="resumed"), member  # the first try did it
+        if done.status != "changed":
+            break
+    if done.status == "missing":
+        raise GroupNotFound(f"group {_name(group)} has no messages in queue {session.options.queue!r}")
+    if done.status in ("leased", "changed"):
+        raise GroupBusy(f"group {_name(group)} is held by a consumer just now; look again, and repeat if still needed")
+    if done.status == "unfailed":
+        raise NotParked(
+            f"group {_name(group)} has no failed head{' to skip' if skip else ''}: it is not parked, nor waiting after "
+            "a failure; explain says what it waits for"
+        )
+    return done, member
 
-    def cancel(self, group: Group, id: str | int) -> None:
-        """Remove a pending message; it will not be handled.
 
-        Raises MessageNotFound, and MessageBusy when a consumer may have it in hand.
-        """
-        self._revise(encode_group(group), encode_id(id), "", "")
+def _failed_member(facts: calls.Facts) -> str:
+    """The member that a group's failure is about: the head if it names none; "" without a failure."""
+    return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
 
-    def reschedule(
-        self,
-        group: Group,
-        id: str | int,
-        *,
-        delay: float | timedelta | None = None,
-        at: Score | None = None,
-        score: Score | None = None,
-    ) -> None:
-        """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
 
-        It takes its place anew, as if it arrived now; its score is the new time if it was its old one, else it stays,
-        unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
-        consumer may have it in hand.
-        """
-        due = encode_due(delay, at)
-        if not due:
-            raise InvalidTime("no time given; pass delay= in seconds, or at=")
-        key, message_id = encode_group(group), encode_id(id)
-        if score is not None and self._session.policy_now(register=False).sequence:
-            raise InvalidScore(
-                "score is given, but in a queue with sequence=True a number stays what it is; leave it out"
-            )
-        self._revise(key, message_id, "due" if score is None else encode_score(score), due)
+async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
+    """The watermark of a sequence after this member; "" for a queue that is none."""
+    if not (await session.policy(register=False)).sequence:
+        return ""
+    score = (await session.net.read(keys.order(group), [("ZSCORE", keys.order(group), member)]))[0]
+    with Reading(session.net.name):
+        return advance(mark or "#0", [score.decode()]) if score else ""
 
-    def _revise(self, group: str, message_id: str, score: str, due: str) -> None:
-        keys = self._session.keys_of_now(group, register=False)
-        with self._session.link("operate") as link:
-            was_there = bool(link.run_one(calls.inspect(keys, group, message_id)).member)
-            status = link.run_one(calls.revise(keys, group, message_id, score, due)) if was_there else "missing"
-            if status == "missing" and was_there and link.is_repeat and not score:
-                return  # the first try, whose answer was lost, had removed it
-            _doubt(
-                link, was_there and status != "done" and bool(score), f"message {message_id!r} was given its new time"
-            )
-        name = f"message {message_id!r} of group {list(decode_group(group))}"
-        if status == "missing":
-            raise MessageNotFound(f"{name} is not pending in queue {self.options.queue!r}")
-        if status == "leased":
-            raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
+
+# -- messages and timers ---------------------------------------------------------------------------------------
+
+
+async def cancel(session: Session, group: Group, id: str | int) -> None:
+    """Remove a pending message; it will not be handled.
+
+    Raises MessageNotFound, and MessageBusy when a consumer may have it in hand.
+    """
+    await _revise(session, encode_group(group), encode_id(id), "", "")
+
+
+async def reschedule(
+    session: Session,
+    group: Group,
+    id: str | int,
+    *,
+    delay: float | timedelta | None = None,
+    at: Score | None = None,
+    score: Score | None = None,
+) -> None:
+    """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
+
+    It takes its place anew, as if it arrived now; its score is the new time if it was its old one, else it stays,
+    unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
+    consumer may have it in hand.
+    """
+    due = encode_due(delay, at)
+    if not due:
+        raise InvalidTime("no time given; pass delay= in seconds, or at=")
+    key, message_id = encode_group(group), encode_id(id)
+    if score is not None and (await session.policy(register=False)).sequence:
+        raise InvalidScore("score is given, but in a queue with sequence=True a number stays what it is; leave it out")
+    await _revise(session, key, message_id, "due" if score is None else encode_score(score), due)
+
+
+async def _revise(session: Session, group: str, message_id: str, score: str, due: str) -> None:
+    name, queue = f"message {message_id!r} of group {_name(group)}", session.options.queue
+    keys = await session.keys_of(group, register=False)
+    await session.allow("operate")
+    if not (await session.net.ask(calls.inspect(keys, group, message_id))).value.member:
+        raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
+    answer = await session.net.ask(calls.revise(keys, group, message_id, score, due))
+    if answer.value == "done":
+        return
+    if answer.value == "missing" and answer.is_repeat and not score:
+        return  # the first try, whose answer was lost, had removed it
+    _doubt(answer, bool(score), f"message {message_id!r} was given its new time")
+    if answer.value == "missing":
+        raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
+    raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
+
+
+# -- pauses ----------------------------------------------------------------------------------------------------
 
 
 async def pause(session: Session, group: Group | None = None) -> bool:
@@ -216,7 +227,12 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
     return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
 
 
-def _doubt(link: Link, is_refused: bool, what: str) -> None:
+def _doubt(answer: Answer[Any], is_refused: bool, what: str) -> None:
     """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
-    if is_refused and link.is_repeat:
+    if is_refused and answer.is_repeat:
         raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
+
+
+def _name(group: str) -> list[str]:
+    """How a text calls an encoded group."""
+    return list(decode_group(group))

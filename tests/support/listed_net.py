@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from sequencer.calls.call import Call
+from sequencer.calls.examine import Facts
 from sequencer.calls.net import Alone, Answer, Command
 from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
@@ -134,3 +135,32 @@ class ListedSession:
 
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
+
+
+def facts(**changes: Any) -> Facts:
+    """What `inspect` says of a sound group with one message, m1, that is due; but for these changes."""
+    stamp = "1700000000000000"
+    sound = Facts(
+        now_us=1_700_000_100_000_000,
+        visible_us=1_700_000_099_000_000.0,
+        lease=b"",
+        failure=b"",
+        is_paused=False,
+        is_queue_paused=False,
+        order_size=1,
+        body_size=1,
+        head=f"{stamp}m1",
+        head_score="7",
+        head_record=f"{stamp}00000[1]".encode(),
+        mark="",
+        member="",
+        score="",
+        record=b"",
+        is_handled=False,
+    )
+    return sound._replace(**changes)
+
+
+def seen(**changes: Any) -> Answer[Facts]:
+    """The answer to `inspect`."""
+    return Answer(facts(**changes))

@@ -1,0 +1,176 @@
+"""resume and skip over a net that answers from a list: what changes between look and act, and lost answers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from sequencer import DataError, Gap, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown
+from sequencer.calls import Resumed
+from sequencer.calls.net import Answer
+from sequencer.queue.operate import TRIES, resume, skip
+from sequencer.settings.policy import Policy
+from sequencer.store.failure import encode_failure
+from sequencer.values.message import Failure
+
+from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
+
+M1, M2 = facts().head, "1700000000000001m2"
+NOW_US = facts().now_us
+SEQUENCE = Policy(sequence=True, gap_timeout=60.0)
+
+
+def failed(member: str = M1) -> dict[str, Any]:
+    """A group that is parked on this member."""
+    return {"visible_us": math.inf, "failure": encode_failure(Failure("x", "Error", "no", "", 1, 0.0, "h"), member)}
+
+
+def reply(status: str, score: str = "", record: str = "") -> list[bytes]:
+    return [status.encode(), score.encode(), record.encode()]
+
+
+def session_of(*answers: Any, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
+    return ListedSession(ListedNet(*answers), policy=policy, fresh=fresh)
+
+
+def asked(session: Any) -> list[str]:
+    return [words[0] for words in session.net.asked]
+
+
+# -- resume ----------------------------------------------------------------------------------------------------
+
+
+def test_a_parked_group_is_resumed_with_the_failure_that_was_seen() -> None:
+    session = session_of(seen(**failed()), seen(**failed()), reply("resumed"))
+    assert run(resume(session, "g")) is True
+    (*_, (_, _, group, failure, member, *_)) = session.net.asked
+    assert (group, failure, member) == ("g", failed()["failure"], M1)
+    assert session.allowed == ["operate"]
+    assert not session.net.answers
+
+
+def test_a_group_that_is_due_already_is_said_to_be_so() -> None:
+    assert run(resume(session_of(seen(), seen(), reply("due")), "g")) is False
+
+
+def test_a_group_that_a_rule_put_off_which_holds_no_more_is_woken() -> None:
+    session = session_of(seen(visible_us=NOW_US + 5e6), b"woken", policy=Policy(reorder_window=9), fresh=Policy())
+    assert run(resume(session, "g")) is True
+    assert asked(session)[1:] == ["wake"]
+
+
+def test_a_group_that_fails_again_meanwhile_is_resumed_all_the_same() -> None:
+    session = session_of(seen(**failed()), seen(**failed()), reply("changed"), seen(**failed(M2)), reply("resumed"))
+    assert run(resume(session, "g")) is True
+    assert [words[4] for words in session.net.asked if words[0] == "resume"] == [M1, M2]
+
+
+def test_a_group_that_changes_all_the_time_is_busy_after_some_tries() -> None:
+    session = session_of(
+        seen(**failed()), *[answer for _ in range(TRIES) for answer in (seen(**failed()), reply("changed"))]
+    )
+    with pytest.raises(GroupBusy, match="held by a consumer just now"):
+        run(resume(session, "g"))
+    assert asked(session).count("resume") == TRIES
+    assert not session.net.answers
+
+
+@pytest.mark.parametrize("status", ["changed", "due", "missing"])
+def test_a_resume_whose_answer_is_lost_was_done_by_its_first_try(status: Any) -> None:
+    repeated = Answer(Resumed(status, "", b""), is_repeat=True)
+    assert run(resume(session_of(seen(**failed()), seen(**failed()), repeated), "g")) is True
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        ("missing", GroupNotFound, r"group \['g'\] has no messages in queue 'q'"),
+        ("leased", GroupBusy, "is held by a consumer just now"),
+        ("unfailed", NotParked, "has no failed head: it is not parked"),
+    ],
+)
+def test_why_a_group_is_not_resumed_is_said(status: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        run(resume(session_of(seen(), seen(), reply(status)), "g"))
+
+
+def test_a_group_that_waits_for_a_number_is_not_resumed() -> None:
+    """Not even where the queue became a sequence after this client connected."""
+    session = session_of(seen(visible_us=NOW_US + 5e6), policy=Policy(), fresh=SEQUENCE)
+    with pytest.raises(NotParked, match="waits for a missing number"):
+        run(resume(session, "g"))
+    assert len(session.net.asked) == 1
+
+
+def test_a_watermark_that_others_wrote_is_an_error_of_ours() -> None:
+    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
+        run(resume(session_of(seen(mark="#x"), fresh=SEQUENCE), "g"))
+
+
+# -- skip ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_skipped_is_returned() -> None:
+    session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
+    message: Any = run(skip(session, "g"))
+    assert (message.id, message.score, message.body, message.attempt) == ("m1", 7.0, {}, 2)
+
+
+def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
+    session = session_of(seen(**failed()), reply("changed"), seen(**failed(M2)))
+    with pytest.raises(GroupBusy):
+        run(skip(session, "g"))
+    assert asked(session).count("resume") == 1
+
+
+@pytest.mark.parametrize("status", ["changed", "due", "missing"])
+def test_whether_a_message_was_skipped_is_unknown_when_the_answer_is_lost(status: Any) -> None:
+    session = session_of(seen(**failed()), Answer(Resumed(status, "", b""), is_repeat=True))
+    with pytest.raises(OutcomeUnknown, match="whether message 'm1' was skipped is unknown"):
+        run(skip(session, "g"))
+
+
+def test_a_failure_that_names_no_message_is_about_the_head() -> None:
+    session = session_of(seen(**failed("")), reply("resumed", "7", f"{M1[:16]}0001A[1]"))
+    assert run(skip(session, "g")).id == "m1"
+
+
+@pytest.mark.parametrize(("score", "mark"), [(b"7", "#7 6-6"), (None, "")])
+def test_in_a_sequence_a_skip_moves_the_watermark(score: bytes | None, mark: str) -> None:
+    view = failed() | {"mark": "#5", "head_score": "7"}
+    session = session_of(seen(**view), seen(**view), [score], reply("resumed", "7", M1[:16]), policy=SEQUENCE)
+    run(skip(session, "g"))
+    assert session.net.asked[-1][6] == mark
+
+
+def test_the_missing_numbers_of_a_sequence_are_skipped() -> None:
+    session = session_of(seen(mark="#4"), b"skipped", policy=SEQUENCE)
+    assert run(skip(session, "g")) == Gap(("g",), 5, 6)
+    assert session.net.asked[-1][2:6] == ("g", M1, "#4", "#6 5-6")
+
+
+def test_a_gap_is_looked_at_again_when_the_group_changed() -> None:
+    session = session_of(seen(mark="#4"), b"changed", seen(mark="#4", head=M2), b"skipped", policy=SEQUENCE)
+    assert run(skip(session, "g")) == Gap(("g",), 5, 6)
+
+
+@pytest.mark.parametrize("then", [{"mark": "#5"}, {"mark": "#6"}, {"mark": "#4", "head_score": "6"}])
+def test_no_other_gap_is_skipped_than_the_one_that_was_seen(then: dict[str, Any]) -> None:
+    session = session_of(seen(mark="#4"), b"changed", seen(**then), policy=SEQUENCE)
+    with pytest.raises(GroupBusy, match="was changed or taken meanwhile"):
+        run(skip(session, "g"))
+
+
+def test_a_gap_of_a_group_that_a_consumer_took_is_not_skipped() -> None:
+    session = session_of(seen(mark="#4"), b"leased", policy=SEQUENCE)
+    with pytest.raises(GroupBusy, match="was changed or taken meanwhile"):
+        run(skip(session, "g"))
+    assert not session.net.answers
+
+
+def test_whether_a_gap_was_skipped_is_unknown_when_the_answer_is_lost() -> None:
+    session = session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE)
+    with pytest.raises(OutcomeUnknown, match="whether numbers 5 to 6 were stepped over is unknown"):
+        run(skip(session, "g"))
