@@ -1,0 +1,83 @@
+"""Operations import nothing that waits, and await their net, their session and other operations, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from sequencer.queue import counts, dead_letters, explain, operate, state, views
+
+MODULES = (counts, dead_letters, explain, operate, state, views)
+WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
+AWAITED = ("session", "net")
+"""Parameters of operations whose methods may be awaited."""
+
+
+def imported(source: str) -> set[str]:
+    """What is imported, by the first part of its name; of this package "net" for the room that talks to servers."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def awaited(source: str) -> Iterator[ast.expr]:
+    """What is awaited, looped over or entered with `async`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Await):
+            yield node.value
+        elif isinstance(node, ast.AsyncFor) or (isinstance(node, ast.comprehension) and node.is_async):
+            yield node.iter
+        elif isinstance(node, ast.AsyncWith):
+            yield from (item.context_expr for item in node.items)
+
+
+def foreign(source: str, operations: set[str]) -> list[str]:
+    """What is awaited and is neither an operation nor a method of session or net."""
+    return [
+        ast.unparse(one)
+        for one in awaited(source)
+        if not (isinstance(one, ast.Call) and (ast.unparse(one.func) in operations or _is_net(one.func)))
+    ]
+
+
+def _is_net(function: ast.expr) -> bool:
+    words = ast.unparse(function).split(".")
+    return len(words) > 1 and words[0] in AWAITED
+
+
+def operations_of(module: ModuleType) -> set[str]:
+    """Coroutine functions that are known in a module, be they its own or imported."""
+    asked = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return {name for name, value in vars(module).items() if any(one(value) for one in asked)}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_an_operation_waits_for_its_net_only(module: ModuleType) -> None:
+    source = inspect.getsource(module)
+    assert not imported(source) & (WAITS | {"net"})
+    assert foreign(source, operations_of(module)) == []
+
+
+def test_what_waits_for_something_else_is_found() -> None:
+    source = """
+import time
+from ..net.link import Link
+async def wrong(session, net, other):
+    await asyncio.sleep(1)
+    await other.ask()
+    await helper(net)
+    await session.net.ask()
+    async with net.alone("k"): pass
+    async for one in elsewhere(): pass
+    return [one async for one in helper(net)]
+"""
+    assert imported(source) == {"time", "net"}
+    assert sorted(foreign(source, {"helper"})) == ["asyncio.sleep(1)", "elsewhere()", "other.ask()"]

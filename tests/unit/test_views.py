@@ -1,0 +1,238 @@
+"""info, groups and peek over a net that answers from a list: pages, lanes, samples, rates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from sequencer import ConfigurationError, DataError
+from sequencer.queue import counts, views
+from sequencer.queue.counts import info
+from sequencer.queue.views import explain, groups, parked, paused_groups, peek, policy
+from sequencer.settings.policy import Policy
+from sequencer.store.failure import encode_failure
+from sequencer.store.keys import PAUSED
+from sequencer.values.message import Failure
+
+from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
+
+NOW = 1_700_000_100_000_000
+TIME = [[b"1700000100", b"0"]]
+STAMP = b"1700000097000000"
+LEASE = b"1700000098000000" + b"1host-7"
+RECORD = STAMP + b"0002A[1]"
+NONE: list[Any] = [[]]
+NO_LEASES = [[b"0", []]]
+
+
+def session_of(*answers: Any, lanes: int = 1, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
+    return ListedSession(ListedNet(*answers, now=10.0), lanes=lanes, policy=policy, fresh=fresh)
+
+
+def asked(session: Any, name: str) -> list[Any]:
+    return [words for words in session.net.asked if words[0] == name]
+
+
+def schedule(**visible: float) -> list[list[bytes]]:
+    return [[word for name, at in visible.items() for word in (name.encode(), repr(at).encode())]]
+
+
+def heads(*failures: bytes | None) -> list[list[Any]]:
+    """What is read of groups with one message each: failures, sizes and heads, then records."""
+    return [
+        [list(failures), *[reply for _ in failures for reply in (1, [STAMP + b"m", b"7"])]],
+        [RECORD for _ in failures],
+    ]
+
+
+# -- groups ----------------------------------------------------------------------------------------------------
+
+
+def test_each_state_of_a_group_is_shown() -> None:
+    failure = encode_failure(Failure("m", "Error", "no", "", 1, 0.0, "h"), "")
+    session = session_of(
+        TIME,
+        [[b"17", [b"held", LEASE]]],
+        [[b"0", [b"over", LEASE]]],
+        [[b"stopped"]],
+        schedule(over=NOW - 1e6, stopped=NOW - 1.0, held=NOW + 2e6, later=NOW + 3e6, aside=PAUSED, stuck=math.inf),
+        *heads(None, None, None, None, None, failure),
+    )
+    found = {group.group[0]: group for group in run(groups(session))}
+    assert {name: (group.state, group.due_in_s) for name, group in found.items()} == {
+        "over": ("due", 0.0),
+        "held": ("leased", 2.0),
+        "later": ("waiting", 3.0),
+        "stopped": ("paused", None),
+        "aside": ("paused", None),
+        "stuck": ("parked", None),
+    }
+    held, stuck = found["held"], found["stuck"]
+    assert (held.owner, held.token, held.leased_for_s, held.attempts) == ("host-7", 1_700_000_098_000_000, 2.0, 2)
+    assert (stuck.head_id, stuck.head_score, stuck.lag_s) == ("m", 7.0, 3.0)
+    assert stuck.failure is not None
+    assert [words[2] for words in asked(session, "HSCAN")] == [b"0", b"17"]
+
+
+@pytest.mark.parametrize(
+    ("state", "bounds"),
+    [
+        (None, ("-inf", "inf")),
+        ("due", ("-inf", NOW)),
+        ("leased", (f"({NOW}", "(9000000000000000")),
+        ("waiting", (f"({NOW}", "(9000000000000000")),
+        ("parked", ("inf", "inf")),
+        ("paused", ("-inf", "inf")),
+    ],
+)
+def test_only_what_may_be_in_a_state_is_read_for_it(state: Any, bounds: tuple[Any, Any]) -> None:
+    session = session_of(TIME, NO_LEASES, NONE, NONE)
+    assert run(groups(session, state)) == []
+    assert [words[2:4] for words in asked(session, "ZRANGEBYSCORE")] == [bounds]
+
+
+def test_groups_are_read_by_pages_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "PAGE", 2)
+    pages = [schedule(a=1.0, b=2.0), *heads(None, None)], [schedule(c=3.0, d=4.0), *heads(None, None)]
+    session = session_of(TIME, NO_LEASES, NONE, *pages[0], *pages[1])
+    assert [group.group for group in run(groups(session, limit=3))] == [("a",), ("b",), ("c",)]
+    assert [words[-2:] for words in asked(session, "ZRANGEBYSCORE")] == [(0, 2), (2, 2)]
+    session = session_of(TIME, NO_LEASES, NONE, schedule(a=1.0), *heads(None))
+    assert len(run(groups(session, limit=3))) == 1, "half a page is the last one"
+    assert not session.net.answers
+
+
+def test_a_group_that_ends_while_it_is_read_has_no_head() -> None:
+    session = session_of(TIME, NO_LEASES, NONE, schedule(a=1.0), [[None], 0, []], [None])
+    (group,) = run(groups(session))
+    assert (group.backlog, group.lag_s, group.head_id, group.head_score, group.attempts) == (0, None, None, None, 0)
+
+
+def test_parked_groups_of_all_lanes() -> None:
+    lane = [TIME, NO_LEASES, NONE]
+    session = session_of(*lane, schedule(a=math.inf), *heads(b"x"), *lane, schedule(b=math.inf), *heads(b"y"), lanes=2)
+    assert [(group.group, group.state) for group in run(parked(session))] == [(("a",), "parked"), (("b",), "parked")]
+
+
+def test_paused_groups_of_all_lanes_are_named_in_order() -> None:
+    assert run(paused_groups(session_of([[b"b", b"a:1"]], [[b"\xff"]], lanes=2))) == [("a", "1"), ("b",), ("\udcff",)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "options"),
+    [(groups, [], {"limit": 0}), (groups, ["gone"], {}), (parked, [], {"limit": 1.0}), (peek, ["g"], {"limit": True})],
+)
+def test_a_wrong_argument_asks_nothing_of_the_server(operation: Any, given: list[Any], options: dict[str, Any]) -> None:
+    session = session_of()
+    with pytest.raises(ConfigurationError, match=r"limit=|state="):
+        run(operation(session, *given, **options))
+    assert not session.net.asked
+
+
+@pytest.mark.parametrize("answers", [[[b"x"]], [TIME, [[b"x", []]]], [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]])
+def test_what_others_wrote_is_an_error_of_ours(answers: list[Any]) -> None:
+    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
+        run(groups(session_of(*answers)))
+
+
+# -- one group -------------------------------------------------------------------------------------------------
+
+
+def test_the_first_messages_are_shown_and_whether_they_are_late() -> None:
+    members = [STAMP + b"m1", b"5", STAMP + b"m2", b"7", STAMP + b"m3", b"8"]
+    session = session_of(seen(mark="6"), [members], [[RECORD, RECORD, None]])  # m3 went meanwhile
+    found = run(peek(session, "g", limit=3))
+    assert [(message.id, message.score, message.late) for message in found] == [
+        ("m1", 5.0, True),
+        ("m2", 7.0, False),
+        ("m3", 8.0, False),
+    ]
+    assert [words[-2:] for words in asked(session, "ZRANGE")] == [(2, "WITHSCORES")]
+    assert run(peek(session_of(seen(), NONE), "g")) == []
+
+
+def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
+    later = seen(visible_us=facts().now_us + 5e6)
+    session = session_of(later, policy=Policy(), fresh=Policy(sequence=True, gap_timeout=1000.0))
+    assert run(explain(session, "g")).reason == "gap"
+    assert run(policy(session)).sequence
+
+
+# -- the whole queue -------------------------------------------------------------------------------------------
+
+
+def counted(size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, **stats: int) -> list[Any]:
+    words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
+    return [size, due, paused, parked, words, 2, None]
+
+
+def test_counts_of_all_lanes_are_added_up() -> None:
+    one = [TIME, counted(3, 2, 0, 1, appended=5, odd=1), NO_LEASES, NONE]
+    one += [[[b"a", b"b", b"c"]], [4, [STAMP + b"m"], 1, [b"1700000099000000m"], 0, []]]
+    two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, NONE, [[b"d"]], [1, [b"1700000090000000m"]]]
+    found = run(info(session_of(*one, *two, lanes=2)))
+    assert (found.groups, found.due, found.leased, found.parked, found.paused, found.waiting) == (4, 2, 0, 1, 1, 0)
+    assert (found.lanes, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
+    assert (found.totals["appended"], found.totals["odd"], found.totals["handled"]) == (7, 1, 0)
+
+
+def test_a_lease_that_ran_out_is_none_and_a_group_that_is_to_be_paused_is_paused() -> None:
+    leases = [[b"0", [b"held", LEASE, b"over", LEASE, b"gone", LEASE]]]
+    times = [[str(NOW + 9).encode(), str(NOW - 9).encode(), None]]
+    stopped = [[b"held", b"due", b"stuck", b"aside", b"empty", b"later"]]
+    visible = {
+        b"aside": b"9e15",
+        b"due": b"5",
+        b"empty": None,
+        b"held": times[0][0],
+        b"later": b"8e15",
+        b"stuck": b"inf",
+    }
+    session = session_of(TIME, counted(6, 2, 1, 1), leases, times, stopped, [[visible[g] for g in sorted(visible)]])
+    session.net.answers += [NONE]
+    found = run(info(session))
+    assert (found.due, found.leased, found.parked, found.paused, found.waiting) == (1, 1, 0, 4, 0)
+
+
+def test_a_group_that_is_claimed_between_two_counts_makes_none_negative() -> None:
+    leases = [[b"0", [b"g", LEASE]]]
+    session = session_of(TIME, counted(1, 1), leases, [[str(NOW + 9).encode()]], NONE, [[b"g"]], [1, []])
+    found = run(info(session))
+    assert (found.groups, found.due, found.leased, found.waiting) == (1, 1, 1, 0)
+
+
+def test_a_large_queue_is_estimated_from_a_spread_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "EXACT_GROUPS", 4)
+    monkeypatch.setattr(counts, "PAGE", 2)
+    page = [[[b"a", b"b"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
+    session = session_of(TIME, counted(20, 20), NO_LEASES, NONE, *page, *page)
+    found = run(info(session))
+    assert [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)] == [(0, 1), (10, 11)]
+    assert (found.backlog, found.is_estimate) == (40, True)
+
+
+def test_rates_come_from_two_looks_by_the_clock_of_the_net() -> None:
+    looks = [[TIME, counted(appended=done, handled=done // 2), NO_LEASES, NONE] for done in (10, 30, 20)]
+    session = session_of(*[answer for look in looks for answer in look])
+    first = run(info(session))
+    session.net.time += 4.0
+    second = run(info(session))
+    session.net.time += 1.0
+    third = run(info(session))
+    assert (first.append_rate, second.append_rate, second.handle_rate) == (None, 5.0, 2.5)
+    assert (third.append_rate, third.handle_rate) == (0.0, 0.0), "totals went back: the server lost data"
+
+
+def test_two_looks_at_one_moment_have_no_rate() -> None:
+    looks = [[TIME, counted(), NO_LEASES, NONE] for _ in range(2)]
+    session = session_of(*looks[0], *looks[1])
+    assert [run(info(session)).append_rate for _ in range(2)] == [None, None]
+
+
+@pytest.mark.parametrize("stats", [[b"appended", b"x"], [b"\xff", b"1"], [b"appended"]])
+def test_totals_that_others_wrote_are_an_error_of_ours(stats: list[bytes]) -> None:
+    session = session_of(TIME, [0, 0, 0, 0, stats, 0, None])
+    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
+        run(info(session))
