@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import redis
 
 from ..calls.call import UNDONE, Call
+from ..calls.net import Command
 from ..errors import ServerUnavailable
+from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
-from .refusals import Reading, translate
-from .scripts import eval_command, evalsha_command
+from .exchange import Exchange
+from .refusals import translate
+from .repeats import Repeats
+from .scripts import eval_command, known_command
 from .transport import receive, send
 
 T = TypeVar("T")
-_is_repeatable = attrgetter("repeatable")
-
-TRIES = 3
-"""How often a repeatable call is sent before its outcome is given up as unknown."""
-RETRY_DELAY_S = 0.05
 
 
 class Link:
@@ -65,14 +63,8 @@ class Link:
             self.close()
             raise translate(error, self.endpoint.name) from error
 
-    def _command(self, call: Call[Any]) -> tuple[Any, ...]:
-        """EVALSHA, but EVAL the first time on a connection: after a restart or failover the server lacks the script,
-        and one that is sent again alone runs after the other calls of its batch.
-        """
-        if call.script in self._known:
-            return evalsha_command(call)
-        self._known.add(call.script)
-        return eval_command(call)
+    def _command(self, call: Call[Any]) -> Command:
+        return known_command(call, self._known)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -94,7 +86,7 @@ class Link:
     ) -> list[Any]:
         """Send all calls at once and return their parsed replies.
 
-        Calls that are all repeatable are sent up to `TRIES` times. `is_atomic` puts them into one MULTI/EXEC, which
+        What may be sent again says `repeats`. `is_atomic` puts them into one MULTI/EXEC, which
         Redis refuses as a whole at its maxmemory; `in_order` sends each with its script. Without either, a call whose
         script the server has lost runs after the others. `wait` (replicas, ms) sends WAIT behind them; see `confirmed`.
         `meanwhile` is called once they are sent, before their answers are awaited; it must raise nothing.
@@ -102,32 +94,24 @@ class Link:
         Raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull,
         DataError.
         """
-        tries = TRIES if all(map(_is_repeatable, calls)) else 1
-        maybe_sent = self.is_repeat = False
+        repeats: Repeats | None = None
         while True:
-            tries -= 1
-            self.is_repeat, is_sent = maybe_sent, False
+            self.is_repeat, is_sent = repeats is not None and repeats.maybe_sent, False
             try:
                 connection = self.connection()
                 is_sent = True
                 if len(calls) == 1 and not wait:
                     return [self._run_single(connection, calls[0], in_order, meanwhile)]
                 return self._run_once(connection, calls, is_atomic, in_order, wait, meanwhile)
-            except (redis.RedisError, OSError) as error:
+            except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
-                # A server that loads its data has carried out nothing; redis-py closes the connection then.
-                maybe_sent = maybe_sent or (is_sent and not isinstance(error, redis.BusyLoadingError))
-                failure = translate(error, self.endpoint.name)
-                cause: BaseException = error
-            except ServerUnavailable as error:
-                self.close()
-                failure, maybe_sent = error, maybe_sent or error.maybe_sent
-                cause = error.__cause__ or error
-            if not isinstance(failure, ServerUnavailable) or not tries:
-                if isinstance(failure, ServerUnavailable):
-                    failure.maybe_sent = maybe_sent
-                raise failure from cause
-            time.sleep(RETRY_DELAY_S)
+                repeats = repeats or Repeats(calls)
+                failure = repeats.failed(error, self.endpoint.name, is_sent=is_sent)
+                if failure is error:
+                    raise
+                if failure:
+                    raise failure from error
+            time.sleep(repeats.delay_s)
 
     def post(self, calls: Sequence[Call[Any]], *, in_order: bool = False, behind: Sequence[Any] = ()) -> None:
         """Send calls and wait for nothing; `collect` brings their answers, once for each `post` and in their order.
@@ -209,33 +193,11 @@ class Link:
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        waits = [("WAIT", *wait)] if wait else []
-        confirmed: list[Any] = []
-        if is_atomic and len(calls) > 1:
-            commands = [("MULTI",), *[eval_command(call) for call in calls], ("EXEC",)]
-            answers = self._exchange(connection, commands + waits, meanwhile)
-            replies, *confirmed = answers[len(calls) + 1 :]
-            if isinstance(replies, redis.exceptions.ExecAbortError):  # the reason is the answer to what was refused
-                replies = next((answer for answer in answers if isinstance(answer, Exception)), replies)
-        else:
-            make = eval_command if in_order else self._command
-            replies = self._exchange(connection, [make(call) for call in calls] + waits, meanwhile)
-            replies, confirmed = replies[: len(calls)], replies[len(calls) :]
-            missing = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
-            if missing:
-                again = self._exchange(connection, [eval_command(calls[i]) for i in missing] + waits)
-                confirmed = again[len(missing) :]
-                for i, reply in zip(missing, again, strict=False):
-                    replies[i] = reply
-        answered = replies if isinstance(replies, list) else [replies]
-        if refused := [reply for reply in [*answered, *confirmed] if isinstance(reply, Exception)]:
-            failure = translate(refused[0], self.endpoint.name)
-            if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
-                failure.maybe_sent = not all(isinstance(reply, Exception) for reply in answered)
-            raise failure from refused[0]
-        self.confirmed = confirmed[0] if confirmed else 0
-        with Reading(self.endpoint.name):
-            return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+        exchange = Exchange(calls, eval_command if in_order else self._command, is_atomic=is_atomic, wait=wait)
+        if again := exchange.again(self._exchange(connection, exchange.commands(), meanwhile)):
+            exchange.take_again(self._exchange(connection, again))
+        values, self.confirmed = exchange.values(self.endpoint.name), exchange.confirmed
+        return values
 
     def command(self, *words: Any) -> Any:
         """One plain command. Raises as `run` does, without repeats."""
@@ -245,21 +207,18 @@ class Link:
         """The answers to plain commands, errors of the server's among them. Raises what the driver raises."""
         return self._exchange(self.connection(), commands)
 
-    def commands(self, commands: Sequence[Sequence[Any]], *, on: Connection = None) -> list[Any]:
-        """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale.
-
-        `on`: once, and only on this connection, which holds a WATCH.
-        """
-        for is_last in (False, True) if on is None else (True,):
+    def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
+        repeats: Repeats | None = None
+        while True:
             try:
-                if on is not None and self.connection() is not on:
-                    raise redis.ConnectionError("the connection was lost between two commands")
                 replies = self._exchange(self.connection(), commands)
                 break
             except (redis.RedisError, OSError) as error:
                 self.close()
-                if is_last:
-                    raise translate(error, self.endpoint.name) from error
+                repeats = repeats or Repeats(None)
+                if failure := repeats.failed(error, self.endpoint.name, is_sent=True):
+                    raise failure from error
         for reply in replies:
             if isinstance(reply, Exception):
                 raise translate(reply, self.endpoint.name) from reply

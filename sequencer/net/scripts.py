@@ -22,3 +22,15 @@ def eval_command(call: Call[Any]) -> tuple[Any, ...]:
 
 def evalsha_command(call: Call[Any]) -> tuple[Any, ...]:
     return ("EVALSHA", script_sha(call.script), len(call.keys), *call.keys, *call.args)
+
+
+def known_command(call: Call[Any], known: set[str]) -> tuple[Any, ...]:
+    """EVALSHA, but EVAL the first time on a connection, whose `known` scripts these are.
+
+    After a restart or failover the server lacks the script, and one that is sent again alone runs after the other calls
+    of its batch.
+    """
+    if call.script in known:
+        return evalsha_command(call)
+    known.add(call.script)
+    return eval_command(call)

@@ -1,0 +1,134 @@
+"""What is sent again after a failure, and what it may have done: the table of `net.repeats`, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from sequencer.calls.call import Call
+from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
+from sequencer.net.exchange import Exchange
+from sequencer.net.repeats import RETRY_DELAY_S, Repeats
+from sequencer.net.scripts import eval_command, evalsha_command, known_command
+
+ASK = Call("inspect", ("k",), ("a",), lambda reply: reply.decode())
+TAKE = ASK._replace(script="claim", repeatable=False)
+LOST = redis.ConnectionError("reset by peer")
+LOADING = redis.BusyLoadingError("LOADING")
+NOSCRIPT = redis.exceptions.NoScriptError("NOSCRIPT")
+
+
+def away(*, maybe_sent: bool = False) -> ServerUnavailable:
+    error = ServerUnavailable("it is a replica")
+    error.maybe_sent = maybe_sent
+    return error
+
+
+def tries(calls: Any, error: Any, is_sent: bool) -> tuple[int, type[Exception], bool]:
+    """How often it is sent where each try fails so; the error in the end, and whether it may have been sent."""
+    repeats, count = Repeats(calls), 1
+    while (failure := repeats.failed(error, "s", is_sent=is_sent)) is None:
+        count += 1
+    return count, type(failure), getattr(failure, "maybe_sent", False)
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "is_sent", "repeatable", "other", "plain"),
+    [
+        ("no connection", away(), False, (3, False), (1, False), (1, False)),
+        ("lost", LOST, True, (3, True), (1, True), (2, True)),
+        ("lost by time", redis.TimeoutError("timed out"), True, (3, True), (1, True), (2, True)),
+        ("lost by the system", BrokenPipeError(32, "pipe"), True, (3, True), (1, True), (2, True)),
+        ("lost while it connects", LOST, False, (3, False), (1, False), (2, False)),
+        ("loading", LOADING, True, (3, False), (1, False), (2, False)),
+        ("can't for now, nothing ran", away(), True, (3, False), (1, False), (1, False)),
+        ("can't for now, some ran", away(maybe_sent=True), True, (3, True), (1, True), (1, True)),
+    ],
+)
+def test_the_table_of_repeats(what: str, error: Any, is_sent: bool, repeatable: Any, other: Any, plain: Any) -> None:
+    for calls, (count, maybe_sent) in (([ASK, ASK], repeatable), ([ASK, TAKE], other), (None, plain)):
+        if isinstance(error, ServerUnavailable):
+            error = away(maybe_sent=maybe_sent)
+        assert tries(calls, error, is_sent) == (count, ServerUnavailable, maybe_sent), (what, calls)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"), [("OOM", QueueFull), ("WRONGTYPE Operation", DataError), ("NOAUTH", ServerNotUsable)]
+)
+def test_what_another_try_would_not_mend_is_said_at_once(said: str, kind: type[Exception]) -> None:
+    assert tries([ASK], redis.ResponseError(said), True) == (1, kind, False)
+
+
+def test_one_try_that_may_have_been_carried_out_makes_all_later_ones_repeats() -> None:
+    repeats = Repeats([ASK])
+    assert repeats.failed(LOADING, "s", is_sent=True) is None
+    assert not repeats.maybe_sent
+    assert repeats.failed(LOST, "s", is_sent=True) is None
+    assert repeats.maybe_sent
+    failure = repeats.failed(away(), "s", is_sent=False)
+    assert isinstance(failure, ServerUnavailable)
+    assert failure.maybe_sent
+
+
+def test_a_stale_connection_is_replaced_without_waiting() -> None:
+    assert (Repeats(None).delay_s, Repeats([ASK]).delay_s) == (0.0, RETRY_DELAY_S)
+
+
+# -- one round trip ---------------------------------------------------------------------------------------------
+
+
+def exchanged(exchange: Exchange, *answers: list[Any]) -> tuple[list[list[Any]], list[Any]]:
+    """What is sent in each round trip, and the values in the end."""
+    sent, rest = [exchange.commands()], list(answers)
+    if again := exchange.again(rest.pop(0)):
+        sent.append(again)
+        exchange.take_again(rest.pop(0))
+    assert rest == []
+    return [[one[0] for one in commands] for commands in sent], exchange.values("s")
+
+
+def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
+    known: set[str] = set()
+    assert [known_command(ASK, known) for _ in range(2)] == [eval_command(ASK), evalsha_command(ASK)]
+
+
+def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
+    exchange = Exchange([ASK, TAKE, ASK], evalsha_command, wait=(2, 100))
+    sent, values = exchanged(exchange, [b"a", NOSCRIPT, b"c", 2], [b"b", 1])
+    assert sent == [["EVALSHA", "EVALSHA", "EVALSHA", "WAIT"], ["EVAL", "WAIT"]]
+    assert (values, exchange.confirmed) == (["a", "b", "c"], 1)
+
+
+def test_in_one_transaction_all_scripts_are_sent_in_full() -> None:
+    exchange = Exchange([ASK, ASK], evalsha_command, is_atomic=True, wait=(1, 100))
+    sent, values = exchanged(exchange, [b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1])
+    assert (sent, values, exchange.confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
+
+
+def test_a_transaction_that_is_refused_says_why() -> None:
+    aborted = redis.exceptions.ExecAbortError("EXECABORT")
+    exchange = Exchange([ASK, ASK], evalsha_command, is_atomic=True)
+    with pytest.raises(QueueFull):
+        exchanged(exchange, [b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted])
+
+
+@pytest.mark.parametrize(
+    ("answers", "maybe_sent"),
+    [
+        ([redis.ResponseError("READONLY"), redis.ResponseError("READONLY")], False),
+        ([b"a", redis.ResponseError("READONLY")], True),
+        ([b"a", b"b", redis.ResponseError("WAIT cannot be used with replica instances")], True),
+    ],
+)
+def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[Any], maybe_sent: bool) -> None:
+    exchange = Exchange([ASK, ASK], evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
+    with pytest.raises(ServerUnavailable) as failed:
+        exchanged(exchange, answers)
+    assert failed.value.maybe_sent is maybe_sent
+
+
+def test_an_answer_that_can_not_be_read_is_foreign_data() -> None:
+    with pytest.raises(DataError, match="no client of ours wrote"):
+        exchanged(Exchange([ASK], evalsha_command), [[b"a"]])
