@@ -15,10 +15,10 @@ from .doctor.diagnose import diagnose
 from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
+from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, finish
 from .net.endpoint import Endpoint
 from .queue import counts, dead_letters, operate, views
-from .queue.append import Appender
 from .queue.audit import prove_lanes
 from .queue.session import Session, check_first, queue_names
 from .server import start_embedded
@@ -66,7 +66,7 @@ class Sequencer:
             self._net.check_reply_time(self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
         self._net.greet(lambda alone: check_first(alone, self._net.name), self._session.restore_registration)
-        self._appender = Appender(self._session, ItemMaker(self.options), self.options)
+        self._appender = Appender(self._session, self._net, ItemMaker(self.options))
         self._handler: Handler | None = None
         self._observers: list[Observer] = []
         self._emitter = EventEmitter(queue, observers=self._observers)

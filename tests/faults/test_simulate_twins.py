@@ -15,7 +15,7 @@ from sequencer.drain.effects import Handle
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import ENDINGS
 from sequencer.net import scripts
-from sequencer.queue.append import Appender
+from sequencer.net.appender import Appender
 from sequencer.store.watermark import Sequenced
 from sequencer.testing import wire
 

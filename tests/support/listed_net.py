@@ -32,11 +32,14 @@ class ListedNet:
 
     def __init__(self, *answers: Any, now: float = 0.0) -> None:
         self.answers, self.asked, self.time = list(answers), list[tuple[Any, ...]](), now
+        self.waits, self.atomic = list[tuple[int, int] | None](), list[bool]()
+        """Of each round trip of calls: for what it waited, and of those of many whether they were one transaction."""
 
     async def ask(
         self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
     ) -> Answer[T]:
         self.asked.append((call.script, *call.args))
+        self.waits.append(wait)
         if meanwhile:
             meanwhile()
         answer = self._next()
@@ -53,6 +56,8 @@ class ListedNet:
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
         self.asked += [(call.script, *call.args) for call in calls]
+        self.waits.append(wait)
+        self.atomic.append(is_atomic)
         if meanwhile:
             meanwhile()
         answer = self._next()
@@ -113,8 +118,16 @@ class _ListedAlone:
 class ListedSession:
     """What operations know of a queue, given outright."""
 
-    def __init__(self, net: ListedNet, *, lanes: int = 1, policy: Policy | None = None, fresh: Policy | None = None):
-        self.net, self.options = net, QueueOptions(queue="q", namespace="n")
+    def __init__(
+        self,
+        net: ListedNet,
+        *,
+        lanes: int = 1,
+        policy: Policy | None = None,
+        fresh: Policy | None = None,
+        **options: Any,
+    ) -> None:
+        self.net, self.options = net, QueueOptions(queue="q", namespace="n", **options)
         self.keys = [lane_keys("n", "q", lane) for lane in range(lanes)]
         self._policy = policy or Policy()
         self._fresh = fresh or self._policy
@@ -136,6 +149,18 @@ class ListedSession:
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
 
+
+    async def lanes_to_append(self) -> list[LaneKeys]:
+        return self.keys
+
+    def known_lanes(self) -> list[LaneKeys]:
+        return self.keys
+
+    async def is_sequence(self) -> bool:
+        return self._policy.sequence
+
+    def known_sequence(self) -> bool:
+        return self._policy.sequence
 
 def facts(**changes: Any) -> Facts:
     """What `inspect` says of a sound group with one message, m1, that is due; but for these changes."""

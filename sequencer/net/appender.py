@@ -1,0 +1,126 @@
+"""The blocking ways to append: one message, on a flat path; many, in chunks; one on a caller's pipeline."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .. import calls
+from ..errors import ConfigurationError, InvalidMessage, ServerUnavailable, shown
+from ..queue.append import (
+    CHUNK,
+    CHUNK_GROUPS,
+    Chunk,
+    Tally,
+    append_chunk,
+    call_for,
+    receipt_of,
+    refuse_unknown,
+    wait_of,
+)
+from ..queue.session import Session
+from ..store.item import Item, ItemMaker
+from ..store.keys import LaneKeys, lane_of
+from ..values.message import BatchReceipt, Receipt, Refused
+from .blocking import BlockingNet, finish
+from .scripts import eval_command
+from .transport import in_utf8
+
+
+class Appender:
+    """The appending half of a Sequencer; what it raises is said there."""
+
+    def __init__(self, session: Session, net: BlockingNet, items: ItemMaker) -> None:
+        self._session, self._net, self.items, self._wait = session, net, items, wait_of(session.options)
+
+    def append(self, item: Item, *, replace: bool = False) -> Receipt:
+        """As the operation `queue.append.append`, without its coroutines: that costs a fifth more."""
+        call = call_for(self._lanes(), item, replace=replace)
+        with self._net.link() as link:
+            try:
+                (marks,) = link.run((call,), wait=self._wait)
+            except ServerUnavailable as error:
+                refuse_unknown(item.id, error, replaces=replace)
+                raise
+            confirmed = link.confirmed
+        return receipt_of(item, marks, confirmed, self._wait, replace=replace)
+
+    def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
+        """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
+        self._net.reconnect_if_closed()
+        lanes = self._lanes()
+        keys = lanes[lane_of(item.group, len(lanes))]
+        call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
+        # The caller's client may have another encoding.
+        pipeline.execute_command(*map(in_utf8, eval_command(call)))
+        return Receipt(item.id, None, None)
+
+    def append_many(
+        self, items: Iterable[Any], on_refused: str, chunk: int | None, *, replace: bool = False
+    ) -> BatchReceipt:
+        if on_refused not in ("stop", "skip"):
+            raise ConfigurationError(f"on_refused={shown(on_refused)} must be 'stop' or 'skip'")
+        most = (CHUNK, CHUNK_GROUPS) if chunk is None else (chunk, chunk)
+        if isinstance(chunk, bool) or not isinstance(most[0], int) or not 1 <= most[0] <= calls.MAX_APPEND:
+            raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
+        tally = Tally(on_refused)
+        ahead = _Ahead(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
+        while (one := ahead.take()) is not None:
+            marks = list[calls.Mark]()
+            if tally.sends(one):
+                given = (self._session, one.items)
+                marks = finish(append_chunk(*given, on_refused=on_refused, replace=replace, meanwhile=ahead.look))
+            tally.add(one, marks)
+        return tally.receipt()
+
+    def _lanes(self) -> list[LaneKeys]:
+        return self._session.known_lanes() or finish(self._session.lanes_to_append())
+
+    def _chunks(self, items: Iterable[Any], size: int, most_groups: int) -> Iterator[Chunk]:
+        numbered, is_over = enumerate(items), False
+        while not is_over:
+            chunk, groups, is_over = Chunk([], [], []), set[str](), True
+            is_sequence = self._session.known_sequence()
+            for index, value in itertools.islice(numbered, size):
+                try:
+                    if is_sequence is None:
+                        self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
+                        is_sequence = finish(self._session.is_sequence())
+                    item = self.items.make_of(value, is_sequence=is_sequence)
+                except InvalidMessage as error:
+                    chunk.errors.append(Refused(index, error))
+                else:
+                    chunk.indexes.append(index)
+                    chunk.items.append(item)
+                    groups.add(item.group)
+                is_over = False
+                if len(groups) == most_groups:
+                    break
+            if not is_over:
+                yield chunk
+
+
+class _Ahead:
+    """Chunks one by one; the next one is made while the server works on the one before, if `is_eager`.
+
+    Only for what can be read again: from an iterator nothing is taken that may then not be sent.
+    """
+
+    def __init__(self, chunks: Iterator[Chunk], *, is_eager: bool) -> None:
+        self._chunks, self._is_eager = chunks, is_eager
+        self._found: list[Chunk | None] = []
+        self._error: Exception | None = None
+
+    def look(self) -> None:
+        """Make the next chunk; an error of it is raised when it is taken."""
+        if self._is_eager and not self._found:
+            try:
+                self._found.append(next(self._chunks, None))
+            except Exception as error:
+                self._error = error
+
+    def take(self) -> Chunk | None:
+        if self._error:
+            raise self._error
+        return self._found.pop() if self._found else next(self._chunks, None)
