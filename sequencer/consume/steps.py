@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..drain.inflight import Close, Collect, InFlight, IsAnswered, Post, Run, Steps
+from ..drain.effects import Close, Collect, IsAnswered, Post, Run, Steps
+from ..drain.inflight import InFlight
 from ..errors import SequencerError
 from ..net.link import Link
 

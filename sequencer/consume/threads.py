@@ -18,9 +18,9 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, Pause, Wait
+from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, Pause, Steps, Wait
 from ..drain.held import Held
-from ..drain.inflight import Claimant, InFlight, Steps
+from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming

@@ -1,4 +1,6 @@
-"""What the consumer's protocol asks of its shell: one dataclass for each effect.
+"""What the consumer's protocol, and what is in flight, ask of their shell: one dataclass for each effect.
+
+Of `protocol.drain`:
 
     effect                  what the shell does                                                   answer
     ------                  -------------------                                                   ------
@@ -23,17 +25,33 @@
     Pause(seconds)          sleep without asking the server                                       None
 
 Exchange, Ahead, Flush and Wait raise ServerUnavailable into the generator.
+
+Of `inflight.InFlight`; what the link raises goes into the generator:
+
+    effect                  what the shell does                                           answer
+    ------                  -------------------                                           ------
+    Run(calls, in_order)    send these calls and wait for their answers                   the results, and whether any
+                                                                                          was sent more than once
+    Post(calls, in_order)   send these calls and wait for nothing                         None
+    IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
+                            beginning of an answer, or a lost connection
+    Collect(calls)          take the answer to what was posted first                      raw replies, for `read`
+    Close()                 close the connection                                          None
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from ..calls.call import Call
 from ..settings.options import ClaimLimits
 from ..values.message import ConsumeSummary, Message
 from .outcome import Failed
+
+T = TypeVar("T")
+Calls = Sequence[Call[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,36 @@ Drain = Generator[Effect, Any, ConsumeSummary]
 
 
 Handler = Callable[[Message], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    calls: Calls
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    calls: Calls
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsAnswered:
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    calls: Calls
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    pass
+
+
+Steps = Generator[Run | Post | IsAnswered | Collect | Close, Any, T]
 
 
 @dataclass(slots=True)

@@ -1,17 +1,6 @@
 """What is in flight on a consumer's link, and what goes over it next, as generators of effects. Pure.
 
-A shell does on its link what each effect asks and sends the answer back; what that raises, it throws in:
-
-    effect                  what the shell does                                           answer
-    ------                  -------------------                                           ------
-    Run(calls, in_order)    send these calls and wait for their answers                   the results, and whether any
-                                                                                          was sent more than once
-    Post(calls, in_order)   send these calls and wait for nothing                         None
-    IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
-                            beginning of an answer, or a lost connection
-    Collect(calls)          take the answer to what was posted first                      raw replies, for `read`
-    Close()                 close the connection                                          None
-
+A shell does on its link what each effect asks, as the second table in `effects` says.
 Where an exception that no generator raised ends one between two effects, the shell calls `lose` and closes the link.
 
 While more groups are due than one claim takes, the next claim is in flight while a batch is handled: from its start on
@@ -22,52 +11,20 @@ answer waits in the connection until the batch is done; its groups are given bac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn
 
 from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed, Halted, claim
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
-from .effects import Ahead, Exchange
+from .effects import Ahead, Calls, Close, Collect, Exchange, IsAnswered, Post, Run, Steps
 from .held import Clock, Held
 from .outbox import Sending
-
-T = TypeVar("T")
-Calls = Sequence[Call[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    calls: Calls
-    in_order: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    calls: Calls
-    in_order: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IsAnswered:
-    within_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Collect:
-    calls: Calls
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    pass
-
-
-Steps = Generator[Run | Post | IsAnswered | Collect | Close, Any, T]
 
 
 class Posted(NamedTuple):
@@ -104,9 +61,7 @@ class InFlight:
     def __init__(
         self, held: Held, claimant: Claimant, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
     ) -> None:
-        """`read`: what raw replies say; UNDONE for a call whose script the server has lost, a SequencerError for one
-        that it refused.
-        """
+        """`read`: what raw replies say; UNDONE for a script that the server lost, a SequencerError for a refusal."""
         self._held, self._claimant, self._clock, self._read = held, claimant, clock, read
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
@@ -151,10 +106,10 @@ class InFlight:
             return None
         before = self._clock()
         results, is_repeat = yield Run(calls, any(sending.needs_order for sending in sendings))
-        at = 0
+        answers = iter(results)
         for sending in sendings:
-            held.answered(sending, results[at : at + len(sending.calls)], before, is_repeat=is_repeat)
-            at += len(sending.calls)
+            told = list(islice(answers, len(sending.calls)))
+            held.answered(sending, told, before, is_repeat=is_repeat)
         if lane is None:
             return None
         claimed: Claimed = results[-1]
@@ -173,14 +128,13 @@ class InFlight:
         unread: tuple[Posted, list[Any]] | None = None
         try:
             within_s = ANSWER_S if any(posted.is_long for posted in self._in_flight) else 0.0
-            while self._is_current_in_flight() or (
+            while any(map(self._is_about_current_batch, self._in_flight)) or (
                 not (unread or self._answered_claim) and (yield IsAnswered(within_s))
             ):
                 unread = (yield from self._collect_next()) or unread
-            next_claim = effect if effect.ahead else None
-            sending = self._held.outgoing(claims_next=next_claim.lane if next_claim else None)
-            if sending or next_claim:
-                yield from self._post(sending, next_claim)
+            sending = self._held.outgoing(claims_next=effect.lane if effect.ahead else None)
+            if sending or effect.ahead:
+                yield from self._post(sending, effect if effect.ahead else None)
             while not (unread or self._answered_claim):
                 unread = yield from self._collect_next()
         except BaseException:
@@ -191,11 +145,10 @@ class InFlight:
             raise
         if unread:
             yield from self._taken_in(*unread)
-        assert self._answered_claim is not None
-        claimed, lane, sent_at = self._answered_claim
-        self._answered_claim = None
-        self._held.take(lane, claimed.groups, sent_at, self._clock())
-        return claimed
+        answered, self._answered_claim = self._answered_claim, None
+        assert answered is not None
+        self._held.take(answered.lane, answered.claimed.groups, answered.sent_at, self._clock())
+        return answered.claimed
 
     def ahead(self, effect: Ahead) -> Steps[None]:
         """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
@@ -232,23 +185,21 @@ class InFlight:
         """
         if not self._held.has_due(now):
             return
-        while self._is_current_in_flight():
+        while any(map(self._is_about_current_batch, self._in_flight)):
             yield from self._taken_in(*(yield from self._collect()))
         if sending := self._held.outgoing(now=now):
             yield from self._post(sending, None)
             if sending.renewals:
                 yield from self.collect_all()
 
-    def collect_all(self, *, is_awaited: bool = True) -> Steps[bool]:
-        """Take in all answers, or those that are there; returns whether a claim among them took groups.
-
-        One that took none is forgotten: it left out what only a claim of now may take.
+    def collect_all(self, *, is_awaited: bool = True) -> Steps[None]:
+        """Take in all answers, or those that are there. A claim among them that took nothing is forgotten: it left out
+        what only a claim of now may take.
         """
         while self._in_flight and (is_awaited or (yield IsAnswered(0))):
             yield from self._taken_in(*(yield from self._collect()))
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
-        return self._answered_claim is not None
 
     def give_back_claim(self) -> Steps[None]:
         """Let the groups that were claimed ahead go with what is sent next."""
@@ -264,9 +215,6 @@ class InFlight:
             if posted.sending:
                 self._held.put_back(posted.sending)
         self._in_flight.clear()
-
-    def _is_current_in_flight(self) -> bool:
-        return any(self._is_about_current_batch(posted) for posted in self._in_flight)
 
     def _is_about_current_batch(self, posted: Posted) -> bool:
         return posted.sending is not None and posted.sending.number == self._held.number

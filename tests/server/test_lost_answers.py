@@ -10,7 +10,8 @@ import pytest
 from redis._parsers import _RESP2Parser
 
 from sequencer import Gap, Message, MessageNotFound, OutcomeUnknown, Sequencer, ServerUnavailable, calls
-from sequencer.drain.inflight import InFlight, Steps
+from sequencer.drain.effects import Steps
+from sequencer.drain.inflight import InFlight
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys

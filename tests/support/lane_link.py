@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, Exchange
+from sequencer.drain.effects import Ahead, Exchange, Steps
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight, Steps
+from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.errors import SequencerError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys
@@ -88,8 +88,8 @@ class OneLink:
     def on_tick(self, now: float) -> None:
         self.do(self.in_flight.on_tick(now))
 
-    def collect_all(self) -> bool:
-        return self.do(self.in_flight.collect_all())
+    def collect_all(self) -> None:
+        self.do(self.in_flight.collect_all())
 
     def give_back_claim(self) -> None:
         self.do(self.in_flight.give_back_claim())

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, Pause, Wait
+from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, Pause, Steps, Wait
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight, Steps
+from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
@@ -36,7 +36,9 @@ class _LinkNow(Link):
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
         self.lane.now_us = round(self.one.now_s * 1e6)
-        return super().run(calls, in_order=in_order)
+        results = super().run(calls, in_order=in_order)
+        self.one.on_way_back(calls)
+        return results
 
 
 class Drained:
@@ -128,6 +130,9 @@ class Drained:
 
     def do(self, steps: Steps[T]) -> T:
         return carry_out(steps, self.in_flight, self.link)
+
+    def on_way_back(self, calls: Any) -> None:
+        """The calls were carried out, and their answers are not here yet."""
 
     def hear(self) -> None:
         """The answers to what was posted, soon after it."""

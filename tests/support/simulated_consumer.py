@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, Wait
+from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, Steps, Wait
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight, Steps
+from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable

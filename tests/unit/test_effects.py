@@ -54,11 +54,8 @@ def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered() 
 class SlowClaim(Drained):
     """Its first claim is answered after the lease has ended, and the renewal that follows is lost."""
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
-        is_first = not self.batches
-        claimed = super().exchange(effect)
-        self.now_s += LEASE_S + 1 if is_first else 0.0
-        return claimed
+    def on_way_back(self, calls: Any) -> None:
+        self.now_s += 0.0 if self.batches else LEASE_S + 1
 
     def answer(self, effect: Any) -> Any:
         if isinstance(effect, Flush) and len(self.batches) == 1:
@@ -247,10 +244,14 @@ class Pipelined(Drained):
     """Has the next claim answered while a batch is handled."""
 
     def exchange(self, effect: Exchange) -> Claimed | None:
+        self.link.is_slow = True
         claimed = super().exchange(effect)
         if effect.ahead:
             self.do(self.in_flight.ahead(Ahead(0, effect.limits)))
         return claimed
+
+    def hear(self) -> None:
+        """Only with the next exchange."""
 
 
 def test_a_claim_ahead_that_took_nothing_is_followed_by_one_of_now() -> None:

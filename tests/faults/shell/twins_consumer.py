@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from sequencer.consume import threads
-from sequencer.drain import batch
+from sequencer.drain import protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.handlers import printing
@@ -30,7 +30,7 @@ def hurried() -> None:
 
 def claims_many() -> None:
     """No twin: a consumer's first claim takes as many messages as there are."""
-    put(batch, "BatchSize", lambda limits: BatchSize(limits, messages=limits.messages))
+    put(protocol, "BatchSize", lambda limits: BatchSize(limits, messages=limits.messages))
 
 
 def no_temporary_folder() -> None:
