@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..client import Sequencer
-from ..consume.emitter import EventEmitter
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig
 from ..testing import Handled
@@ -122,7 +121,7 @@ def run_case(url: str, parameters: Parameters, work_s: float, groups: int) -> Ru
 def supervised(url: str, namespace: str, parameters: Parameters) -> Iterator[None]:
     """The supervisor and its consumers, connected; at the end they are told to stop. Raises MemberFailed."""
     config = WorkerConfig(queue=QUEUE, url=url, namespace=namespace, app=APP)
-    supervisor = Supervisor(config, parameters.consumers, emitter=EventEmitter(QUEUE, forward=lambda _event: True))
+    supervisor = Supervisor(config, parameters.consumers, forward=lambda _event: True)
     status: list[int] = []
 
     def supervise() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..processes.logs import FORMATS, LogOptions, configure
 from ..values.version import VERSION
+from .render import say
 
 app = typer.Typer(
     name="sequencer",
@@ -24,20 +26,40 @@ FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
 INTERRUPTED = 130
 """As a shell says it of a process that Ctrl-C ended."""
 
+
+def variable_of(option: str) -> str:
+    return f"SEQUENCER_{option.lstrip('-').replace('-', '_').upper()}"
+
+
+def option(*names: str, help: str, variable: str | None = None, **more: Any) -> Any:
+    """An option that holds for many calls: of a server, a service, a kind of input. A variable of the environment may
+    set it, SEQUENCER_ and its name.
+    """
+    return typer.Option(*names, envvar=variable or variable_of(names[0]), help=help, **more)
+
+
+def call_option(*names: str, help: str, **more: Any) -> Any:
+    """An option that says what is meant in one call. No variable sets it: that would hold for every call, and make of a
+    look a change, or of a question a deletion.
+    """
+    return typer.Option(*names, help=help, **more)
+
+
 QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
+OptionalQueueArgument = Annotated[
+    str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
+]
 RedisOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--redis",
-        envvar="SEQUENCER_REDIS",
-        show_envvar=True,
         help="Server URL: redis:// rediss:// unix:// valkey://. Without it, the embedded server.",
         show_default=False,
     ),
 ]
-NamespaceOption = Annotated[str, typer.Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
-JsonOption = Annotated[bool, typer.Option("--json", envvar="SEQUENCER_JSON", help="JSON for scripts.")]
-LimitOption = Annotated[int, typer.Option(envvar="SEQUENCER_LIMIT", min=1, help="Show at most this many.")]
+NamespaceOption = Annotated[str, option("--namespace", help="Prefix of all keys.")]
+JsonOption = Annotated[bool, option("--json", help="JSON for scripts.")]
+LimitOption = Annotated[int, call_option("--limit", min=1, help="Show at most this many.")]
 GroupArgument = Annotated[
     list[str],
     typer.Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013", show_default=False),
@@ -46,7 +68,19 @@ OptionalGroupArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="PART...", help="The parts of one group; without them, all.", show_default=False),
 ]
-IdOption = Annotated[str, typer.Option("--id", envvar="SEQUENCER_ID", help="Id of the message.", show_default=False)]
+IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_default=False)]
+
+
+def say_unread(command: Any) -> None:
+    """A note for each variable that is set for an option of this command, or of one below it, and is not read any more.
+
+    For one version: until now every option had one, and FILE too.
+    """
+    below = getattr(command, "commands", {}).values()
+    for one in [*command.params, *(one for inner in below for one in inner.params)]:
+        name = one.opts[0] if one.param_type_name == "option" or one.name != "file" else "FILE"
+        if not one.envvar and (variable := variable_of(name)) in os.environ:
+            say(f"note: {variable} is not read any more, as it would hold for every call; say {name} in the call")
 
 
 def _version(is_asked: bool) -> None:
@@ -67,12 +101,8 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    log_level: Annotated[
-        str, typer.Option(envvar="SEQUENCER_LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
-    ] = "WARNING",
-    log_format: Annotated[
-        str, typer.Option(envvar="SEQUENCER_LOG_FORMAT", help="text, or json: one object a line.")
-    ] = "text",
+    log_level: Annotated[str, option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "WARNING",
+    log_format: Annotated[str, option("--log-format", help="text, or json: one object a line.")] = "text",
 ) -> None:
     level = log_level.upper()
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
@@ -82,5 +112,6 @@ def options(
         raise typer.BadParameter(f"{log_format!r} is not text or json", param_hint="--log-format")
     ctx.obj = LogOptions(level, chosen)
     configure(level, chosen)
+    say_unread(ctx.command.commands[ctx.invoked_subcommand])  # type: ignore[attr-defined]  # it is a group
     if ctx.invoked_subcommand != "consume":  # that imports an application first
         hear_interrupts()

@@ -10,9 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import orjson
 import typer
@@ -21,19 +20,24 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 
 from ..client import Sequencer
 from ..errors import BatchRefused
-from ..queue.append import CHUNK_GROUPS
-from .app import FINE, INTERRUPTED, WRONG_USE, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from ..settings.options import DEFAULTS, QueueSettings
+from .app import (
+    FINE,
+    INTERRUPTED,
+    WRONG_USE,
+    JsonOption,
+    NamespaceOption,
+    QueueArgument,
+    RedisOption,
+    app,
+    call_option,
+    option,
+)
 from .render import print_json
 
-LINES = CHUNK_GROUPS
-"""In one call: never more than a chunk, so that where one is refused all before it in this call is not stored."""
-
-
-class OnError(StrEnum):
-    """What to do with a line that can't be appended."""
-
-    stop = "stop"
-    skip = "skip"
+LINES = 128
+"""In one call, and in its chunk: so where one is refused, all before it in this call is not stored."""
+OnError = Literal["stop", "skip"]
 
 
 @dataclass(slots=True)
@@ -59,14 +63,14 @@ class Tally:
         )
         last_line = lines[-1][0] if lines else self.last_line
         try:
-            receipt = queue.append_many([body for _, body in lines], on_refused=on_error.value, replace=replace)
+            receipt = queue.append_many([body for _, body in lines], on_refused=on_error, chunk=LINES, replace=replace)
         except BatchRefused as error:
             first = error.refused[0]
             self.problem = f"line {lines[first.index][0]}: {first.error}"
             last_line = lines[first.index][0] - 1
             before = [] if error.stored else [body for _, body in lines[: first.index]]
             self.appended += error.stored
-            receipt = queue.append_many(before, on_refused="skip", replace=replace)
+            receipt = queue.append_many(before, on_refused="skip", chunk=LINES, replace=replace)
         self.appended += receipt.appended
         self.duplicates += receipt.duplicates
         self.dropped += receipt.dropped
@@ -114,24 +118,18 @@ class Interruption:
 @app.command()
 def append(
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON file; - for standard input.", envvar="SEQUENCER_FILE")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON file; - for standard input.")] = "-",
     group_by: Annotated[
-        str | None,
-        typer.Option(envvar="SEQUENCER_GROUP_BY", help="Body fields that make the group: user_id,order_id"),
+        str | None, option("--group-by", help="Body fields that make the group: user_id,order_id")
     ] = None,
-    id_by: Annotated[str | None, typer.Option(envvar="SEQUENCER_ID_BY", help="Body field that is the id.")] = None,
-    score_by: Annotated[
-        str | None, typer.Option(envvar="SEQUENCER_SCORE_BY", help="Body field that is the score.")
-    ] = None,
-    on_error: Annotated[OnError, typer.Option(envvar="SEQUENCER_ON_ERROR", help="At a bad line.")] = OnError.stop,
+    id_by: Annotated[str | None, option("--id-by", help="Body field that is the id.")] = None,
+    score_by: Annotated[str | None, option("--score-by", help="Body field that is the score.")] = None,
+    on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", envvar="SEQUENCER_REPLACE", help="Take the place of a pending message with the same id."
-        ),
+        bool, call_option("--replace", help="Take the place of a pending message with the same id.")
     ] = False,
-    max_body_bytes: Annotated[int, typer.Option(envvar="SEQUENCER_MAX_BODY_BYTES", help="Largest body.")] = 1024 * 1024,
-    lanes: Annotated[int | None, typer.Option(envvar="SEQUENCER_LANES", help="Shards; fixed at first use.")] = None,
+    max_body_bytes: Annotated[int, option("--max-body-bytes", help="Largest body.")] = DEFAULTS["max_body_bytes"],
+    lanes: Annotated[int | None, option("--lanes", help="Shards; fixed at first use.")] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -142,8 +140,14 @@ def append(
     "headers": ..., "delay": seconds from now, "at": seconds since 1970}.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
-    options: dict[str, Any] = {"group_by": fields, "id_by": id_by, "score_by": score_by}
-    client = Sequencer(queue, redis, namespace=namespace, lanes=lanes, max_body_bytes=max_body_bytes, **options)
+    settings: QueueSettings = {
+        "group_by": fields,
+        "id_by": id_by,
+        "score_by": score_by,
+        "max_body_bytes": max_body_bytes,
+        "lanes": lanes,
+    }
+    client = Sequencer(queue, redis, namespace=namespace, **settings)
     began, tally, interruption = time.monotonic(), Tally(), Interruption()
     with _opened(file) as source, client:
         client.connect()
@@ -186,7 +190,7 @@ def _append_lines(
                 good.append((number, orjson.loads(line)))
             except ValueError as error:
                 problem = f"line {number}: not JSON: {error}"
-                if on_error is OnError.stop:
+                if on_error == "stop":
                     break
                 typer.echo(problem, err=True)
                 tally.refused += 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 import typer
 
 from ..client import Sequencer
 from ..values.text import plain
-from ..values.views import AuditReport
+from ..values.views import AuditReport, as_json
 from .app import FINE, FOUND, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .render import print_json
 
@@ -29,7 +28,7 @@ def audit(
     with Sequencer(queue, redis, namespace=namespace) as client:
         report = client.audit()
     if json:
-        print_json({**asdict(report), "is_clean": report.is_clean})
+        print_json({**as_json(report), "is_clean": report.is_clean})
     elif report.first_at is None:
         typer.echo(NOTHING)
     else:

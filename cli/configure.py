@@ -4,68 +4,79 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import typer
 
 from ..client import Sequencer, list_queues
-from ..settings.policy import Policy
-from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from ..settings.options import QueueSettings
+from ..settings.policy import NAMES, OnGap, OnLate, Policy
+from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .render import console, policy_table, print_json
-
-
-class OnLate(StrEnum):
-    """What becomes of a message whose score lies below one already handled in its group."""
-
-    handle = "handle"
-    dead_letter = "dead_letter"
-    drop = "drop"
-    refuse = "refuse"
-
-
-class OnGap(StrEnum):
-    """What becomes of a group when a missing number did not come in time."""
-
-    park = "park"
-    skip = "skip"
-
-
-def _option(name: str, text: str, *more: str) -> Any:
-    return typer.Option(*more, envvar=f"SEQUENCER_{name}", help=text, show_default=False)
 
 
 @app.command()
 def configure(
+    ctx: typer.Context,
     queue: QueueArgument,
     dedup_window: Annotated[
-        float | None, _option("DEDUP_WINDOW", "Seconds an id stays known after its message was handled; 0: not at all.")
+        float | None,
+        call_option(
+            "--dedup-window",
+            help="Seconds an id stays known after its message was handled; 0: not at all.",
+            show_default=False,
+        ),
     ] = None,
     dedup_cap: Annotated[
-        int | None, _option("DEDUP_CAP", "Handled ids after which the older half is forgotten early.")
+        int | None,
+        call_option(
+            "--dedup-cap", help="Handled ids after which the older half is forgotten early.", show_default=False
+        ),
     ] = None,
-    on_late: Annotated[OnLate | None, _option("ON_LATE", "For a score below one already handled in its group.")] = None,
+    on_late: Annotated[
+        OnLate | None,
+        call_option("--on-late", help="For a score below one already handled in its group.", show_default=False),
+    ] = None,
     watermark_window: Annotated[
-        float | None, _option("WATERMARK_WINDOW", "Seconds a group's watermark is known after its last message.")
+        float | None,
+        call_option(
+            "--watermark-window",
+            help="Seconds a group's watermark is known after its last message.",
+            show_default=False,
+        ),
     ] = None,
     watermark_cap: Annotated[
-        int | None, _option("WATERMARK_CAP", "Groups after which the older half of the watermarks is forgotten early.")
+        int | None,
+        call_option(
+            "--watermark-cap",
+            help="Groups after which the older half of the watermarks is forgotten early.",
+            show_default=False,
+        ),
     ] = None,
     reorder_window: Annotated[
-        float | None, _option("REORDER_WINDOW", "Seconds from arrival to handling, for stragglers; 0: none.")
+        float | None,
+        call_option(
+            "--reorder-window", help="Seconds from arrival to handling, for stragglers; 0: none.", show_default=False
+        ),
     ] = None,
     sequence: Annotated[
         bool | None,
-        _option(
-            "SEQUENCE",
-            "Whether scores are consecutive numbers from 1 in each group; fixed at first use.",
+        call_option(
             "--sequence/--no-sequence",
+            help="Whether scores are consecutive numbers from 1 in each group; fixed at first use.",
+            show_default=False,
         ),
     ] = None,
     gap_timeout: Annotated[
-        float | None, _option("GAP_TIMEOUT", "Seconds a message waits for the numbers missing before it.")
+        float | None,
+        call_option(
+            "--gap-timeout", help="Seconds a message waits for the numbers missing before it.", show_default=False
+        ),
     ] = None,
-    on_gap: Annotated[OnGap | None, _option("ON_GAP", "For a group whose missing number did not come in time.")] = None,
+    on_gap: Annotated[
+        OnGap | None,
+        call_option("--on-gap", help="For a group whose missing number did not come in time.", show_default=False),
+    ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -75,19 +86,8 @@ def configure(
     The policy is kept in the server and holds for all producers and consumers, from their next call on; what is not
     named stays as it is. A queue that is not there yet is made when a policy is set.
     """
-    asked = {
-        "dedup_window": dedup_window,
-        "dedup_cap": dedup_cap,
-        "on_late": on_late and on_late.value,
-        "watermark_window": watermark_window,
-        "watermark_cap": watermark_cap,
-        "reorder_window": reorder_window,
-        "sequence": sequence,
-        "gap_timeout": gap_timeout,
-        "on_gap": on_gap and on_gap.value,
-    }
-    wanted = {name: value for name, value in asked.items() if value is not None}
-    setting = Sequencer(queue, redis, namespace=namespace, **wanted)  # type: ignore[arg-type]
+    wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
+    setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
         before, is_new = looking.policy, queue not in list_queues(redis, namespace)
     policy = before

@@ -6,124 +6,85 @@ import os
 import signal
 import time
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..client import Sequencer
-from ..consume.emitter import EventEmitter
 from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
-from ..processes.logs import LogOptions, background_writing
+from ..processes.logs import LogOptions, background_writing, emit_of_service
 from ..processes.service_events import service_ended, service_started
 from ..processes.signals import stop_signals_in_use
-from ..processes.supervisor import Supervisor, log
+from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
 from ..settings.events import many
-from ..settings.options import AUDIT_LENGTH, ConsumerOptions
+from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, ConsumerOptions, OnFailure
 from ..values.version import VERSION
 from ..values.views import QueueInfo
-from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts
+from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, option
 from .render import print_json, say
 
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""
 
 
-class OnFailure(StrEnum):
-    """What becomes of a message after its last try."""
-
-    park = "park"
-    dead_letter = "dead_letter"
-    drop = "drop"
-
-
 @app.command()
 def consume(
     ctx: typer.Context,
     queue: QueueArgument,
-    processes: Annotated[
-        int,
-        typer.Option("--processes", "-n", envvar="SEQUENCER_PROCESSES", min=1, max=1024, help="Consumer processes."),
-    ] = 1,
+    processes: Annotated[int, option("--processes", "-n", min=1, max=1024, help="Consumer processes.")] = 1,
     app_name: Annotated[
-        str | None,
-        typer.Option(
-            "--app",
-            envvar="SEQUENCER_APP",
-            help="module:attribute, a Sequencer with a handler, or a function.",
-        ),
+        str | None, option("--app", help="module:attribute, a Sequencer with a handler, or a function.")
     ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option("--exec", envvar="SEQUENCER_EXEC", help="Shell command for each message, JSON on its stdin."),
-    ] = None,
-    lease: Annotated[
-        float, typer.Option(envvar="SEQUENCER_LEASE", help="Seconds until a dead consumer's groups go on.")
-    ] = 15.0,
+    command: Annotated[str | None, option("--exec", help="Shell command for each message, JSON on its stdin.")] = None,
+    lease: Annotated[float, option("--lease", help="Seconds until a dead consumer's groups go on.")] = LEASE_S,
     until_empty: Annotated[
-        bool,
-        typer.Option(
-            "--until-empty",
-            envvar="SEQUENCER_UNTIL_EMPTY",
-            help="End when nothing is left but parked or paused groups.",
-        ),
+        bool, option("--until-empty", help="End when nothing is left but parked or paused groups.")
     ] = False,
     max_messages: Annotated[
-        int | None,
-        typer.Option(envvar="SEQUENCER_MAX_MESSAGES", help="Replace a consumer after this many messages."),
+        int | None, option("--max-messages", help="Replace a consumer after this many messages.")
     ] = None,
-    max_age: Annotated[
-        float | None,
-        typer.Option(envvar="SEQUENCER_MAX_AGE", help="Replace a consumer after this many seconds."),
-    ] = None,
+    max_age: Annotated[float | None, option("--max-age", help="Replace a consumer after this many seconds.")] = None,
     max_attempts: Annotated[
-        int, typer.Option(envvar="SEQUENCER_MAX_ATTEMPTS", help="Tries of a message before --on-failure decides.")
-    ] = 5,
-    backoff: Annotated[
-        float, typer.Option(envvar="SEQUENCER_BACKOFF", help="Seconds before the first retry; then doubled.")
-    ] = 0.5,
+        int, option("--max-attempts", help="Tries of a message before --on-failure decides.")
+    ] = DEFAULTS["max_attempts"],
+    backoff: Annotated[float, option("--backoff", help="Seconds before the first retry; then doubled.")] = DEFAULTS[
+        "backoff"
+    ],
     on_failure: Annotated[
         OnFailure,
-        typer.Option(
-            envvar="SEQUENCER_ON_FAILURE",
+        option(
+            "--on-failure",
             help="After the last try: park the group, or set the message aside or drop it, and the group goes on.",
         ),
-    ] = OnFailure.park,
+    ] = DEFAULTS["on_failure"],
     park_on: Annotated[
         str,
-        typer.Option(
-            envvar="SEQUENCER_PARK_ON",
+        option(
+            "--park-on",
             metavar="NAMES",
             help="Exceptions that park the group at once: OutOfStock,shop.errors.Closed (also their subclasses).",
         ),
     ] = "",
     dead_letter_on: Annotated[
         str,
-        typer.Option(
-            envvar="SEQUENCER_DEAD_LETTER_ON",
-            metavar="NAMES",
-            help="Exceptions that make the message a dead letter at once.",
-        ),
+        option("--dead-letter-on", metavar="NAMES", help="Exceptions that make the message a dead letter at once."),
     ] = "",
     grace: Annotated[
         float | None,
-        typer.Option(
-            envvar="SEQUENCER_GRACE",
+        option(
+            "--grace",
             min=0.0,
             help="Seconds from a signal to stop until handlers are interrupted; without it, at a second signal.",
         ),
     ] = None,
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", envvar="SEQUENCER_AUDIT", help="Record each handled message in the audit stream."),
-    ] = False,
+    audit: Annotated[bool, option("--audit", help="Record each handled message in the audit stream.")] = False,
     audit_length: Annotated[
-        int, typer.Option(envvar="SEQUENCER_AUDIT_LENGTH", help="Entries that the stream of a lane keeps, about.")
+        int, option("--audit-length", help="Entries that the stream of a lane keeps, about.")
     ] = AUDIT_LENGTH,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -157,7 +118,7 @@ def consume(
         settings={
             "max_attempts": max_attempts,
             "backoff": backoff,
-            "on_failure": on_failure.value,
+            "on_failure": on_failure,
             "park_on": _names(park_on),
             "dead_letter_on": _names(dead_letter_on),
         },
@@ -171,7 +132,11 @@ def consume(
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    names = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    for name in names:
+        if name in FORMER_ERRORS:
+            say(f"note: {name} is called {FORMER_ERRORS[name]} now; the old name is taken for one version more")
+    return names
 
 
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
@@ -223,7 +188,7 @@ def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
-    EventEmitter(config.queue, log=log).emit(started)
+    emit_of_service(started)
 
 
 def _look_at(client: Sequencer) -> QueueInfo | None:
@@ -256,7 +221,7 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
     text += f"{many(processes, 'consumer')}: {said}"
     if config.log_format == "json":
         with background_writing():
-            EventEmitter(config.queue, log=log).emit(service_ended(config.queue, text, **asdict(totals)))
+            emit_of_service(service_ended(config.queue, text, **asdict(totals)))
         return
     say(text)
     if left is not None:

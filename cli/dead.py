@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
 from typing import Annotated
 
 import orjson
@@ -12,11 +11,21 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
-from ..queue.dead_letters import check_rate
-from ..values.text import plain
-from ..values.views import DeadLetter, Redriven
-from .app import JsonOption, LimitOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import console, fields_table, group_text, letter_json, letter_table, moment, number, print_json
+from ..values.checks import check_rate
+from ..values.text import named, plain
+from ..values.views import DeadLetter, Redriven, as_json
+from .app import (
+    JsonOption,
+    LimitOption,
+    NamespaceOption,
+    OptionalGroupArgument,
+    QueueArgument,
+    RedisOption,
+    app,
+    call_option,
+    option,
+)
+from .render import console, fields_table, letter_table, moment, number, print_json
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -27,23 +36,19 @@ app.add_typer(dead, name="dead")
 
 EVERYTHING = 10**9
 """As a limit: more than there are."""
-LetterIdOption = Annotated[
-    str | None, typer.Option("--id", envvar="SEQUENCER_ID", help="Only those with this id.", show_default=False)
-]
+LetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
 ErrorOption = Annotated[
     str | None,
-    typer.Option(
+    call_option(
         "--error",
-        envvar="SEQUENCER_ERROR",
         metavar="PATTERN",
         help="Only those with this error: its type, or a pattern with * and ? for 'Type: message'.",
         show_default=False,
     ),
 ]
-AllOption = Annotated[bool, typer.Option("--all", envvar="SEQUENCER_ALL", help="All of the queue.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", envvar="SEQUENCER_DRY_RUN", help="Change nothing; say how many it would be.")
-]
+AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
+DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
+"""It has a variable, since that can only make a call do less."""
 
 
 @dead.command("list")
@@ -61,7 +66,7 @@ def list_(
     with Sequencer(queue, redis, namespace=namespace) as client:
         found = client.dead(group or None, id=id, error=error, limit=limit)
     if json:
-        print_json([letter_json(letter) for letter in found])
+        print_json(found)
     else:
         is_chosen = bool(group) or id is not None or error is not None
         console().print(letter_table(found) if found else f"no {'such ' if is_chosen else ''}dead letters")
@@ -82,7 +87,7 @@ def show(
     if not found:
         raise _not_found(queue, id)
     if json:
-        print_json([letter_json(letter) for letter in found])
+        print_json(found)
         return
     for position, letter in enumerate(found):
         typer.echo("\n" if position else "", nl=False)
@@ -93,7 +98,7 @@ def _show(letter: DeadLetter) -> None:
     message, error = letter.message, letter.error
     fields = {
         "id": message.id,
-        "group": group_text(message.group),
+        "group": " ".join(message.group),
         "score": number(message.score),
         "stamp": str(message.stamp),
         "appended": moment(message.appended_at),
@@ -116,7 +121,7 @@ def redrive(
     id: LetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
-    rate: Annotated[float, typer.Option(envvar="SEQUENCER_RATE", help="Messages a second, at most.")] = 1000.0,
+    rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
     dry_run: DryRunOption = False,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -134,7 +139,7 @@ def redrive(
             return
         done = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate)
     if json:
-        print_json({**asdict(done), "dry_run": False})
+        print_json({**as_json(done), "dry_run": False})
     else:
         _say_redriven(queue, done)
 
@@ -145,7 +150,7 @@ def _say_redriven(queue: str, done: Redriven) -> None:
         typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
     for group in done.parked:
         words = " ".join(shlex.quote(plain(part)) for part in group)
-        typer.echo(f"group {plain(group_text(group))} is parked; to let it go on: sequencer resume {queue} {words}")
+        typer.echo(f"group {named(group)} is parked; to let it go on: sequencer resume {queue} {words}")
 
 
 @dead.command()
@@ -155,7 +160,7 @@ def purge(
     id: LetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
-    yes: Annotated[bool, typer.Option("--yes", envvar="SEQUENCER_YES", help="Do not ask.")] = False,
+    yes: Annotated[bool, call_option("--yes", help="Do not ask.")] = False,
     dry_run: DryRunOption = False,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from ..client import Sequencer
+from ..client import find_server
 from ..doctor.diagnose import diagnose, is_healthy
-from ..doctor.rights import SCRATCH, WORDS, acl_rules
+from ..doctor.rights import WORDS, acl_rules
 from ..values.checks import check_name
 from ..values.views import Finding
-from .app import FINE, FOUND, JsonOption, NamespaceOption, RedisOption, app
+from .app import FINE, FOUND, JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, call_option
 from .render import cells, console, print_json, table
 
 
 @app.command()
 def doctor(
-    queue: Annotated[
-        str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
-    ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", envvar="SEQUENCER_REPAIR", help="Mend what the data allow.")
-    ] = False,
+    queue: OptionalQueueArgument = None,
+    repair: Annotated[bool, call_option("--repair", help="Mend what the data allow.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(
-            envvar="SEQUENCER_LIMIT", min=1, help="Read about this many names in each queue.", show_default=False
-        ),
+        call_option("--limit", min=1, help="Read about this many names in each queue.", show_default=False),
     ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Check server, rights and invariants; exit code 5 when problems are left."""
-    endpoint = Sequencer(queue or SCRATCH, redis, namespace=namespace).endpoint
-    findings = diagnose(endpoint, namespace, queue, repair=repair, limit=limit)
+    if queue is not None:
+        check_name("queue", queue)
+    check_name("namespace", namespace)
+    findings = diagnose(find_server(redis), namespace, queue, repair=repair, limit=limit)
     if json:
-        print_json([asdict(finding) for finding in findings])
+        print_json(findings)
     else:
         _show(findings)
     raise typer.Exit(FINE if is_healthy(findings) else FOUND)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import typer
 
 from ..client import Sequencer, list_queues
 from ..values.text import named, plain
 from ..values.views import Gap
 from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
-from .render import message_json, print_json
+from .render import print_json
 
 
 @app.command()
@@ -50,14 +48,14 @@ def skip(
         skipped = client.skip(group)
     if isinstance(skipped, Gap):
         if json:
-            print_json(asdict(skipped))
+            print_json(skipped)
         else:
             which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
             typer.echo(f"stepped over {which} in group {named(group)}, which goes on")
         return
     if not json:
         typer.echo(f"removed {plain(skipped.id)} from group {named(group)}, which goes on; it was:", err=True)
-    print_json(message_json(skipped))
+    print_json(skipped)
 
 
 @app.command()

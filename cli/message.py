@@ -13,17 +13,8 @@ from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.text import named, plain
 from ..values.views import MessageInfo
-from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import (
-    console,
-    fields_table,
-    group_text,
-    message_info_json,
-    moment,
-    number,
-    print_json,
-    seconds,
-)
+from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
+from .render import console, fields_table, moment, number, print_json, seconds
 
 
 @app.command()
@@ -45,13 +36,13 @@ def get(
     if found is None:
         raise MessageNotFound(f"nothing is known of message {id!r} of group {group} in queue {queue!r}")
     if json:
-        print_json(message_info_json(found))
+        print_json(found)
     else:
         _show(found)
 
 
 def _show(info: MessageInfo) -> None:
-    fields = {"id": info.id, "group": group_text(info.group), "state": info.state, "due in": seconds(info.due_in_s)}
+    fields = {"id": info.id, "group": " ".join(info.group), "state": info.state, "due in": seconds(info.due_in_s)}
     if message := info.message:
         marks = [name for name in ("late", "redriven") if getattr(message, name)]
         fields |= {"attempts": str(info.attempts), "score": number(message.score)}
@@ -88,19 +79,19 @@ def reschedule(
     queue: QueueArgument,
     group: GroupArgument,
     id: IdOption,
-    delay: Annotated[float | None, typer.Option(envvar="SEQUENCER_DELAY", help="Seconds from now.")] = None,
+    delay: Annotated[float | None, call_option("--delay", help="Seconds from now.")] = None,
     at: Annotated[
         str | None,
-        typer.Option(
-            envvar="SEQUENCER_AT",
+        call_option(
+            "--at",
             metavar="TIME",
             help="Seconds since 1970, or ISO 8601 with a time zone: 2030-01-31T09:00:00+01:00",
         ),
     ] = None,
     score: Annotated[
         str | None,
-        typer.Option(
-            envvar="SEQUENCER_SCORE",
+        call_option(
+            "--score",
             metavar="NUMBER",
             help="A new score; without it, the new time if the score was the old one, else as it was.",
         ),

@@ -7,7 +7,6 @@ import select
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +18,7 @@ from rich.text import Text
 from ..processes.logs import FLUSH_S
 from ..values.message import Message
 from ..values.text import plain
-from ..values.views import DeadLetter, GroupInfo, MessageInfo, QueueInfo
+from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 
 WIDE = 1000
 """Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""
@@ -60,8 +59,8 @@ def cells(*texts: str) -> list[Text]:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE, default=str))
+    """One line of JSON: of a value, of a list of them, or of a dict of plain ones."""
+    sys.stdout.buffer.write(orjson.dumps(as_json(value), option=orjson.OPT_APPEND_NEWLINE, default=str))
     sys.stdout.flush()
 
 
@@ -76,10 +75,6 @@ def seconds(value: float | None) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.6f}".rstrip("0").rstrip(".")
-
-
-def group_text(group: tuple[str, ...]) -> str:
-    return " ".join(group)
 
 
 def queue_table(infos: list[QueueInfo]) -> Table:
@@ -103,7 +98,7 @@ def group_table(infos: list[GroupInfo]) -> Table:
         if info.failure:
             who = f"{info.failure.type}: {info.failure.message}"[:100]
         counts = (seconds(info.lag_s), str(info.attempts), seconds(info.due_in_s))
-        rows.add_row(*cells(group_text(info.group), info.state, f"{info.backlog:,}", info.head_id or "", *counts, who))
+        rows.add_row(*cells(" ".join(info.group), info.state, f"{info.backlog:,}", info.head_id or "", *counts, who))
     return rows
 
 
@@ -121,7 +116,7 @@ def letter_table(letters: list[DeadLetter]) -> Table:
     for dead in letters:
         message, error = dead.message, f"{dead.error.type}: {dead.error.message}"[:100]
         numbers = (number(message.score), str(dead.attempts), moment(dead.died_at))
-        rows.add_row(*cells(message.id, group_text(message.group), *numbers, error))
+        rows.add_row(*cells(message.id, " ".join(message.group), *numbers, error))
     return rows
 
 
@@ -152,19 +147,3 @@ def fields_table(fields: dict[str, str]) -> Table:
 def moment(at: float) -> str:
     """Seconds since 1970 for people; UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def letter_json(dead: DeadLetter) -> dict[str, Any]:
-    return {**asdict(dead), "message": message_json(dead.message)}
-
-
-def message_info_json(info: MessageInfo) -> dict[str, Any]:
-    return {**asdict(info), "message": info.message and message_json(info.message)}
-
-
-def message_json(message: Message) -> dict[str, Any]:
-    return message._asdict()
-
-
-def info_json(info: QueueInfo | GroupInfo) -> dict[str, Any]:
-    return asdict(info)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from ..server import EmbeddedServer
-from .app import JsonOption, app
+from ..values.views import as_json
+from .app import JsonOption, app, option
 from .render import print_json, seconds
 
 server = typer.Typer(help="The embedded server: start, stop, status.", no_args_is_help=True, rich_markup_mode=None)
@@ -16,7 +16,7 @@ app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[
     str | None,
-    typer.Option("--directory", envvar="SEQUENCER_HOME", help="Where its data is. Default: ~/.local/state/sequencer"),
+    option("--directory", variable="SEQUENCER_HOME", help="Where its data is. Default: ~/.local/state/sequencer"),
 ]
 
 
@@ -26,7 +26,7 @@ def start(directory: DirectoryOption = None, json: JsonOption = False) -> None:
     embedded = EmbeddedServer(directory)
     is_started = embedded.start()
     if json:
-        print_json({"started": is_started, **asdict(embedded.status())})
+        print_json({"started": is_started, **as_json(embedded.status())})
     else:
         typer.echo(f"{'started' if is_started else 'running already'}: {embedded.url}")
 
@@ -37,7 +37,7 @@ def stop(directory: DirectoryOption = None, json: JsonOption = False) -> None:
     embedded = EmbeddedServer(directory)
     is_stopped = embedded.stop()
     if json:
-        print_json({"stopped": is_stopped, **asdict(embedded.status())})
+        print_json({"stopped": is_stopped, **as_json(embedded.status())})
     else:
         typer.echo("stopped" if is_stopped else "was not running")
 
@@ -47,7 +47,7 @@ def status(directory: DirectoryOption = None, json: JsonOption = False) -> None:
     """Whether it runs, and where."""
     found = EmbeddedServer(directory).status()
     if json:
-        print_json(asdict(found))
+        print_json(found)
     elif found.is_running:
         typer.echo(
             f"running: {found.version}, pid {found.pid}, up {seconds(found.uptime_s)}, "

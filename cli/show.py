@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,30 +11,26 @@ from rich.live import Live
 
 from ..client import Sequencer, list_queues
 from ..values.text import named, plain
-from ..values.views import GroupInfo, QueueInfo
-from .app import GroupArgument, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
-from .render import console, group_table, info_json, message_json, message_table, print_json, queue_table
-
-
-class State(StrEnum):
-    """States of a group."""
-
-    due = "due"
-    leased = "leased"
-    waiting = "waiting"
-    paused = "paused"
-    parked = "parked"
+from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
+from .app import (
+    GroupArgument,
+    JsonOption,
+    LimitOption,
+    NamespaceOption,
+    OptionalQueueArgument,
+    QueueArgument,
+    RedisOption,
+    app,
+    call_option,
+)
+from .render import console, group_table, message_table, print_json, queue_table
 
 
 @app.command()
 def info(
-    queue: Annotated[
-        str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", envvar="SEQUENCER_WATCH", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[
-        float, typer.Option(envvar="SEQUENCER_INTERVAL", min=0.1, help="Seconds between two looks.")
-    ] = 1.0,
+    queue: OptionalQueueArgument = None,
+    watch: Annotated[bool, call_option("--watch", help="Refresh until Ctrl-C.")] = False,
+    interval: Annotated[float, call_option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -47,8 +41,8 @@ def info(
     looks = _looks(clients, 0.2, interval, watch)
     if json:
         for infos in looks:
-            policies = [asdict(client.policy) for client in clients]
-            ours = [{**info_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
+            policies = [as_json(client.policy) for client in clients]
+            ours = [{**as_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
             print_json(ours if queue is None else ours[0])
     elif watch and sys.stdout.isatty():
         with Live(console=console(), auto_refresh=False) as live:
@@ -75,7 +69,7 @@ def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: b
 @app.command()
 def groups(
     queue: QueueArgument,
-    state: Annotated[State | None, typer.Option(envvar="SEQUENCER_STATE", help="Only groups in this state.")] = None,
+    state: Annotated[GroupState | None, call_option("--state", help="Only groups in this state.")] = None,
     limit: LimitOption = 100,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -83,7 +77,7 @@ def groups(
 ) -> None:
     """Groups with their state, backlog and head; the longest due first."""
     with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.groups(state.value if state else None, limit=limit)
+        found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
 
 
@@ -103,7 +97,7 @@ def parked(
 
 def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
     if as_json:
-        print_json([info_json(one) for one in found])
+        print_json(found)
     else:
         console().print(group_table(found) if found else nothing)
 
@@ -121,7 +115,7 @@ def peek(
     with Sequencer(queue, redis, namespace=namespace) as client:
         messages = client.peek(group, limit=limit)
     if json:
-        print_json([message_json(message) for message in messages])
+        print_json(messages)
     else:
         console().print(message_table(messages) if messages else f"group {named(group)} has no messages")
 
@@ -138,6 +132,6 @@ def explain(
     with Sequencer(queue, redis, namespace=namespace) as client:
         explanation = client.explain(group)
     if json:
-        print_json(asdict(explanation))
+        print_json(explanation)
     else:
         typer.echo(plain(explanation.text))

@@ -17,7 +17,7 @@ from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, finish
-from .net.endpoint import Endpoint
+from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
 from .queue.session import Session, check_first, queue_names
@@ -304,6 +304,11 @@ def _checked_handler(function: Handler) -> Handler:
             f"handler {shown(function)} is a coroutine function; this client calls plain functions only"
         )
     return function
+
+
+def find_server(redis: Any = None) -> Endpoint:
+    """The server that `redis` names, as for Sequencer; the embedded one is started. Raises ConfigurationError."""
+    return given_endpoint(redis) or start_embedded()
 
 
 def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:

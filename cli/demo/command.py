@@ -11,20 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..app import FINE, GAVE_UP, JsonOption, app
+from ..app import FINE, GAVE_UP, JsonOption, app, call_option
 from ..render import print_json
 from .run import Outcome, simulate
 
 
 @app.command()
 def demo(
-    processes: Annotated[
-        int,
-        typer.Option("--processes", "-n", envvar="SEQUENCER_PROCESSES", min=1, max=64, help="Consumer processes."),
-    ] = 8,
-    messages: Annotated[
-        int, typer.Option(envvar="SEQUENCER_MESSAGES", min=100, max=10_000_000, help="Messages to make up.")
-    ] = 20_000,
+    processes: Annotated[int, call_option("--processes", "-n", min=1, max=64, help="Consumer processes.")] = 8,
+    messages: Annotated[int, call_option("--messages", min=100, max=10_000_000, help="Messages to make up.")] = 20_000,
     json: JsonOption = False,
 ) -> int:
     """Made-up orders through an embedded server of its own: produce, consume, kill one consumer, judge. Leaves

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.emitter import EventEmitter
 from ...errors import SequencerError
 from ...processes.supervisor import Supervisor
 from ...processes.worker.config import WorkerConfig
@@ -153,7 +152,7 @@ def simulate(
                 say(event.text)
             return True
 
-        supervisor = Supervisor(config, processes, emitter=EventEmitter(QUEUE, forward=forward))
+        supervisor = Supervisor(config, processes, forward=forward)
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(supervisor.run()), name="sequencer-demo-supervisor")
         thread.start()

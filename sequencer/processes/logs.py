@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import orjson
 
+from ..consume.emitter import EventEmitter
 from ..errors import shown
 from ..settings.events import Event, error_text, event, many
 from ..values.text import plain
@@ -251,3 +252,8 @@ def lines_lost(count: int, why: str) -> Event:
     """So many lines could not be written."""
     said = f"{many(count, 'line')} of the log could not be written: {why}"
     return event("lines lost", "", said, {"lines": count, "error": why})
+
+
+def emit_of_service(event: Event) -> None:
+    """Write an event of the service as a whole into the log, as its supervisor does."""
+    EventEmitter(event.queue, log=logging.getLogger("sequencer.supervisor")).emit(event)

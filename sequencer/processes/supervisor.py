@@ -22,6 +22,7 @@ import random
 import selectors
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -60,11 +61,11 @@ class Supervisor:
         processes: int,
         *,
         policy: RestartPolicy | None = None,
-        emitter: EventEmitter | None = None,
+        forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self.totals = Totals()
         self._queue, self._config = config.queue, config
-        self._emitter = emitter or EventEmitter(config.queue, log=log)
+        self._emitter = EventEmitter(config.queue, log=log, forward=forward)
         self._places = Places(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None

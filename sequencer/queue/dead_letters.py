@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net import Answer, Net
@@ -19,7 +19,7 @@ from ..store.item import Group
 from ..store.keys import LaneKeys
 from ..store.record import LetterName, decode_letter
 from ..store.replies import Reading, pairs, text
-from ..values.checks import check_limit
+from ..values.checks import check_limit, check_rate
 from ..values.views import DeadLetter, Redriven
 from .session import Session
 
@@ -63,13 +63,6 @@ class DeadLetterFilter(NamedTuple):
     def fits(self, dead: DeadLetter) -> bool:
         said = f"{dead.error.type}: {dead.error.message}"
         return self.error is None or self.error == dead.error.type or fnmatch.fnmatchcase(said, self.error)
-
-
-def check_rate(rate: Any) -> float:
-    """Messages a second. Raises ConfigurationError."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
-        raise ConfigurationError(f"rate={rate!r} must be a number of messages a second, above 0 and at most 1000000")
-    return float(rate)
 
 
 # -- operations ------------------------------------------------------------------------------------------------

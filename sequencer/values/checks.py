@@ -48,6 +48,13 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
 
 
+def check_rate(rate: Any) -> float:
+    """Messages a second. Raises ConfigurationError."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
+        raise ConfigurationError(f"rate={shown(rate)} must be a number of messages a second, above 0, at most 1000000")
+    return float(rate)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """What a text says behind a name that is wrong: the one that was perhaps meant, else all there are."""
     names = list(known)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
 
-from .message import Failure, Message
+from .message import Failure, Message, Receipt
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
@@ -178,3 +178,14 @@ class AuditReport:
     def is_clean(self) -> bool:
         """No violation; also when nothing was recorded."""
         return not (self.inversions or self.overlaps or self.tokens_back)
+
+
+def as_json(value: Any) -> Any:
+    """Turn a value that users get, or a list of them, into what JSON can hold. A body stays as it is."""
+    if isinstance(value, Message | Receipt):
+        return value._asdict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return value

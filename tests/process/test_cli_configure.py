@@ -45,7 +45,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     )
     assert make().policy == wanted
 
-    changed = cli.run("configure", "jobs", SEQUENCER_ON_LATE="refuse")
+    changed = cli.run("configure", "jobs", "--on-late", "refuse")
     assert changed.stderr == ""
     assert "on_late           refuse  drop\n" in changed.stdout
     assert "dedup_window      5 s" in changed.stdout
@@ -157,7 +157,8 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     assert [group.head_id for group in seq.parked()] == ["c"]
 
     seq.append({}, "b", id="d")
-    cli.run(*base, "--dead-letter-on", "sequencer.errors.CommandFailed", "--max-attempts", 9)
+    old = cli.run(*base, "--dead-letter-on", "sequencer.handlers.CommandFailed", "--max-attempts", 9)
+    assert "note: sequencer.handlers.CommandFailed is called sequencer.errors.CommandFailed now" in old.stderr
     assert sorted(dead.message.id for dead in seq.dead()) == ["a0", "a1", "d"]
 
 

@@ -43,7 +43,7 @@ def test_problems_are_code_5_until_all_are_mended(cli: Cli, seq: Sequencer, link
     assert "mended   schedule" in first.stdout
     assert "problem  keys" in first.stdout
     link.command("DEL", f"{keys.prefix}odd", keys.schedule)
-    said = cli.run("doctor", "jobs", SEQUENCER_REPAIR="1", SEQUENCER_JSON="1")
+    said = cli.run("doctor", "jobs", "--repair", SEQUENCER_JSON="1")
     assert said.returncode == 0
     findings = json.loads(said.stdout)
     (mended,) = [one for one in findings if one["repaired"]]

@@ -54,7 +54,7 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert (said["id"], said["group"], said["state"], said["attempts"]) == ("x", ["a", "7"], "delayed", 0)
     assert said["due_in_s"] > 1e6
     assert (said["message"]["body"], said["message"]["score"], said["error"]) == ({"n": 1}, FAR, None)
-    table = cli.run("get", "jobs", "a", "7", SEQUENCER_ID="x").stdout
+    table = cli.run("get", "jobs", "a", "7", "--id", "x").stdout
     assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d ") if text not in table] == []
 
     queue.append({}, "b", id="y")

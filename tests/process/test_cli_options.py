@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer.main
 
-from sequencer import __version__
+from sequencer import Message, Sequencer, SetAside, __version__
 from sequencer.net.link import Link
+from sequencer.settings.policy import NAMES
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:
@@ -47,18 +48,80 @@ def walk(command: Any, path: str = "sequencer") -> Iterator[tuple[str, Any]]:
         yield from walk(child, f"{path} {name}")
 
 
-def test_every_option_has_a_variable() -> None:
+def commands() -> Any:
     import sequencer.cli.main  # noqa: F401 - each command registers itself
     from sequencer.cli.app import app
 
-    root = typer.main.get_command(app)
-    assert set(root.commands) == COMMANDS  # type: ignore[attr-defined]
+    return typer.main.get_command(app)
+
+
+OF_A_CALL = {
+    *("--all", "--at", "--delay", "--error", "--id", "--interval", "--limit", "--messages", "--rate", "--repair"),
+    *("--replace", "--score", "--state", "--watch", "--yes"),
+}
+"""What an operator says of one call. A variable would say it of every call."""
+
+
+def test_an_option_has_a_variable_unless_it_says_what_is_meant_in_one_call() -> None:
+    root = commands()
+    assert set(root.commands) == COMMANDS
     options = [(path, option) for path, option in walk(root) if not PLAIN & set(option.opts)]
     assert len(options) > 100
     for path, option in options:
-        variable = option.envvar
-        assert isinstance(variable, str), f"{path} {option.opts[0]} has no variable"
-        assert variable.startswith("SEQUENCER_"), f"{path} {option.opts[0]}: {variable}"
+        name, variable = option.opts[0], option.envvar
+        has_none = (
+            name in OF_A_CALL or path == "sequencer demo" or (path == "sequencer configure" and option.name in NAMES)
+        )
+        if has_none and name != "--json":
+            assert variable is None, f"{path} {name}"
+        else:
+            own = f"SEQUENCER_{name.lstrip('-').replace('-', '_').upper()}"
+            assert variable == {"--directory": "SEQUENCER_HOME"}.get(name, own), f"{path} {name}"
+    assert not [
+        one
+        for command in root.commands.values()
+        for one in command.params
+        if one.envvar and one.param_type_name == "argument"
+    ]
+
+
+def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, "g", id="m")
+    seq.consume(gives_up, until_empty=True)
+    refused = cli.run("dead", "purge", "jobs", SEQUENCER_ALL="1", SEQUENCER_YES="1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (
+        "note: SEQUENCER_ALL is not read any more, as it would hold for every call; say --all in the call"
+        in refused.stderr
+    )
+    assert "note: SEQUENCER_YES is not read any more" in refused.stderr
+    kept = cli.run("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
+    assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
+    assert seq.info().dead == 1
+    shown = cli.run("configure", "jobs", SEQUENCER_ON_LATE="drop", SEQUENCER_JSON="1")
+    assert '"on_late":"handle"' in shown.stdout
+    assert "note: SEQUENCER_ON_LATE is not read any more" in shown.stderr
+    assert "say FILE in the call" in cli.run("append", "jobs", input="", SEQUENCER_FILE="orders.ndjson").stderr
+    assert cli.run("info", "jobs", SEQUENCER_FILE="x", SEQUENCER_YES="1").stderr == "", "it never read these"
+
+
+def gives_up(message: Message) -> None:
+    raise SetAside
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("consum", "jobs"), "'consume'"),
+        (("dead", "purg", "jobs"), "'purge'"),
+        (("consume", "jobs", "--max-atempts", 3), "--max-attempts"),
+        (("groups", "jobs", "--state", "park"), "'parked'"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_right_one(cli: Cli, words: tuple[object, ...], said: str) -> None:
+    done = cli.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
 def test_variables_do_what_options_do(cli: Cli) -> None:
@@ -69,9 +132,9 @@ def test_variables_do_what_options_do(cli: Cli) -> None:
         "SEQUENCER_SCORE_BY": "ts",
         "SEQUENCER_JSON": "1",
     }
-    appended = cli.run("append", "jobs", SEQUENCER_FILE="orders.ndjson", SEQUENCER_ON_ERROR="skip", **by)
+    appended = cli.run("append", "jobs", "orders.ndjson", SEQUENCER_ON_ERROR="skip", **by)
     assert appended.stdout.startswith('{"appended":1,"duplicates":0,"refused":1,')
-    peeked = cli.run("peek", "jobs", "1", SEQUENCER_JSON="1", SEQUENCER_LIMIT="1")
+    peeked = cli.run("peek", "jobs", "1", SEQUENCER_JSON="1")
     assert peeked.stdout.startswith('[{"id":"r1","group":["1"],"score":5.0,')
     several: dict[str, Any] = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_EXEC": "exit 1", "SEQUENCER_UNTIL_EMPTY": "1"}
     failing: dict[str, Any] = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
