@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.cli.append import OnError, Tally
+from sequencer.cli.append import Tally
 from sequencer.store.keys import lane_of
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
@@ -172,7 +172,7 @@ def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     client.connect()
     lines = [(1, {"group": first, "body": 1}), (2, {"group": second, "id": "x", "body": "mine"})]
     tally = Tally()
-    tally.add(client, lines, OnError.stop, False)
+    tally.add(client, lines, "stop", False)
     assert taken == ["x"]
     assert tally.problem.startswith("line 2: ")
     assert tally.appended == 1

@@ -69,20 +69,14 @@ def test_an_option_has_a_variable_unless_it_says_what_is_meant_in_one_call() -> 
     assert len(options) > 100
     for path, option in options:
         name, variable = option.opts[0], option.envvar
-        has_none = (
-            name in OF_A_CALL or path == "sequencer demo" or (path == "sequencer configure" and option.name in NAMES)
-        )
-        if has_none and name != "--json":
+        is_policy = path == "sequencer configure" and option.name in NAMES
+        if name in OF_A_CALL or is_policy or (path == "sequencer demo" and name != "--json"):
             assert variable is None, f"{path} {name}"
         else:
             own = f"SEQUENCER_{name.lstrip('-').replace('-', '_').upper()}"
             assert variable == {"--directory": "SEQUENCER_HOME"}.get(name, own), f"{path} {name}"
-    assert not [
-        one
-        for command in root.commands.values()
-        for one in command.params
-        if one.envvar and one.param_type_name == "argument"
-    ]
+    taken = [one for command in root.commands.values() for one in command.params]
+    assert not any(one.envvar for one in taken if one.param_type_name == "argument")
 
 
 def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer) -> None:
