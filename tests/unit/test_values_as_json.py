@@ -1,0 +1,58 @@
+"""Values as JSON: what a command prints with --json, and what a page would."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+
+from sequencer import DeadLetter, Failure, Gap, Message, MessageInfo, Receipt
+from sequencer.values.views import as_json
+
+BODY = {"n": [1, {"deep": [2]}]}
+MESSAGE = Message("m", ("7", "eu"), 1.0, BODY, {"h": "1"}, 1, 5, 0.5, "orders", 9)
+SHOWN = {
+    "id": "m",
+    "group": ["7", "eu"],
+    "score": 1.0,
+    "body": BODY,
+    "headers": {"h": "1"},
+    "attempt": 1,
+    "token": 5,
+    "appended_at": 0.5,
+    "queue": "orders",
+    "stamp": 9,
+    "late": False,
+    "redriven": False,
+}
+FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
+FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (MESSAGE, SHOWN),
+        ([MESSAGE], [SHOWN]),
+        (
+            DeadLetter(MESSAGE, 2, FAILURE, 3.0, "letter"),
+            {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter"},
+        ),
+        (
+            MessageInfo("m", ("7",), "handled", None, 0, None, None),
+            {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
+            | {"message": None},
+        ),
+        (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
+        (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None}),
+        ({"changed": True}, {"changed": True}),
+    ],
+)
+def test_each_value_becomes_what_json_can_hold(value: object, wanted: object) -> None:
+    assert json.loads(json.dumps(as_json(value))) == wanted
+    assert orjson.loads(orjson.dumps(as_json(value))) == wanted
+
+
+def test_a_body_is_not_copied() -> None:
+    assert as_json(MESSAGE)["body"] is BODY
