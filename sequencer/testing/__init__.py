@@ -4,9 +4,9 @@
 kill a handler at each step; `Recorder` and `judge` write a history down and judge it.
 """
 
-from .judge.handler_runs import Handled, Verdict, check_history
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import Judgement, judge
+from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue, assert_order
 from .points import kill_here

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from .points import APP, ARMED, DIRECTORY
 
 MODULE = "sequencer_recorded_app"
 _SOURCE = "from sequencer.testing.points import recorded_app\n\napp = recorded_app()\n"
-PEEKED = 10_000
+MAX_MESSAGES = 10_000
 FINE = (0, 4)
 """How `sequencer consume` ends when nothing is left, or parked groups only."""
 
@@ -76,23 +76,23 @@ def kill_everywhere(
 
     Raises HandlerNotFound, ConfigurationError, ServerNotUsable without a server to start.
     """
-    whole = _Whole(app, list(messages), queue, lease, consumers, timeout, dict(env or {}))
-    tour = _Tour(whole, before, check)
-    passed = sorted(tour.run("", 0).passed)
+    setup = _Setup(app, list(messages), queue, lease, consumers, timeout, dict(env or {}))
+    runs = _Runs(setup, before, check)
+    passed = sorted(runs.run("", 0).passed)
     for point in passed if points is None else points:
         for passage in range(1, most + 1):
-            if not tour.run(point, passage).is_killed:
+            if not runs.run(point, passage).is_killed:
                 break
-        if point not in tour.report.passages:
-            tour.report.problems.append(f"point {point!r} was never reached; the handler passes: {', '.join(passed)}")
-    return tour.report
+        if point not in runs.report.passages:
+            runs.report.problems.append(f"point {point!r} was never reached; the handler passes: {', '.join(passed)}")
+    return runs.report
 
 
 @dataclass(slots=True)
-class _Tour:
+class _Runs:
     """Run after run, and what they showed so far."""
 
-    whole: _Whole
+    setup: _Setup
     before: Callable[[], object] | None
     check: Callable[[], object] | None
     report: KillReport = field(default_factory=KillReport)
@@ -103,7 +103,7 @@ class _Tour:
         """One run, with a kill unless the point is ""."""
         if self.before:
             self.before()
-        run = self.whole.run(point, passage)
+        run = self.setup.run(point, passage)
         try:
             if self.check:
                 self.check()
@@ -139,7 +139,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Whole:
+class _Setup:
     """All that the runs have in common."""
 
     app: str
@@ -160,9 +160,7 @@ class _Whole:
                 self._record(seq, directory)
                 status, said = self._consume(seq, server.url, directory, f"{point}:{passage}" if point else "")
                 ended = time.monotonic()
-                left = _names(
-                    message for info in seq.groups(limit=PEEKED) for message in seq.peek(info.group, limit=PEEKED)
-                )
+                left = _names(_messages_in(seq))
                 dead = _names(letter.message for letter in seq.dead())
             events = read_events(sorted(directory.glob("*.ndjson")))
             run = _judge(events, left, dead, ended, said)
@@ -192,11 +190,10 @@ class _Whole:
     def _record(self, seq: Sequencer, directory: Path) -> None:
         """What is in the queue was appended."""
         recorder = Recorder(directory / "appended.ndjson", "producer")
-        for info in seq.groups(limit=PEEKED):
-            for message in seq.peek(info.group, limit=PEEKED):
-                name = {"group": encode_group(message.group), "id": message.id, "score": message.score}
-                recorder.note("appending", **name)
-                recorder.note("appended", kind="stored", stamp=message.stamp, **name)
+        for message in _messages_in(seq):
+            name = {"group": encode_group(message.group), "id": message.id, "score": message.score}
+            recorder.note("appending", **name)
+            recorder.note("appended", kind="stored", stamp=message.stamp, **name)
         recorder.close()
 
     def _consume(self, seq: Sequencer, url: str, directory: Path, armed: str) -> tuple[int, str]:
@@ -221,6 +218,11 @@ class _Whole:
             except subprocess.TimeoutExpired:
                 process.kill()  # its consumers see their standard input end, and stop
                 return -signal.SIGKILL, f"not done within {self.timeout_s:g} s"
+
+
+def _messages_in(seq: Sequencer) -> Iterator[Message]:
+    for info in seq.groups(limit=MAX_MESSAGES):
+        yield from seq.peek(info.group, limit=MAX_MESSAGES)
 
 
 def _names(messages: Iterable[Message]) -> list[tuple[str, str]]:

@@ -49,20 +49,20 @@ from ..values.message import Message
 from .judge.history import Recorder
 
 ARMED, DIRECTORY, APP = "SEQUENCER_KILL_HERE", "SEQUENCER_KILL_HERE_DIRECTORY", "SEQUENCER_KILL_HERE_APP"
-"""What is armed; where passages are recorded, and that the fault was spent; the app whose handler is recorded."""
+"""What is armed; where passages are recorded, and that the point fired; the app whose handler is recorded."""
 BEFORE, AFTER = "handler:before", "handler:after"
 """Points that every handler has: when it begins, and when it has returned."""
-SPENT = "spent"
+FIRED = "fired"
 
 
-class Fuse:
+class KillPoints:
     """Counts the passages of this process, and kills or stops it at the one that is armed."""
 
     def __init__(self, armed: str, directory: str) -> None:
         self._passages: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._recorder = Recorder(Path(directory) / f"points-{os.getpid()}.ndjson") if directory else None
-        self._spent = Path(directory) / SPENT if directory else None
+        self._fired_path = Path(directory) / FIRED if directory else None
         self._point, self._passage, self._is_stop = parse_armed(armed) if armed else ("", 0, False)
 
     def at(self, point: str) -> None:
@@ -78,10 +78,10 @@ class Fuse:
 
     def _is_first(self) -> bool:
         """Whether no process did it before: a run has one fault, or its successors would die of it as well."""
-        if self._spent is None:
+        if self._fired_path is None:
             return True
         try:
-            os.close(os.open(self._spent, os.O_CREAT | os.O_EXCL))
+            os.close(os.open(self._fired_path, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
         return True
@@ -99,10 +99,10 @@ def parse_armed(text: str) -> tuple[str, int, bool]:
 
 
 @cache
-def _fuse() -> Fuse | None:
-    """The fuse of this process; None in production. Read once: what changes the environment later changes nothing."""
+def _kill_points() -> KillPoints | None:
+    """The points of this process; None in production. Read once: what changes the environment later changes nothing."""
     armed, directory = os.environ.get(ARMED, ""), os.environ.get(DIRECTORY, "")
-    return Fuse(armed, directory) if armed or directory else None
+    return KillPoints(armed, directory) if armed or directory else None
 
 
 def kill_here(point: str) -> None:
@@ -110,9 +110,9 @@ def kill_here(point: str) -> None:
 
     Raises ConfigurationError where `SEQUENCER_KILL_HERE` can't be read.
     """
-    fuse = _fuse()
-    if fuse is not None:
-        fuse.at(point)
+    points = _kill_points()
+    if points is not None:
+        points.at(point)
 
 
 def recorded_app() -> Any:

@@ -10,7 +10,7 @@ from ...client import Sequencer
 from ...consume.stop import Report, Stop, ignore
 from ...drain.effects import Handler
 from ...errors import ConfigurationError
-from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, QueueOptions, QueueSettings
+from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import exec_handler
@@ -44,6 +44,17 @@ class WorkerConfig:
     def on(self, url: str | None) -> WorkerConfig:
         """The same for the server at `url`; None leaves it to the app or to SEQUENCER_REDIS."""
         return replace(self, url=url)
+
+    def options(self) -> ConsumerOptions:
+        """How the consumer works, but for what belongs to the queue."""
+        return ConsumerOptions(
+            lease_s=self.lease,
+            until_empty=self.until_empty,
+            max_messages=self.max_messages,
+            max_age_s=self.max_age,
+            audit=self.audit,
+            audit_length=self.audit_length,
+        )
 
     def line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -28,7 +28,6 @@ from ...drain.effects import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
-from ...settings.options import ConsumerOptions
 from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
@@ -130,17 +129,7 @@ class Worker:
                 return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            consumer = sequencer.consumer(
-                handler if config.app else self._noting_end(handler),
-                ConsumerOptions(
-                    lease_s=config.lease,
-                    until_empty=config.until_empty,
-                    max_messages=config.max_messages,
-                    max_age_s=config.max_age,
-                    audit=config.audit,
-                    audit_length=config.audit_length,
-                ),
-            )
+            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), config.options())
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
             slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report)

@@ -20,9 +20,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .exposure import Exposure
+from .fault_spans import FaultSpans
+from .group_runs import GroupRuns
 from .history import Event
-from .passing import Begun
 
 ACK_S = 0.1
 """An ack leaves within 10 ms of running time; a process on a busy machine may stand still for several times that."""
@@ -70,12 +70,12 @@ class Judgement:
 
 class _Judge:
     def __init__(self, events: list[Event], ack_s: float, decided: set[tuple[str, str]]) -> None:
-        self.exposure, self.ack_s, self.away = Exposure(events), ack_s, decided
+        self.fault_spans, self.ack_s, self.away = FaultSpans(events), ack_s, decided
         self.asked: dict[tuple[str, str], float] = {}
         """Message -> the score that its producer gave it."""
         self.left: dict[tuple[str, str], tuple[int, float, float]] = {}
         """Group and process -> its newest token there, when it was last seen under an older one, and last seen."""
-        self.groups: defaultdict[str, Begun] = defaultdict(Begun)
+        self.groups: defaultdict[str, GroupRuns] = defaultdict(GroupRuns)
         self.counts: Counter[str] = Counter()
         self.cases: list[str] = []
         self.intended: set[tuple[str, str]] = set()
@@ -139,7 +139,7 @@ class _Judge:
         for other in list(group.open.values()):
             self.meet(group, other, run)
         newest = group.newest
-        if newest and run.token < newest.token and not self.exposure.touches(run.who, self.since(run), run.at):
+        if newest and run.token < newest.token and not self.fault_spans.touches(run.who, self.since(run), run.at):
             self.wrong("token back", f"group {run.group}: {run.id} began under {run.token} after {newest.token}")
         if newest is None or run.token > newest.token:
             group.newest = run
@@ -161,10 +161,10 @@ class _Judge:
         """
         return max(self.left[run.group, run.who][1], self.appending.get((run.group, run.id), -math.inf))
 
-    def meet(self, group: Begun, other: Event, run: Event) -> None:
+    def meet(self, group: GroupRuns, other: Event, run: Event) -> None:
         """A run begins while another of its group has not ended; it may be that the other's process is dead."""
         older = other if other.token <= run.token else run
-        if not self.exposure.touches(older.who, older.at if older is other else self.since(run), run.at):
+        if not self.fault_spans.touches(older.who, older.at if older is other else self.since(run), run.at):
             one, two = (f"{it.id} (token {it.token}, by {it.who})" for it in (run, other))
             self.wrong("overlap", f"group {run.group}: {one} began while {two} ran")
             del group.open[other.who]
@@ -221,7 +221,7 @@ class _Judge:
         return run
 
     def is_exposed(self, run: Event, start: float) -> bool:
-        return self.exposure.touches(run.who, start, run.at + self.ack_s)
+        return self.fault_spans.touches(run.who, start, run.at + self.ack_s)
 
 
 def judge(

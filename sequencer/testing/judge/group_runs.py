@@ -1,4 +1,4 @@
-"""What began in one group of a history, and under which lease: whether one message was passed by another."""
+"""The handler runs of one group in a history: whether one message was passed by another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .history import Event
 
 
 @dataclass(slots=True)
-class Begun:
+class GroupRuns:
     """What a judge knows of one group."""
 
     tops: list[tuple[int, tuple[float, int], str]] = field(default_factory=list)

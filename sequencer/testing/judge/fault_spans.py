@@ -1,4 +1,4 @@
-"""When faults touched which process, as a history tells it."""
+"""When which process was touched by a fault, by the history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from .history import Event
 
 
-class Exposure:
+class FaultSpans:
     """The faults of a history by process; "" stands for all."""
 
     def __init__(self, events: Iterable[Event]) -> None:
