@@ -29,7 +29,7 @@ LINES = 10
 """Of one event's name in WINDOW_S."""
 WINDOW_S = 1.0
 REMEMBERED = 1_000
-"""Events that are emitted once for one thing: the last so many of those things are remembered."""
+"""Some events are emitted once for one thing: this number of things is remembered."""
 OURS = ("sequencer.consume.threads", "sequencer.testing.memory_queue")
 """Modules whose frames stand above a handler's in its traceback."""
 
@@ -252,5 +252,5 @@ class ConsumerEvents:
         self.emitter.emit(consumer_events.groups_not_released(self.emitter.queue, self._owner, error))
 
     def not_recorded(self, group: tuple[str, ...], error: Exception) -> None:
-        """The server could not be told that a message failed."""
+        """The server does not know that a message failed."""
         self.emitter.emit(consumer_events.failure_not_recorded(self.emitter.queue, self._owner, group, error))

@@ -1,4 +1,4 @@
-"""How a consumer is told to stop, by its supervisor or by signals, and how it reports. Nothing here waits.
+"""How a consumer is stopped, by its supervisor or by signals, and how it reports. Nothing here waits.
 
 stage 1   take nothing new; what runs is finished and acknowledged
 stage 2   release and stop now, in the middle of a handler if need be
@@ -26,22 +26,22 @@ def ignore(_event: dict[str, Any]) -> bool:
 
 
 class Stop:
-    """The stage of stopping that was told last, and when the first was. Signal handlers and threads may write it."""
+    """The highest stage that was asked for, and when the first was. Signal handlers and threads may write it."""
 
     __slots__ = ("_is_now", "at")
 
     def __init__(self) -> None:
         self._is_now = False
         self.at: float | None = None
-        """When stage 1 was told, by `time.monotonic`."""
+        """When stage 1 was asked for, by `time.monotonic`."""
 
     @property
     def stage(self) -> int:
         """Made of what is only ever set: a number that is read and written could go back."""
         return 2 if self._is_now else int(self.at is not None)
 
-    def note(self, stage: int) -> None:
-        """This stage was told; one that was told before stays."""
+    def request(self, stage: int) -> None:
+        """Ask for this stage; a higher one that was asked for before stays."""
         if self.at is None:
             self.at = time.monotonic()
         if stage > 1:

@@ -160,7 +160,7 @@ def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> It
 
 
 def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
-    """A policy, totals or times that no client of ours wrote stop whoever reads them."""
+    """A policy, totals or times that no client of ours wrote: each reader of them stops with an error."""
     for keys in lanes:
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
@@ -176,7 +176,7 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
 
 
 def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
-    """How far a group has come, where no client of ours wrote it, stops whoever appends to the group or claims it."""
+    """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
     count = 0
     for keys in lanes:
         is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
@@ -197,10 +197,10 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
 
 def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
     """The fields of a hash and what they hold, in pages: about `limit` of them."""
-    cursor, looked = b"0", 0
-    while limit is None or looked < limit:
+    cursor, count = b"0", 0
+    while limit is None or count < limit:
         cursor, words = link.command("HSCAN", key, cursor, "COUNT", 500)
-        looked += len(words) // 2
+        count += len(words) // 2
         yield from zip(words[::2], words[1::2], strict=True)
         if int(cursor) == 0:
             return

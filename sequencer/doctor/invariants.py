@@ -101,7 +101,7 @@ class InvariantCheck:
                 yield from self._letters(keys, names)
 
     def _keys(self, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
-        """Groups that only their keys tell of, and keys that are not ours."""
+        """Groups that have keys only, and keys that are not ours."""
         by_prefix = {keys.prefix: keys for keys in lanes}
         known = {key for keys in lanes for key in _types(keys)}
         start = min(by_prefix, default="")

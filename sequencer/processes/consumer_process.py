@@ -1,4 +1,4 @@
-"""One consumer process as its supervisor sees it: how it is started, told to stop, and what it reported.
+"""One consumer process as its supervisor sees it: how it is started and stopped, and what it reported.
 
 Its standard input is the control pipe: one line of configuration, then a digit for each stage of a stop. Only the
 supervisor holds the other end. Reports come as JSON lines by a pipe that all consumers share, each line shorter than

@@ -28,7 +28,7 @@ from ..settings.events import Event, error_text, event, many
 from ..values.text import plain
 
 MAX_WAITING_LINES = 1000
-"""Lines that wait for whoever reads standard error; more are lost, and counted."""
+"""Lines that wait to be written to standard error; more are lost, and counted."""
 FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
@@ -128,7 +128,7 @@ def _plain_value(value: Any) -> Any:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # its arguments don't fit: a mistake of whoever wrote that line
+    except Exception:  # its arguments don't fit: a mistake of who wrote that line
         return f"{shown(record.msg)} (its arguments do not fit)"
 
 
@@ -249,7 +249,7 @@ class StderrHandler(logging.Handler):
 
 
 def lines_lost(count: int, why: str) -> Event:
-    """So many lines could not be written."""
+    """Lines of the log could not be written."""
     said = f"{many(count, 'line')} of the log could not be written: {why}"
     return event("lines lost", "", said, {"lines": count, "error": why})
 

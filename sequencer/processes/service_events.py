@@ -1,4 +1,4 @@
-"""The events that a supervisor tells: of its service as a whole, and of its consumers. Pure."""
+"""The events that a supervisor emits: of its service as a whole, and of its consumers. Pure."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = Fa
 
 
 def output_closed(queue: str) -> Event:
-    """Whoever read the printed lines is gone."""
+    """Nobody reads the printed lines any more."""
     return event("output closed", queue, "whoever read the printed lines is gone")
 
 
 def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
-    """A place is empty for so long."""
+    """A place is empty for this time."""
     return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
 
 
 def place_stands(queue: str, *, deaths: int, consumers: int, retry_in_s: float) -> Event:
-    """A place is tried seldom from now on; so many consumers are left."""
+    """A place is tried seldom from now on; `consumers` are left in others."""
     said = f"{many(deaths, 'consumer')} in a row died in it before they began a message; {many(consumers, 'other')} "
     said += f"left; next try in {retry_in_s:g} s"
     return event("place stands", queue, said, {"deaths": deaths, "consumers": consumers, "retry_in_s": retry_in_s})
@@ -66,7 +66,7 @@ STAGES = {
 
 
 def service_stopping(queue: str, stage: int, consumers: int, grace_s: float | None = None) -> Event:
-    """A stage of a stop was told; `grace_s` after the first comes the second."""
+    """A stage of a stop was asked for; `grace_s` after the first comes the second."""
     then = "" if grace_s is None else f" within {grace_s:g} s"
     said = STAGES[stage].format(n=many(consumers, "consumer"), then=then)
     return event("service stopping", queue, said, {"stage": stage, "consumers": consumers})
@@ -85,7 +85,7 @@ def expired_leases(queue: str, *, owner: str, groups: int) -> Event:
 
 
 def output_blocked(queue: str) -> Event:
-    """Whoever reads standard output does not."""
+    """Nobody reads standard output just now."""
     return event("output blocked", queue, "nobody reads what is printed; consumers wait, and go on when it is read")
 
 

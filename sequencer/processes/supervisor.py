@@ -51,7 +51,7 @@ MAX_FAILED_ROUNDS = 100
 
 
 class Supervisor:
-    """Keeps `processes` consumers running until they are drained, told to stop, or none of them gets to work."""
+    """Keeps `processes` consumers running until they are drained, stopped, or none of them gets to work."""
 
     WORKER = "sequencer.processes.worker.run"
 
@@ -131,7 +131,7 @@ class Supervisor:
         self._on_tick()
 
     def _next_wait_s(self) -> float:
-        # SIGCHLD wakes the loop in the main thread; in another thread a short look has to do.
+        # SIGCHLD wakes the loop in the main thread; in another thread a short wait has to do.
         now, longest = time.monotonic(), 5.0 if threading.current_thread() is threading.main_thread() else 0.02
         times = [place.start_at for place in self._places.empty]
         ended = [process.ended_at for _, process in self._places.running if not process.is_killed]

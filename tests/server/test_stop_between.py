@@ -24,17 +24,17 @@ def test_stage_2_just_before_a_handler_begins_is_not_lost(seq: Sequencer) -> Non
 def test_a_stage_does_not_go_back() -> None:
     """A signal that means stage 1 may be noted by one thread while another notes stage 2."""
     stop = Stop()
-    stop.note(2)
-    stop.note(1)
+    stop.request(2)
+    stop.request(1)
     assert stop.stage == 2
 
     class Late(int):
         def __gt__(self, other: object) -> bool:  # the other thread comes just then
-            raced.note(2)
+            raced.request(2)
             return isinstance(other, int) and int(self) > int(other)
 
         __lt__ = __le__ = __ge__ = __gt__
 
     raced = Stop()
-    raced.note(Late(1))
+    raced.request(Late(1))
     assert raced.stage == 2

@@ -19,7 +19,7 @@ SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130",
 
 def stopped(seconds_ago: float) -> Stop:
     stop = Stop()
-    stop.note(1)
+    stop.request(1)
     assert stop.at
     stop.at -= seconds_ago
     return stop
@@ -31,7 +31,7 @@ def test_one_that_a_signal_for_all_ended_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, command: str, is_told_before: bool
 ) -> None:
     stop = stopped(1.0) if is_told_before else Stop()
-    monkeypatch.setattr(time, "sleep", lambda _: stop.note(1))
+    monkeypatch.setattr(time, "sleep", lambda _: stop.request(1))
     with pytest.raises(CommandStopped, match="the consumer was stopped as well"):
         exec_handler(command, stop=stop)(MESSAGE)
 

@@ -2,8 +2,8 @@
 
 What it says on standard error comes by a pipe, is passed on as it comes, and its end is kept for the text of a failure.
 A command has ended when its /bin/sh has: what that left running in the background, with our pipe open, is not waited
-for, and finds nobody at the other end from then on. Every command is a process group of its own, which is told to the
-supervisor while it runs.
+for, and finds nobody at the other end from then on. Every command is a process group of its own, which is reported
+to the supervisor while it runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .pipes import CommandPipes, StderrRelay, signal_fd
 
 SHELL = "/bin/sh"
 STOP_S = 2.0
-"""A signal for everybody reaches a command so much earlier or later than the consumer hears of its stop, at most."""
+"""A signal for everybody reaches a command and its consumer within this time of each other."""
 NOT_RUN = (126, 127)
 """Exit statuses by which a shell says that a command can't be run or was not found."""
 
@@ -45,7 +45,7 @@ def exec_handler(command: str, *, stop: Stop | None = None, report: Report = ign
     killed outright can't do that: `report` tells the supervisor which group to kill then, and on Linux the kernel
     kills the command. (`token` in the JSON tells the two apart all the same.)
 
-    A command that is ended by a signal about when `stop` is told, and one that can't be run at a consumer's first
+    A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
     message, are no failures: StopConsuming.
     """
     return _Command(command, stop, report)

@@ -1,4 +1,4 @@
-"""What goes between a command and us while it runs: a line goes in, what it says on standard error is passed on.
+"""The pipes between a command and us while it runs: a line goes in, its standard error is passed on to ours.
 
 Only the waiting can be interrupted, where `interruption.interrupts_allowed`; nothing else here waits for long.
 """
@@ -38,7 +38,7 @@ class StderrRelay:
     command is not read either and waits, as if it wrote there itself; but after STALLED_S what there is gets dropped,
     and so does what follows, at once, until it takes something again. So the work does not depend on who reads what
     commands say. (It is shared with others, so it can't be made non-blocking. A write still waits if another process
-    fills a pipe in the moment between the look and the write.)
+    fills a pipe in the moment between the check and the write.)
     """
 
     def __init__(self) -> None:

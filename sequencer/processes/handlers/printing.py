@@ -25,13 +25,13 @@ from .apps import message_line
 OPEN, WHOLE = b"1", b"0"
 """The lock's first byte: whether a line is open."""
 PIECE_BYTES = 64 * 1024
-"""Written at once at most: a write to a pipe comes back when all of it was taken, and `look` is to see it move."""
+"""Written at once at most: a write to a pipe comes back when all of it was taken, and `on_tick` is to see it move."""
 MAX_TICK_S = 2.0
-"""A look counts for this much time at most: who looks later than that stood still itself, and maybe all did."""
+"""A tick counts for this time at most: who ticks later than that stood still itself, and maybe all did."""
 
 
 class OutputClosed(StopConsuming):
-    """Whoever read the printed lines is gone: nothing can be handled any more."""
+    """Nobody reads the printed lines any more: nothing can be handled."""
 
 
 class OutputFailed(StopConsuming):
@@ -41,9 +41,9 @@ class OutputFailed(StopConsuming):
 class Printer:
     """Prints each message as one whole line, before it is acknowledged.
 
-    `look`, called by another thread about once a second, reports what has kept it from that for `lease_s`: a consumer
-    that holds the lock though the output takes something is frozen; an output that takes nothing (`| less`) is only
-    told. The waiting itself is the kernel's, and in turn.
+    `on_tick`, called by another thread about once a second, reports what has kept it from that for `lease_s`. A
+    consumer that holds the lock though the output takes something is frozen; an output that takes nothing (`| less`)
+    is only reported. The waiting itself is the kernel's, and in turn.
     """
 
     def __init__(self, lock_fd: int, output_fd: int = 1, *, lease_s: float, report: Report) -> None:
@@ -53,10 +53,10 @@ class Printer:
         """Whether there is a line to print, and how often the output took something of one."""
         self._looked_at = 0.0
         self._seen: tuple[int, bool, int] | None = None
-        """What the last look saw: pieces, whether the output takes something, who holds the lock."""
+        """What the last tick saw: pieces, whether the output takes something, who holds the lock."""
         self._seen_s = 0.0
         self._blocked_at: int | None = None
-        """The pieces at which a blocked output was told."""
+        """The pieces at which a blocked output was reported."""
 
     def __call__(self, message: Message) -> None:
         line = message_line(message)

@@ -47,7 +47,7 @@ class ControlThread:
 
     def begin_stop(self) -> None:
         """Stage 1, from wherever it came. Safe in a signal handler."""
-        self._stop.note(1)
+        self._stop.request(1)
         if self.consumer is not None:
             self.consumer.stop()
 
@@ -100,7 +100,7 @@ class ControlThread:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        self._stop.note(2)
+        self._stop.request(2)
         self._interrupted_at = time.monotonic()
         self._signal()
 

@@ -59,7 +59,7 @@ class Worker:
         """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
-        """Tell the supervisor; false when it takes nothing. Counts are not waited with, they come again."""
+        """Report to the supervisor; false when it takes nothing. Counts do not wait for room: they come again."""
         return self._send(event, 0.0 if event["event"] == "counts" else REPORT_S)
 
     def _send(self, event: dict[str, Any], patience_s: float) -> bool:

@@ -151,7 +151,7 @@ class FaultProxy:
         self._cleared_at = time.monotonic()
 
     async def hold(self, since: float, seconds: float) -> None:
-        """Wait so long from then on, or until `clear`."""
+        """Wait for `seconds` from `since` on, or until `clear`."""
         while time.monotonic() < since + seconds and self._cleared_at < since:
             await asyncio.sleep(min(LOOK_S, max(0.0, since + seconds - time.monotonic())))
 
