@@ -1,6 +1,6 @@
 """One connection through a `FaultProxy`: commands one way, replies the other, and what a fault does to either.
 
-Replies come in the order of the commands. So for each command on its way there is a slot, in a queue: its name, the
+Replies come in the order of the commands. So for each command on its way a pending reply waits in a queue: its name, the
 fault that its reply will meet, and the words to answer with when the server was not asked.
 """
 
@@ -49,7 +49,7 @@ class Fault:
         return not (self.kind.startswith("error ") and name in TRANSACTION)
 
 
-class _Slot(NamedTuple):
+class _PendingReply(NamedTuple):
     name: str
     fault: Fault | None = None
     since: float = 0.0
@@ -74,7 +74,7 @@ class Pipe:
     ) -> None:
         self._proxy, self._who = proxy, who
         self._client, self._to_client, self._server, self._to_server = client, to_client, server, to_server
-        self._slots: deque[_Slot] = deque()
+        self._pending_replies: deque[_PendingReply] = deque()
         self._is_answering = self._in_multi = self._is_poisoned = False
         self._silent: tuple[str, float] | None = None
         """The fault by which nothing is passed on any more, and since when."""
@@ -111,13 +111,13 @@ class Pipe:
                 data = data + piece if data else piece
                 at = start = 0
                 while at < len(data) and (request := read_request(data, at)):
-                    slot = self._meet(request.command, request.first)
-                    if slot.fault is None and not slot.instead:
-                        self._slots.append(slot)
+                    pending = self._meet(request.command, request.first)
+                    if pending.fault is None and not pending.instead:
+                        self._pending_replies.append(pending)
                         at = request.end
                         continue
                     self._to_server.write(data[start:at])
-                    if not await self._apply(slot, data[at : request.end]):
+                    if not await self._apply(pending, data[at : request.end]):
                         return
                     start = at = request.end
                     if self._is_silent():
@@ -143,7 +143,7 @@ class Pipe:
         """Whether replies are held back too; after a dropped request, what came before it is answered."""
         return self._silent is not None and self._silent[0] != "request dropped"
 
-    def _meet(self, command: bytes, first: bytes) -> _Slot:
+    def _meet(self, command: bytes, first: bytes) -> _PendingReply:
         key = (command, first if command.startswith(b"EVAL") else b"")
         name = self._names.get(key)
         if name is None:
@@ -160,43 +160,43 @@ class Pipe:
         fault = None
         if self._proxy.faults:
             fault = self._proxy.choose(name, self._who, in_multi=self._in_multi, is_sha=command == b"EVALSHA")
-        return _Slot(name, fault, time.monotonic() if fault else 0.0, instead=instead)
+        return _PendingReply(name, fault, time.monotonic() if fault else 0.0, instead=instead)
 
-    async def _apply(self, slot: _Slot, request: bytes) -> bool:
+    async def _apply(self, pending: _PendingReply, request: bytes) -> bool:
         """Do to a command what its fault says; whether the connection goes on."""
-        fault = slot.fault
+        fault = pending.fault
         kind = fault.kind if fault else ""
-        if slot.instead:
+        if pending.instead:
             self._to_server.write(DISCARD)
-            self._slots.append(slot)
+            self._pending_replies.append(pending)
         elif fault is None:
             raise AssertionError("only what a fault met is given here")
         elif kind.startswith("error "):
-            self._refuse(slot, ERRORS[kind.removeprefix("error ")])
+            self._refuse(pending, ERRORS[kind.removeprefix("error ")])
         elif kind in ("request dropped", "black hole"):
-            self._fall_silent(fault, slot.since)
+            self._fall_silent(fault, pending.since)
         elif kind in ("request reset", "request late"):
             if kind == "request late":
-                self._proxy.later(request, fault, self._who, slot.since)
+                self._proxy.later(request, fault, self._who, pending.since)
             else:
-                self._proxy.took_effect(kind, self._who, slot.since)
+                self._proxy.took_effect(kind, self._who, pending.since)
             self._to_client.transport.abort()
             return False
         elif kind == "request delayed":
-            await self._proxy.hold(slot.since, fault.seconds)
+            await self._proxy.hold(pending.since, fault.seconds)
             self._to_server.write(request)
-            self._slots.append(_Slot(slot.name))
-            self._proxy.took_effect(kind, self._who, slot.since)
+            self._pending_replies.append(_PendingReply(pending.name))
+            self._proxy.took_effect(kind, self._who, pending.since)
         else:
             self._to_server.write(request)
-            self._slots.append(slot._replace(request=request))
+            self._pending_replies.append(pending._replace(request=request))
         return True
 
-    def _refuse(self, slot: _Slot, answer: bytes) -> None:
+    def _refuse(self, pending: _PendingReply, answer: bytes) -> None:
         self._is_poisoned = self._in_multi
-        self._slots.append(slot._replace(answer=answer))
-        if slot.fault:
-            self._proxy.took_effect(slot.fault.kind, self._who, slot.since)
+        self._pending_replies.append(pending._replace(answer=answer))
+        if pending.fault:
+            self._proxy.took_effect(pending.fault.kind, self._who, pending.since)
         if not self._is_answering:
             self._answer_refused()
 
@@ -212,20 +212,20 @@ class Pipe:
                 at = start = 0
                 self._is_answering = True
                 while not self._is_mute() and at < len(data) and (end := end_of_reply(data, at)):
-                    slot = self._slots.popleft()
-                    self._look(slot, data[at : at + 32])
-                    if self._proxy.faults and (hole := self._proxy.hole(slot.name, self._who)):
+                    pending = self._pending_replies.popleft()
+                    self._watch(pending, data[at : at + 32])
+                    if self._proxy.faults and (hole := self._proxy.hole(pending.name, self._who)):
                         self._to_client.write(data[start:at])
                         self._fall_silent(hole, time.monotonic())
                         start = at
                         break
-                    if slot.fault or slot.instead:
+                    if pending.fault or pending.instead:
                         self._to_client.write(data[start:at])
-                        if not await self._reply(slot, data[at:end]):
+                        if not await self._reply(pending, data[at:end]):
                             return
                         start = end
                     at = end
-                    if self._slots and self._slots[0].answer:
+                    if self._pending_replies and self._pending_replies[0].answer:
                         self._to_client.write(data[start:at])
                         start = at
                         self._answer_refused()
@@ -236,33 +236,33 @@ class Pipe:
                 await self._to_client.drain()
 
     def _answer_refused(self) -> None:
-        while self._slots and self._slots[0].answer and not self._silent:
-            slot = self._slots.popleft()
-            self._look(slot, slot.answer)
-            self._to_client.write(slot.answer)
+        while self._pending_replies and self._pending_replies[0].answer and not self._silent:
+            pending = self._pending_replies.popleft()
+            self._watch(pending, pending.answer)
+            self._to_client.write(pending.answer)
 
-    def _look(self, slot: _Slot, reply: bytes) -> None:
+    def _watch(self, pending: _PendingReply, reply: bytes) -> None:
         if reply.startswith(b"-NOSCRIPT"):
-            self._lost_scripts.add(slot.name)
+            self._lost_scripts.add(pending.name)
         if self._proxy.watch:
-            self._proxy.watch(slot.name, reply, self._who)
+            self._proxy.watch(pending.name, reply, self._who)
 
-    async def _reply(self, slot: _Slot, reply: bytes) -> bool:
+    async def _reply(self, pending: _PendingReply, reply: bytes) -> bool:
         """Do to a reply what its fault says; whether the connection goes on."""
-        fault, proxy = slot.fault, self._proxy
+        fault, proxy = pending.fault, self._proxy
         if fault is None:
-            self._to_client.write(slot.instead)
+            self._to_client.write(pending.instead)
         elif fault.kind == "request repeated":
             self._to_client.write(reply)
-            proxy.later(slot.request, fault, self._who, slot.since)
+            proxy.later(pending.request, fault, self._who, pending.since)
         elif fault.kind == "reply dropped":
-            self._fall_silent(fault, slot.since)
+            self._fall_silent(fault, pending.since)
         elif fault.kind == "reply trickled":
             step = -(-len(reply) // TRICKLE_STEPS)
             for at in range(0, len(reply), step):
                 await asyncio.sleep(fault.seconds * step / len(reply))
                 self._to_client.write(reply[at : at + step])
-            proxy.took_effect(fault.kind, self._who, slot.since)
+            proxy.took_effect(fault.kind, self._who, pending.since)
         else:
             if fault.kind == "reply cut":
                 self._to_client.write(reply[: max(1, len(reply) // 2)])
@@ -270,6 +270,6 @@ class Pipe:
                 self._to_client.close()
             else:
                 self._to_client.transport.abort()
-            proxy.took_effect(fault.kind, self._who, slot.since)
+            proxy.took_effect(fault.kind, self._who, pending.since)
             return False
         return True
