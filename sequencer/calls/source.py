@@ -23,7 +23,7 @@ _TEXT = re.compile(
 
 @cache
 def script_source(name: str) -> str:
-    """The text of `lua/NAME.lua`, with the part `lua/parts/PART.lua` in the place of each line `--+ PART`.
+    """The text of `lua/NAME.lua`, with the part `lua/parts/PART.lua` in the place of the first line `--+ PART`.
 
     The part `rights` asks for the commands that may be called behind it, up to where it stands again. A script that
     does not name it has it before its first statement; what comes before one that is named only reads, or is undone.
@@ -34,7 +34,15 @@ def script_source(name: str) -> str:
 
 def assembled(name: str) -> str:
     """The script with its parts, as the files have them."""
-    whole = _PART.sub(lambda found: _read(f"parts/{found[1]}"), _read(name))
+    there = set[str]()
+
+    def part(found: re.Match[str]) -> str:
+        if found[1] in there:
+            return ""
+        there.add(found[1])
+        return _PART.sub(part, _read(f"parts/{found[1]}"))
+
+    whole = _PART.sub(part, _read(name))
     if _RIGHTS not in whole:
         whole = whole.replace("\nlocal ", f"\n{_RIGHTS}local ", 1)
     text, *pieces = whole.split(_RIGHTS)

@@ -1,34 +1,65 @@
 -- inspect: all that decides whether a group moves, at one moment; changes nothing.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] policy hash; KEYS[5] memory hash
--- KEYS[6] paused set
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] policy hash
+-- KEYS[5] memory hash; KEYS[6] paused set
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id       of a message to look at too, "" for none
 -- ARGV[4] now_us   "" for the server's time
--- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if the lane is,
---         messages in order or -1 for a wrong type, messages in body or -1, member and score of the head or "", the
---         first 37 bytes of its record, watermark or "", member and score and record of the message with that id or "",
---         "1" if that id was handled lately]
-local schedule, leases, failures, policy_key, memory, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local prefix, group, id, now = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
-if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
+-- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if
+--         the lane is, messages in order or -1 for a wrong type, messages in body or -1, member and
+--         score of the head or "", the first 37 bytes of its record, watermark or "", member and
+--         score and record of the message with that id or "", "1" if that id was handled lately]
+local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
+local policy_key, memory, paused = KEYS[4], KEYS[5], KEYS[6]
+local prefix = ARGV[1]
+local group = ARGV[2]
+local id = ARGV[3]
+local now_us = ARGV[4]
+--+ prelude
+local now = time_us(now_us)
+--+ memory/marks_of
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused')
---+ memory
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-local card, length = pcall('ZCARD', order), pcall('HLEN', body)
-local head, record, member, score, kept, is_known = {}, '', '', '', '', '0'
-if type(card) == 'table' then card = -1 else head = call('ZRANGE', order, 0, 0, 'WITHSCORES') end
-if type(length) == 'table' then length = -1 end
-if length >= 0 and head[1] then record = sub(call('HGET', body, sub(head[1], 17)) or '', 1, 37) end
+local size, length = pcall('ZCARD', order), pcall('HLEN', body)
+local head, record = {}, ''
+if type(size) == 'table' then
+  size = -1
+else
+  head = call('ZRANGE', order, 0, 0, 'WITHSCORES')
+end
+if type(length) == 'table' then
+  length = -1
+end
+if length >= 0 and head[1] then
+  record = sub(call('HGET', body, sub(head[1], 17)) or '', 1, 37)
+end
+
+local member, score, kept, is_known = '', '', '', '0'
 if id ~= '' then
   kept = length >= 0 and call('HGET', body, id) or ''
   member = kept ~= '' and sub(kept, 1, 16) .. id or ''
-  score = member ~= '' and card >= 0 and call('ZSCORE', order, member) or ''
-  for _, key in ipairs(known('seen', tonumber(policy[2] or 0))) do
-    if call('SISMEMBER', key, group .. '\n' .. id) == 1 then is_known = '1' end
+  score = member ~= '' and size >= 0 and call('ZSCORE', order, member) or ''
+  for _, name in ipairs(known('seen', tonumber(policy[2] or 0))) do
+    if call('SISMEMBER', name, group .. '\n' .. id) == 1 then
+      is_known = '1'
+    end
   end
 end
-return {fmt('%.0f', now), call('ZSCORE', schedule, group) or '', call('HGET', leases, group) or '',
-  call('HGET', failures, group) or '', tostring(call('SISMEMBER', paused, group)), policy[3] or '0', card, length,
-  head[1] or '', head[2] or '', record, marks_of({group}, tonumber(policy[1] or 0))[1] or '', member, score, kept, is_known}
+return {
+  fmt('%.0f', now),
+  call('ZSCORE', schedule, group) or '',
+  call('HGET', leases, group) or '',
+  call('HGET', failures, group) or '',
+  tostring(call('SISMEMBER', paused, group)),
+  policy[3] or '0',
+  size,
+  length,
+  head[1] or '',
+  head[2] or '',
+  record,
+  marks_of({group}, tonumber(policy[1] or 0))[1] or '',
+  member,
+  score,
+  kept,
+  is_known,
+}

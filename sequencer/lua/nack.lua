@@ -1,10 +1,11 @@
--- nack: the handler of a leased group's head failed. The group waits, or is parked, with the failure kept; or the message
--- becomes a dead letter or is dropped, and the group goes on.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash; KEYS[5] dispatch list
--- KEYS[6] policy hash; KEYS[7] memory hash
+-- nack: the handler of a leased group's head failed. The group waits, or is parked, with the
+-- failure kept; or the message becomes a dead letter or is dropped, and the group goes on.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash
+-- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash
 -- ARGV[1] prefix     of the lane's keys
 -- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
--- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is harmless
+-- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is
+--                    harmless
 -- ARGV[6] delay_ms   until the group may be claimed again; "" for the end of trying
 -- ARGV[7] ending     "park", "dead" or "drop" at the end of trying, else ""
 -- ARGV[8] failure    bytes to keep, without a newline
@@ -12,47 +13,90 @@
 -- ARGV[10] is_late   "1": it is given up because it is late
 -- ARGV[11] now_us    "" for the server's time
 -- RETURN  1, or 0 when the token is not valid: nothing was changed
-local schedule, leases, failures, stats, dispatch, policy_key, memory = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local prefix, group, token, member, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local delay_ms, ending, failure, mark, is_late, now = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], tonumber(ARGV[11])
-local call, pcall, sub, fmt = redis.call, redis.pcall, string.sub, string.format
+local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
+local stats, dispatch, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local prefix = ARGV[1]
+local group, token, member = ARGV[2], ARGV[3], ARGV[4]
+local attempts = ARGV[5]
+local delay_ms = ARGV[6]
+local ending = ARGV[7]
+local failure = ARGV[8]
+local mark = ARGV[9]
+local is_late = ARGV[10] == '1'
+local now_us = ARGV[11]
+--+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
-if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
---+ memory
+local now = time_us(now_us)
+--+ memory/check_memory
+--+ memory/remember_ids
+--+ memory/remember_marks
+--+ memory/retire
 --+ remove
 --+ set_aside
-call('LLEN', dispatch); call('HLEN', stats); call('HLEN', failures); call('ZCARD', schedule)
-check_memory(); call('ZCARD', prefix .. 'dead'); call('HLEN', prefix .. 'letters')
-local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
-local record, score, name, visible = pcall('HGET', body, id), pcall('ZSCORE', order, member), 'failed', fmt('%.0f', now)
+local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
+local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
+call('LLEN', dispatch)
+call('HLEN', stats)
+call('HLEN', failures)
+call('ZCARD', schedule)
+check_memory()
+call('ZCARD', prefix .. 'dead')
+call('HLEN', prefix .. 'letters')
+
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+local id = sub(member, 17)
+local record, score = pcall('HGET', body, id), pcall('ZSCORE', order, member)
 if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then
   record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
   call('HSET', body, id, record)
-else record = '' end
-if not score then name = 'overtaken' -- cancelled or replaced meanwhile: nothing holds the group back
+else
+  record = ''
+end
+
+local name, visible = 'failed', fmt('%.0f', now)
+if not score then
+  name = 'overtaken' -- cancelled or replaced meanwhile: nothing holds the group back
 elseif ending == 'dead' or ending == 'drop' then
   local ids = {}
-  if ending == 'dead' then set_aside(group, member, score, record, failure) end
-  remove(group, {member}, 1, ids)
+  if ending == 'dead' then
+    set_aside(group, member, score, record, failure)
+  end
+  remove(group, {member}, 1, ids, order)
   remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
-  if mark ~= '' then remember_marks({group, mark}, tonumber(policy[3] or 0), tonumber(policy[4] or 0)) end
+  if mark ~= '' then
+    remember_marks({group, mark}, mark_us, mark_cap)
+  end
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)
-  if is_late == '1' then pcall('HINCRBY', stats, 'late', 1) end
+  if is_late then
+    pcall('HINCRBY', stats, 'late', 1)
+  end
 else
   call('HSET', failures, group, failure)
-  if ending == 'park' then name, visible = 'parked', 'inf' else visible = fmt('%.0f', now + tonumber(delay_ms) * 1000) end
+  if ending == 'park' then
+    name = 'parked'
+    visible = 'inf'
+  else
+    visible = fmt('%.0f', now + tonumber(delay_ms) * 1000)
+  end
 end
-if call('EXISTS', order) == 0 then call('ZREM', schedule, group)
-  retire(group, tonumber(policy[3] or 0), tonumber(policy[4] or 0))
+
+if call('EXISTS', order) == 0 then
+  call('ZREM', schedule, group)
+  retire(group, mark_us, mark_cap)
 else
   call('ZADD', schedule, visible, group)
-  if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
+  if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then
+    call('RPUSH', dispatch, group)
+  end
 end
 call('HDEL', leases, group)
-if name ~= 'failed' then pcall('HINCRBY', stats, name, 1) end
-if is_late ~= '1' then pcall('HINCRBY', stats, 'failed', 1) end
+if name ~= 'failed' then
+  pcall('HINCRBY', stats, name, 1)
+end
+if not is_late then
+  pcall('HINCRBY', stats, 'failed', 1)
+end
 return 1

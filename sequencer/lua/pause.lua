@@ -1,24 +1,36 @@
--- pause: holds a group, or the lane, from the next claim on, or lets it go on. It survives everything but its own end.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] paused set; KEYS[4] policy hash; KEYS[5] dispatch list
+-- pause: holds a group, or the lane, from the next claim on, or lets it go on. It survives
+-- everything but its own end.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] paused set; KEYS[4] policy hash
+-- KEYS[5] dispatch list
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group    "" for the whole lane
 -- ARGV[3] is_paused "1" or "0"
 -- ARGV[4] now_us   "" for the server's time
 -- RETURN  1 if that changed something, else 0
-local schedule, leases, paused, policy_key, dispatch = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local prefix, group, is_paused, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local call, changed = redis.call, 0
+local schedule, leases, paused = KEYS[1], KEYS[2], KEYS[3]
+local policy_key, dispatch = KEYS[4], KEYS[5]
+local group = ARGV[2]
+local is_paused = ARGV[3] == '1'
+local now_us = ARGV[4]
+--+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-if now == '' then local t = call('TIME'); now = string.format('%.0f', t[1] * 1000000 + t[2]) end
-call('LLEN', dispatch); call('ZCARD', schedule)
-if group == '' and is_paused == '1' then changed = call('HSET', policy_key, 'paused', '1')
-elseif group == '' then changed = call('HDEL', policy_key, 'paused')
-elseif is_paused == '1' then changed = call('SADD', paused, group)
+local now = time_us(now_us)
+call('LLEN', dispatch)
+call('ZCARD', schedule)
+local changed
+if group == '' and is_paused then
+  changed = call('HSET', policy_key, 'paused', '1')
+elseif group == '' then
+  changed = call('HDEL', policy_key, 'paused')
+elseif is_paused then
+  changed = call('SADD', paused, group)
 else
   changed = call('SREM', paused, group)
-  if tonumber(call('ZSCORE', schedule, group) or 0) == 9e15 then call('ZADD', schedule, now, group) end
+  if tonumber(call('ZSCORE', schedule, group) or 0) == 9e15 then
+    call('ZADD', schedule, fmt('%.0f', now), group)
+  end
 end
-if is_paused ~= '1' and call('LLEN', dispatch) == 0 and call('ZCARD', schedule) > 0 then
+if not is_paused and call('LLEN', dispatch) == 0 and call('ZCARD', schedule) > 0 then
   call('RPUSH', dispatch, group) -- a consumer looks at once
 end
 return changed

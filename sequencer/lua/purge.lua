@@ -4,8 +4,11 @@
 -- ARGV[2] letters  JSON [letter, ...]; at most 1000
 -- RETURN  how many there were
 local dead, letters, stats = KEYS[1], KEYS[2], KEYS[3]
-local prefix, words, call, pcall = ARGV[1], cjson.decode(ARGV[2]), redis.call, redis.pcall
+local words = cjson.decode(ARGV[2])
+local call, pcall = redis.call, redis.pcall
 local count = call('HDEL', letters, unpack(words))
 call('ZREM', dead, unpack(words))
-if count > 0 then pcall('HINCRBY', stats, 'purged', count) end
+if count > 0 then
+  pcall('HINCRBY', stats, 'purged', count)
+end
 return count

@@ -3,18 +3,24 @@
 -- ARGV[1] words      JSON [[group, token], ...]
 -- ARGV[2] lease_ms   from now on
 -- ARGV[3] now_us     "" for the server's time
--- RETURN  [position from 1 of each entry whose token is not valid, ...]; nothing of those was changed
+-- RETURN  [position from 1 of each entry whose token is not valid, ...]; nothing of those was
+--         changed
 local schedule, leases = KEYS[1], KEYS[2]
-local words, lease_ms, now = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local call = redis.call
+local words = cjson.decode(ARGV[1])
+local lease_ms = tonumber(ARGV[2])
+local now_us = ARGV[3]
+--+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
-local visible, groups, stale = string.format('%.0f', now + lease_ms * 1000), {}, {}
-for i, word in ipairs(words) do groups[i] = word[1] end
+local now = time_us(now_us)
+local visible = fmt('%.0f', now + lease_ms * 1000)
+local groups, stale = {}, {}
+for i, word in ipairs(words) do
+  groups[i] = word[1]
+end
 local leased = call('HMGET', leases, unpack(groups))
 for i, word in ipairs(words) do
   local held = leased[i]
-  if held and string.sub(held, 1, 16) == word[2] then
+  if held and sub(held, 1, 16) == word[2] then
     call('ZADD', schedule, 'XX', visible, word[1])
   else
     stale[#stale + 1] = i

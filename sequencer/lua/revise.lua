@@ -1,48 +1,78 @@
--- revise: cancels a pending message, or gives it another time, unless a consumer may have it in hand.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list; KEYS[5] stats hash
--- KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
+-- revise: cancels a pending message, or gives it another time, unless a consumer may have it in
+-- hand.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
+-- KEYS[5] stats hash; KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id
--- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time where it had that of its old one
+-- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time where it had
+--                  that of its old one
 -- ARGV[5] due      the new time: us, or "+" and us from now
 -- ARGV[6] now_us   "" for the server's time
 -- RETURN  "done", "missing", or "leased": a consumer may be handling it
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
-local schedule, leases, failures, dispatch, stats, clock_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
+local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
 local policy_key, memory = KEYS[7], KEYS[8]
-local prefix, group, id, score, due, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local call, pcall, fmt, sub = redis.call, redis.pcall, string.format, string.sub
-if not now then local t = call('TIME'); now = t[1] * 1000000 + t[2] end
---+ clock
-local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
---+ memory
+local prefix = ARGV[1]
+local group = ARGV[2]
+local id = ARGV[3]
+local score = ARGV[4]
+local due = ARGV[5]
+local now_us = ARGV[6]
+--+ prelude
+local now = time_us(now_us)
+--+ lane_clock
+--+ memory/check_memory
+--+ memory/retire
 --+ wake
 --+ remove_pending
+local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
 local flag = sub(record, 21, 21)
 local has_due = flag == 'D' or flag == 'T'
-local was_there = math.max(tonumber(sub(record, 1, 16)) or 0, has_due and tonumber(sub(record, 22, 37)) or 0)
+local arrived = tonumber(sub(record, 1, 16)) or 0
+local was_there = math.max(arrived, has_due and tonumber(sub(record, 22, 37)) or 0)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
-call('ZCARD', order); check_memory()
-if score == '' then call('HDEL', leases, '') else call('SET', clock_key, stamp) end
-local taken, old_score = remove_pending(group, id)
-if not taken then return redis.error_reply('NOPERM the user has no permissions to take it out; nothing was done') end
-if score ~= '' then
-  local at = tonumber(due)
-  if sub(due, 1, 1) == '+' then at = now + at end
-  due = fmt('%016.0f', at)
-  local is_time = score == 'due' and flag == 'T'
-  if is_time then score = sub(due, 1, 10) .. '.' .. sub(due, 11) elseif score == 'due' then score = old_score end
-  call('ZADD', order, score, stamp .. id)
-  call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. due .. sub(record, has_due and 38 or 22))
-else pcall('HINCRBY', stats, 'cancelled', 1) end
-if call('EXISTS', order) == 1 then wake(group, now)
+call('ZCARD', order)
+check_memory()
+
+if score == '' then
+  call('HDEL', leases, '')
 else
-  call('ZREM', schedule, group); call('HDEL', leases, group); call('HDEL', failures, group)
+  call('SET', clock_key, stamp)
+end
+local taken, old_score = remove_pending(group, id)
+if not taken then
+  return redis.error_reply('NOPERM the user has no permissions to take it out; nothing was done')
+end
+if score == '' then
+  pcall('HINCRBY', stats, 'cancelled', 1)
+else
+  local at = tonumber(due)
+  if sub(due, 1, 1) == '+' then
+    at = now + at
+  end
+  local text = fmt('%016.0f', at)
+  local is_time = score == 'due' and flag == 'T'
+  if is_time then
+    score = sub(text, 1, 10) .. '.' .. sub(text, 11)
+  elseif score == 'due' then
+    score = old_score
+  end
+  local envelope = sub(record, has_due and 38 or 22)
+  call('ZADD', order, score, stamp .. id)
+  call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. text .. envelope)
+end
+if call('EXISTS', order) == 1 then
+  wake(group, now)
+else
+  call('ZREM', schedule, group)
+  call('HDEL', leases, group)
+  call('HDEL', failures, group)
   retire(group, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
 end
 return 'done'

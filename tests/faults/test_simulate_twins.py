@@ -102,12 +102,12 @@ class Twin(NamedTuple):
 
 UNSEEN = "found nothing, though"
 LETTER = "dead letter "
-UNDO = "for _, i in ipairs(stored) do remove_pending(word_of(i)) end"
+UNDO = "remove_pending(word_of(batch, i))"
 CHECK = "if not held or sub(held, 1, 16) ~= word[2] then"
 TWINS: dict[str, Callable[[], Any]] = {
     "ack without token check": lambda: changed_script("ack", CHECK, "if false then"),
     "renew without token check": lambda: changed_script(
-        "renew", "if held and string.sub(held, 1, 16) == word[2] then", "if true then"
+        "renew", "if held and sub(held, 1, 16) == word[2] then", "if true then"
     ),
     "claim that leases for no time": lambda: changed_script("claim", "now + lease_ms * 1000", "now"),
     "claim that takes an old token": lambda: changed_script(
@@ -119,10 +119,10 @@ TWINS: dict[str, Callable[[], Any]] = {
     ),
     "append without schedule": lambda: changed_script(
         "append",
-        "if #news > 1 then call('ZADD', schedule, unpack(news)) end",
+        "call('ZADD', schedule, unpack(news))",
         "",
     ),
-    "append that forgets handled ids": lambda: changed_script("append", "if seen[i] then return '=' end", ""),
+    "append that forgets handled ids": lambda: changed_script("append", "if is_seen then return '=' end", ""),
     "held without deadline": lambda: changed(Held, "take", _without_deadline(Held.take)),
     "drain that goes on after a failure": lambda: changed(protocol, "_handle_group", _success_whatever),
     "consumer that never renews": lambda: changed(Held, "_renews", lambda self, now: False),
@@ -130,7 +130,7 @@ TWINS: dict[str, Callable[[], Any]] = {
 
 
 IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
-    "gate without delays": ("claim", "return at > now and at or 0", "return 0", Twin("is due at")),
+    "gate without delays": ("claim", "return at > now and at or 0, is_gap", "return 0, is_gap", Twin("is due at")),
     "gate without gaps": (
         "claim",
         "> mark + 1 then",
@@ -146,8 +146,8 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "claim that counts no attempt": (
         "claim",
-        "if expired and sub(expired, 17,",
-        "if sub('', 17,",
+        "expired and sub(expired, 17,",
+        "sub('', 17,",
         Twin("claimed as tried"),
     ),
     "renew that leases for too long": (
@@ -157,16 +157,26 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
         Twin("asked for until"),
     ),
     "nack without backoff": ("nack", "now + tonumber(delay_ms) * 1000)", "now)", Twin("while a failure holds it")),
-    "claim that puts off for too long": ("claim", "fmt('%.0f', opens_at)", "fmt('%.0f', opens_at + 5e5)", Twin(UNSEEN)),
+    "claim that puts off for too long": (
+        "claim",
+        "math.huge and fmt('%.0f', at)",
+        "math.huge and fmt('%.0f', at + 5e5)",
+        Twin(UNSEEN),
+    ),
     "nack that holds for too long": ("nack", "tonumber(delay_ms) * 1000", "tonumber(delay_ms) * 3000", Twin(UNSEEN)),
     "ack that counts twice": ("ack", "'handled', handled)", "'handled', 2 * handled)", Twin("stats of")),
     "ack without watermarks": (
         "ack",
-        "remember_marks(marks, tonumber",
-        "remember_marks({}, tonumber",
+        "remember_marks(marks, mark_us",
+        "remember_marks({}, mark_us",
         Twin("watermark"),
     ),
-    "append that takes late ones": ("append", "and LATE[on_late] or", "and", Twin("came to watermark", "late refused")),
+    "append that takes late ones": (
+        "append",
+        "and LATE[rules.on_late] or",
+        "and",
+        Twin("came to watermark", "late refused"),
+    ),
     "append that drops late ones": (
         "append",
         "dead_letter = 'x'",
@@ -175,17 +185,22 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     ),
     "append that loses late ones": (
         "append",
-        "fate == 'x' then set_aside",
-        "1 > 2 then set_aside",
+        "if fate == 'x' then",
+        "if 1 > 2 then",
         Twin("never handled", "late dead"),
     ),
-    "append that hides conflicts": ("append", "(same and '=' or '!')", "'='", Twin("is pending with other content")),
+    "append that hides conflicts": (
+        "append",
+        "return same and '=' or '!',",
+        "return '=',",
+        Twin("is pending with other content"),
+    ),
     "append that keeps half a batch": ("append", UNDO, "", Twin("was claimed where")),
-    "append that wakes nobody": ("append", "then wake(group, at)", "then", Twin("is looked at by")),
+    "append that wakes nobody": ("append", "then\nwake(group, at)", "then", Twin("is looked at by")),
     "append that mixes contents": (
         "append",
-        "head .. ARGV[4 + i])",
-        "head .. ARGV[5 + total - i])",
+        "head .. ARGV[4 + i]",
+        "head .. ARGV[5 + batch.total - i]",
         Twin("of another"),
     ),
     "claim of an expired group with others": (
@@ -209,14 +224,14 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
     "nack that counts failures twice": ("nack", "'failed', 1)", "'failed', 2)", Twin("stats of")),
     "dead letter with another failure": (
         "nack",
-        "score, record, failure) end",
-        "score, record, '{}') end",
+        "score, record, failure)\nend",
+        "score, record, '{}')\nend",
         Twin(LETTER),
     ),
     "dead letter with another score": (
         "nack",
-        "then set_aside(group, member, score, record",
-        "then set_aside(group, member, score + 1, record",
+        "then\nset_aside(group, member, score, record",
+        "then\nset_aside(group, member, score + 1, record",
         Twin(LETTER),
     ),
     "append that says its own score of every message": (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lupa import lua51  # type: ignore[import-untyped]  # its stubs know no lua51
 
 from sequencer.calls.source import LUA, assembled, header, script_source, stripped
 from sequencer.testing.wire import at_time
+
+from ..support.bytecode import program
 
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 STRINGS = (
@@ -25,46 +23,6 @@ STRINGS = (
     "''",
 )
 BETWEEN = (" ", "\n", "\t\n   ", "-- it's\n", "--[[ 'a'\n  b ]]", "--[==[ ]] ]==]", "--+ x\n", '--"\n')
-
-
-class Dump:
-    """A function of Lua 5.1 as `string.dump` writes it: its instructions and constants, without lines and names."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 12
-
-    def number(self, kind: str) -> Any:
-        (value,) = struct.unpack_from(kind, self.data, self.at)
-        self.at += struct.calcsize(kind)
-        return value
-
-    def text(self) -> bytes:
-        size = self.number("<Q")
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def constant(self) -> Any:
-        kind = self.number("<B")
-        return kind, {0: lambda: None, 1: lambda: self.number("<B"), 3: lambda: self.number("<d"), 4: self.text}[kind]()
-
-    def function(self) -> Any:
-        self.text(), self.number("<i"), self.number("<i")
-        shape = self.number("<4s")
-        code = [self.number("<I") for _ in range(self.number("<i"))]
-        constants = [self.constant() for _ in range(self.number("<i"))]
-        inner = [self.function() for _ in range(self.number("<i"))]
-        [self.number("<i") for _ in range(self.number("<i"))]
-        [(self.text(), self.number("<i"), self.number("<i")) for _ in range(self.number("<i"))]
-        [self.text() for _ in range(self.number("<i"))]
-        return shape, code, constants, inner
-
-
-def program(text: str) -> Any:
-    lua = lua51.LuaRuntime(encoding=None)
-    dump = Dump(lua.eval(b"function(text) return string.dump(assert(loadstring(text))) end")(text.encode()))
-    function = dump.function()
-    assert dump.at == len(dump.data)
-    return function
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""The Lua files and their callers agree: names, counts, and the budget of lines."""
+"""The Lua files and their callers agree: names, counts, what a part may do, and the budget of lines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
 from sequencer.store.keys import lane_keys
 
+from ..support.bytecode import GET_GLOBAL, SET_GLOBAL, SET_UPVALUE, program
+
 KEYS = lane_keys("n", "q", 0)
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))
-LINE_BUDGET = 60
+SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 120, 60, 600, 100
+OF_LUA = {
+    *("cjson", "error", "ipairs", "math", "next", "pairs", "redis", "string", "table", "tonumber", "tostring"),
+    *("type", "unpack"),
+}
 
 EXAMPLES: dict[str, Call[Any]] = {
     "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),
@@ -95,17 +101,36 @@ def test_a_script_says_what_it_returns(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES + PARTS)
 def test_a_file_stays_within_its_budget(name: str) -> None:
-    code = [line for line in own_source(name).splitlines() if line.strip() and not line.startswith("--")]
-    assert len(code) <= LINE_BUDGET
+    lines = own_source(name).splitlines()
+    code = [line for line in lines if line.strip() and not line.lstrip().startswith("--")]
+    assert len(code) <= (PART_LINES if name in PARTS else SCRIPT_LINES)
+    assert max(map(len, lines)) <= WIDTH
+    assert ";" not in re.sub(r"'[^'\n]*'|--.*", "", own_source(name)), "one statement a line"
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_a_part_says_what_it_needs_and_is_used(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_with_its_parts_stays_within_its_budget(name: str) -> None:
+    assert len(script_source(name).splitlines()) <= ASSEMBLED_LINES
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if name != "parts/rights"])
+def test_a_part_is_functions_and_values(name: str) -> None:
+    """None that assigns to a local of its caller, or returns for it; and its header names all that it reads."""
+    text = own_source(name)
+    at_the_margin = [line for line in text.splitlines() if re.match(r"[^\s-]", line)]
+    assert all(re.match(r"local function \w+\(|local [\w, ]+ = |end$|}$", line) for line in at_the_margin)
+    part = program(text)
+    assert not [*part.names(SET_GLOBAL), *part.names(SET_UPVALUE)]
     assert header(name).startswith(f"-- {Path(name).name}: ")
-    assert "Needs" in header(name)
-    assert name == "parts/rights" or any(
-        f"--+ {name.removeprefix('parts/')}\n" in own_source(script) for script in NAMES
-    )
+    needs = re.findall(r"Needs: ([^.]*)\.", " ".join(re.findall(r"^-- (.*)$", text, re.MULTILINE)))
+    assert len(needs) == 1
+    assert {*needs[0].split(", ")} - {"nothing"} == {*part.names(GET_GLOBAL)} - OF_LUA
+
+
+def test_each_part_is_used() -> None:
+    texts = [own_source(name) for name in NAMES + PARTS]
+    wanted = {name for text in texts for name in re.findall(r"^--\+ (.+)$", text, re.MULTILINE)}
+    assert wanted | {"rights"} == {name.removeprefix("parts/") for name in PARTS}
 
 
 READS = {

@@ -1,17 +1,33 @@
--- gate: from when on a message at the head may be handled. Needs: policy (window_us, sequence, gap_us, on_gap), now, sub.
-local window, sequence, gap_us = tonumber(policy[2] or 0), policy[3] == '1', tonumber(policy[4] or 0)
-local gap, halted = false, {} -- whether the message looked at last waits for a missing number; what the reply tells
-local function opens(member, score, record, mark) -- 0: now; else us; math.huge: parked at a gap
-  local flag, at, arrived = sub(record, 21, 21), 0, tonumber(sub(member, 1, 16)) or 0
-  gap = false
-  if flag == 'D' or flag == 'T' then at = tonumber(sub(record, 22, 37)) or 0 end
-  if window > 0 and flag ~= 'R' then at = math.max(at, arrived + window) end
-  if sequence and flag ~= 'R' and tonumber(score) > mark + 1 then
-    if now < arrived + gap_us then gap = arrived + gap_us >= at; at = math.max(at, arrived + gap_us)
-    elseif policy[5] ~= 'skip' then gap = true; return math.huge end
-  end
-  return at > now and at or 0
+-- gate: from when on a message at the head may be handled. Needs: now, sub.
+-- The rules of the policy, as opens_at takes them.
+local function gate_of(window_us, is_sequence, gap_us, on_gap)
+  return {
+    window = tonumber(window_us or 0),
+    sequence = is_sequence == '1',
+    gap_us = tonumber(gap_us or 0),
+    skips = on_gap == 'skip',
+  }
 end
-local function number_of(mark) -- the number a sequence has come to
-  return sequence and tonumber((mark or '0'):match('%d+')) or 0
+
+-- Two values: 0 for now, else us, math.huge for parked at a gap; and whether it waits for a missing
+-- number.
+local function opens_at(gate, member, score, record, mark)
+  local flag, arrived = sub(record, 21, 21), tonumber(sub(member, 1, 16)) or 0
+  local at, is_gap = 0, false
+  if flag == 'D' or flag == 'T' then
+    at = tonumber(sub(record, 22, 37)) or 0
+  end
+  if gate.window > 0 and flag ~= 'R' then
+    at = math.max(at, arrived + gate.window)
+  end
+  if gate.sequence and flag ~= 'R' and tonumber(score) > mark + 1 then
+    local ends = arrived + gate.gap_us
+    if now < ends then
+      is_gap = ends >= at
+      at = math.max(at, ends)
+    elseif not gate.skips then
+      return math.huge, true
+    end
+  end
+  return at > now and at or 0, is_gap
 end

@@ -1,14 +1,21 @@
--- wake: lets a group be looked at by `at`, or adds it; a claim decides whether its head may be handled then.
--- A group that is leased, backs off, is parked behind a failure, or is paused stays as it is.
--- Needs: schedule, leases, failures, dispatch, now, call, fmt.
-local PAUSED, SOON = 9e15, 1100000 -- us; idle consumers look again within a second, and need no hint before
+-- wake: lets a group be looked at by `at`, or adds it; a claim decides whether its head may be
+-- handled then. A group that is leased, backs off, is parked behind a failure, or is paused stays
+-- as it is. Needs: schedule, leases, failures, dispatch, now, call, fmt.
+-- Us; idle consumers look again within a second, and need no hint before.
+local PAUSED, SOON = 9e15, 1100000
+
 local function wake(group, at)
-  if at < now then at = now end
+  if at < now then
+    at = now
+  end
   local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
   if visible == visible then
     if visible <= at or visible == PAUSED then return end
-    if call('HEXISTS', leases, group) == 1 or call('HEXISTS', failures, group) == 1 then return end
+    if call('HEXISTS', leases, group) == 1 then return end
+    if call('HEXISTS', failures, group) == 1 then return end
   end
   call('ZADD', schedule, fmt('%.0f', at), group)
-  if at <= now + SOON and call('LLEN', dispatch) < 1000 then call('RPUSH', dispatch, group) end
+  if at <= now + SOON and call('LLEN', dispatch) < 1000 then
+    call('RPUSH', dispatch, group)
+  end
 end

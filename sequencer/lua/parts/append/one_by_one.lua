@@ -1,29 +1,69 @@
--- one_by_one: messages one by one, where a policy concerns them, or one of their ids may be there already.
--- Needs what append.lua binds, and: take, arrival, stamps.
-for _, i in ipairs(closer) do
-  if failure then break end
-  local seconds, us = stamp_of(i)
-  local group, id, stamp = words[3 * i - 2], words[3 * i - 1], seconds .. us
-  local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-  local head, score, at = arrival(i, seconds, us)
-  local fate = fate_of(i, score, body)
-  if fate == '+' then
-    if is_replace and not dry_run and remove_pending(group, id) then at = now end -- what lies behind the old one may be due
-    local new
-    if dry_run and is_replace then new = 1 elseif dry_run then new = 1 - pcall('HEXISTS', body, id)
-    else new = pcall('HSETNX', body, id, head .. ARGV[4 + i]) end
-    if new == 1 and not dry_run then
-      stored[#stored + 1] = i
-      if not first[group] then list[#list + 1] = group; first[group] = at
-      elseif at < first[group] then first[group] = at end
-      local added = pcall('ZADD', order, score, stamp .. id)
-      if type(added) == 'table' then failure = added end
-    elseif new == 0 then
-      stamp = compare(i, order, body)
-      fate, stamp = sub(stamp, 1, 1), sub(stamp, 2)
-    elseif new ~= 1 then failure = new end
-  elseif fate == '=' then stamp = '0000000000000000'
-  elseif fate ~= '#' and fate ~= '!' then late[#late + 1] = {i, fate, stamp, score, head .. ARGV[4 + i]} end
-  if fate == '!' or fate == '#' or fate == '<' then refused = refused .. fate end
-  marks[2 * i - 1], marks[2 * i] = fate, stamp
+-- one_by_one: messages each by itself, where a policy concerns them, or one of their ids may be
+-- there already. Besides what by_group notes in `done`: {marks = by position the fate and the
+-- stamp, first = group -> from when on the earliest of its messages may be handled (none for a
+-- group of the quick way: now), late = messages that come too late, refused = the marks of what was
+-- refused}. Needs: ARGV, prefix, now, pcall, word_of, stamp_of, arrival, fate_of, compare,
+-- remove_pending.
+--+ append/message
+--+ append/arrival
+--+ append/fate
+--+ remove_pending
+local function note_stored(done, i, group, at)
+  local first = done.first
+  done.stored[#done.stored + 1] = i
+  if not first[group] then
+    done.list[#done.list + 1] = group
+    first[group] = at
+  elseif at < first[group] then
+    first[group] = at
+  end
+end
+
+-- What becomes of a message, and the stamp that is told.
+local function store_closely(batch, i, rules, done)
+  local seconds, us = stamp_of(batch, i)
+  local group, id = word_of(batch, i)
+  local order, body, stamp = prefix .. 'order:' .. group, prefix .. 'body:' .. group, seconds .. us
+  local head, score, at = arrival(batch, i, seconds, us, stamp, rules.window)
+  local fate = fate_of(batch, i, score, rules)
+  if fate == '=' then return fate, '0000000000000000' end
+  if fate == '#' or fate == '!' then return fate, stamp end
+  local record = head .. ARGV[4 + i]
+  if fate ~= '+' then
+    done.late[#done.late + 1] = {i, fate, stamp, score, record}
+    return fate, stamp
+  end
+  if rules.replaces and not rules.dry_run and remove_pending(group, id) then
+    at = now -- what lies behind the old one may be due
+  end
+  local new = 1
+  if not rules.dry_run then
+    new = pcall('HSETNX', body, id, record)
+  elseif not rules.replaces then
+    new = 1 - pcall('HEXISTS', body, id)
+  end
+  if new == 0 then return compare(batch, i, order, body) end
+  if new ~= 1 then
+    done.failure = new
+  elseif not rules.dry_run then
+    note_stored(done, i, group, at)
+    local added = pcall('ZADD', order, score, stamp .. id)
+    if type(added) == 'table' then
+      done.failure = added
+    end
+  end
+  return fate, stamp
+end
+
+local function store_one_by_one(batch, positions, rules, done)
+  local marks = done.marks
+  for _, i in ipairs(positions) do
+    if done.failure then return end
+    local fate, stamp = store_closely(batch, i, rules, done)
+    if fate == '!' or fate == '#' or fate == '<' then
+      done.refused = done.refused .. fate
+    end
+    marks[2 * i - 1] = fate
+    marks[2 * i] = stamp
+  end
 end

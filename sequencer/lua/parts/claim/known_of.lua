@@ -1,13 +1,15 @@
--- known_of: what is known of the due groups, some at a time: of full ones a claim takes few, and a look into a small hash
--- takes the longer the more it holds. All before the first write but what is read of later groups, from the same keys.
--- Needs what claim.lua binds, and: memory.
-local leased, marks, held_back, last_known, before, step = {}, {}, {}, 0, 0, 8
-local function facts_of(i) -- the lease and watermark of a due group, or false, and whether it is paused
-  if i > last_known then
-    last_known, before, step = math.min(#due, i + step - 1), i - 1, step * 4
-    local some = {unpack(due, i, last_known)}
-    leased, marks = call('HMGET', leases, unpack(some)), marks_of(some, tonumber(policy[7] or 0))
-    held_back = some_paused and call('SMISMEMBER', paused, unpack(some)) or {}
-  end
-  return leased[i - before], marks[i - before], held_back[i - before] == 1
+-- known_of: what is known of some of the due groups: of full ones a claim takes few, and a look
+-- into a small hash takes the longer the more it holds. Needs: leases, paused, call, marks_of.
+--+ memory/marks_of
+-- Of `count` groups from position `first` on.
+local function known_of(due, first, count, mark_us, some_paused)
+  local last = math.min(#due, first + count - 1)
+  local some = {unpack(due, first, last)}
+  return {
+    first = first,
+    last = last,
+    leased = call('HMGET', leases, unpack(some)),
+    marks = marks_of(some, mark_us),
+    paused = some_paused and call('SMISMEMBER', paused, unpack(some)) or {},
+  }
 end

@@ -1,0 +1,46 @@
+-- look_up: what is known of a batch before it is stored; reads only. Needs: prefix, call, word_of,
+-- known, marks_of.
+--+ append/message
+--+ memory/known
+--+ memory/marks_of
+local function wrong_number(batch) -- the error for a score that can't be a number of a sequence
+  for i = 1, batch.total do
+    local _, id, score = word_of(batch, i)
+    local number = tonumber(score)
+    if not (number and number >= 0 and number % 1 == 0) then
+      return 'SEQUENCE the score of id ' .. id .. ' is no whole number from 0'
+    end
+  end
+  return nil
+end
+
+-- Their keys have their types: what is taken away can't be put back.
+local function check_groups(batch)
+  for i = 1, batch.total do
+    local group = word_of(batch, i)
+    call('ZCARD', prefix .. 'order:' .. group)
+    call('HLEN', prefix .. 'body:' .. group)
+  end
+end
+
+local function seen_in(batch, window) -- by position: whether the id was handled lately
+  local seen, entries = {}, {}
+  for _, key in ipairs(known('seen', window)) do
+    for i = 1, entries[1] and 0 or batch.total do
+      local group, id = word_of(batch, i)
+      entries[i] = group .. '\n' .. id
+    end
+    for i, is_member in ipairs(call('SMISMEMBER', key, unpack(entries))) do
+      seen[i] = seen[i] or is_member == 1
+    end
+  end
+  return seen
+end
+
+local function marks_in(batch, window) -- by position: the watermark of the group, or false
+  local groups = {}
+  for i = 1, batch.total do
+    groups[i] = word_of(batch, i)
+  end
+  return marks_of(groups, window)
+end

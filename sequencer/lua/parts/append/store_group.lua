@@ -1,0 +1,51 @@
+-- store_group: stores messages of one group together, where none of their ids is there already;
+-- else leaves the group as it was. What is stored is noted in `done`: {stored = positions, list =
+-- groups that got messages, failure}. Needs: prefix, call, pcall, parts_of.
+--+ append/message
+local function store_several(batch, positions, order, body) -- the answer to ZADD; nil where none is
+  local ids, fields, places = {}, {}, {}
+  for k, position in ipairs(positions) do
+    local id, record, score, member = parts_of(batch, position)
+    local n = 2 * k
+    ids[k] = id
+    fields[n - 1] = id
+    fields[n] = record
+    places[n - 1] = score
+    places[n] = member
+  end
+  local found = pcall('HMGET', body, unpack(ids))
+  if found.err then return nil end
+  for k = 1, #positions do
+    if found[k] then return nil end
+  end
+  local new = pcall('HSET', body, unpack(fields))
+  if new == #positions then return pcall('ZADD', order, unpack(places)) end
+  if type(new) == 'number' then
+    call('HDEL', body, unpack(ids)) -- an id stands twice
+  end
+  return nil
+end
+
+-- Whether all are stored; else none is, or `failure` says why.
+local function store_group(batch, done, group, positions) -- a table; or a number, for one
+  local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+  local stored, list = done.stored, done.list
+  local added
+  if type(positions) == 'number' then
+    local id, record, score, member = parts_of(batch, positions)
+    if pcall('HSETNX', body, id, record) ~= 1 then return false end
+    added = pcall('ZADD', order, score, member)
+    stored[#stored + 1] = positions
+  else
+    added = store_several(batch, positions, order, body)
+    if not added then return false end
+    for _, position in ipairs(positions) do
+      stored[#stored + 1] = position
+    end
+  end
+  list[#list + 1] = group
+  if type(added) == 'table' then
+    done.failure = added
+  end
+  return true
+end

@@ -1,0 +1,26 @@
+-- halt: groups that were due and are not taken. Needs: schedule, leases, failures, stats, call,
+-- pcall, fmt, retire.
+--+ memory/retire
+local function park_broken(group, error_text) -- whose order is no zset
+  call('ZADD', schedule, 'inf', group)
+  call('HDEL', leases, group)
+  call('HSET', failures, group, cjson.encode({type = 'Broken', message = error_text}))
+end
+
+local function forget(group, mark_us, mark_cap) -- one that was deleted by hand
+  call('ZREM', schedule, group)
+  call('HDEL', leases, group)
+  call('HDEL', failures, group)
+  retire(group, mark_us, mark_cap)
+end
+
+local function put_off(group, at) -- until its head may be handled; what the reply says of that
+  local text = at < math.huge and fmt('%.0f', at) or ''
+  call('ZADD', schedule, at < math.huge and text or 'inf', group)
+  call('HDEL', leases, group)
+  call('HDEL', failures, group) -- a failure would keep an append from waking it
+  if at == math.huge then
+    pcall('HINCRBY', stats, 'parked', 1)
+  end
+  return text
+end

@@ -1,0 +1,16 @@
+-- known: what stays known of handled messages, in two generations of bounded size each: `seen`
+-- (set: group, newline, id) and `marks` (hash: group -> watermark). An entry is known for its
+-- window, at most for twice that; past its cap a generation ends early. No key has a TTL. `memory`
+-- (hash) has their times. Needs: prefix, memory, now, call.
+-- The keys of the generations that may hold something still valid.
+local function known(name, window)
+  local times = call('HMGET', memory, name .. ':last', name .. ':old')
+  local keys = {}
+  if window > 0 and times[1] and now - times[1] <= window then
+    keys[1] = prefix .. name
+  end
+  if window > 0 and times[2] and now - times[2] <= window then
+    keys[#keys + 1] = prefix .. name .. ':old'
+  end
+  return keys
+end

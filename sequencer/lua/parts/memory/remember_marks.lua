@@ -1,0 +1,30 @@
+-- remember_marks: keeps the watermarks of groups, after what they passed is gone. Needs: prefix,
+-- call, numbers, turn.
+--+ memory/numbers
+--+ memory/turn
+local function add_marks(pairs_, window, cap)
+  if #pairs_ == 0 or window <= 0 then return end
+  turn('marks', window, cap, 'HLEN')
+  for from = 1, #pairs_, 4000 do
+    call('HSET', prefix .. 'marks', unpack(pairs_, from, math.min(from + 3999, #pairs_)))
+  end
+end
+
+local function remember_marks(pairs_, window, cap) -- group, watermark, group, watermark ...
+  if not pairs_[2] or string.sub(pairs_[2], 1, 1) ~= '#' then
+    add_marks(pairs_, window, cap)
+    return
+  end
+  local ended = {}
+  for i = 1, #pairs_, 2 do
+    local group, mark = pairs_[i], pairs_[i + 1]
+    if call('EXISTS', prefix .. 'order:' .. group) == 1 then
+      call('HSET', numbers, group, mark)
+    else
+      call('HDEL', numbers, group)
+      ended[#ended + 1] = group
+      ended[#ended + 1] = mark
+    end
+  end
+  add_marks(ended, window, cap)
+end

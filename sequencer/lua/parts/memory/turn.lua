@@ -1,0 +1,26 @@
+-- turn: a new generation begins where the last one is over; before adding. Others may have written
+-- these times: one that is no number counts as none, since the messages are removed by now, and an
+-- error would leave one half of that done. Needs: prefix, memory, now, call, fmt.
+local function turn(name, window, cap, size)
+  local new, text = prefix .. name, fmt('%.0f', now)
+  local old = new .. ':old'
+  local times = call('HMGET', memory, name .. ':began', name .. ':last', name .. ':old')
+  local began, last = tonumber(times[1] or nil), tonumber(times[2] or nil)
+  local ended = tonumber(times[3] or nil)
+  if ended and now - ended > window then
+    call('UNLINK', old)
+    call('HDEL', memory, name .. ':old')
+  end
+  if began and (now - began > window or call(size, new) >= cap) then
+    call('UNLINK', old)
+    if call('EXISTS', new) == 1 then
+      call('RENAME', new, old)
+    end
+    call('HSET', memory, name .. ':old', fmt('%.0f', last or now))
+    began = nil
+  end
+  if not began then
+    call('HSET', memory, name .. ':began', text)
+  end
+  call('HSET', memory, name .. ':last', text)
+end

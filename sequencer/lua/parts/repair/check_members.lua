@@ -1,0 +1,34 @@
+-- check_members: checks members of a group's order against their records. `seen` is that of
+-- is_enough, with `ahead`, the latest stamp; `tell` notes what is broken, and says whether to
+-- repair it. Needs: call, sub, is_enough.
+--+ repair/is_enough
+local function check_member(order, body, member, score, record, tell)
+  local stamp, id = sub(member, 1, 16), sub(member, 17)
+  local is_own = stamp:match('^%d+$') and sub(record, 1, 16) == stamp
+  local attempts = sub(record, 17, 20):match('^%d%d%d%d$')
+  local is_lie = sub(record, 21, 21) == 'A' and tonumber(score) ~= (tonumber(stamp) or 0) / 1e6
+  local rest = is_lie and '0' .. sub(record, 22) or sub(record, 21)
+  if not is_own and (#record < 22 or call('ZSCORE', order, sub(record, 1, 16) .. id)) then
+    if tell('no record', member, score) then
+      call('ZREM', order, member)
+    end
+  elseif not (is_own and attempts) then
+    if tell('head', member, sub(record, 1, 20), #record > 21) then
+      call('HSET', body, id, stamp .. (attempts or '0000') .. rest)
+    end
+  elseif is_lie and tell('score', member, score) then
+    call('HSET', body, id, sub(record, 1, 20) .. rest)
+  end
+end
+
+local function check_members(order, body, members, seen, tell)
+  for _, member in ipairs(members) do
+    local score = call('ZSCORE', order, member)
+    local record = score and call('HGET', body, sub(member, 17)) or ''
+    if score then
+      check_member(order, body, member, score, record, tell)
+      seen.ahead = math.max(seen.ahead, tonumber(sub(member, 1, 16)) or 0)
+    end
+    if is_enough(seen, record) then return end
+  end
+end
