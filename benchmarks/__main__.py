@@ -7,29 +7,40 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 
 import typer
 
 from ..errors import ConfigurationError, SequencerError
-from .commands import (
-    consumers,
-    fairness,
-    floor,
-    growth,
-    handlers,
-    latency,
-    memory,
-    ordering,
-    peers,
-    policies,
-    skew,
-    timers,
-)
-from .scenario import SERVER, WRONG_USE
+from .kit.scenario import SERVER, WRONG_USE
+from .peers import command as peers
+from .scenarios import consumers, fairness, handlers, ordering
+from .scenarios.floor import command as floor
+from .scenarios.growth import command as growth
+from .scenarios.latency import command as latency
+from .scenarios.memory import command as memory
+from .scenarios.policies import command as policies
+from .scenarios.skew import command as skew
+from .scenarios.timers import command as timers
+
+SCENARIOS: dict[str, Callable[..., None]] = {
+    "consumers": consumers.command,
+    "fairness": fairness.command,
+    "floor": floor.command,
+    "growth": growth.command,
+    "handlers": handlers.command,
+    "latency": latency.command,
+    "memory": memory.command,
+    "ordering": ordering.command,
+    "peers": peers.command,
+    "policies": policies.command,
+    "skew": skew.command,
+    "timers": timers.command,
+}
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for module in (consumers, fairness, floor, growth, handlers, latency, memory, ordering, peers, policies, skew, timers):
-    app.command(module.__name__.rpartition(".")[2])(module.command)
+for name, scenario in SCENARIOS.items():
+    app.command(name)(scenario)
 
 
 @app.callback()

@@ -17,4 +17,7 @@ A run in which messages were lost, repeated or invented counts for nothing; so d
 unless the system promises no order: then disorder is counted, and the figure stands. Such systems have one figure for
 consuming. All talk to the server over TCP on loopback; it writes no append-only file. A whole run takes about fifty
 minutes.
+
+Not here: scenarios of sequencer alone (`scenarios`).
+The rule: each system runs as its own documentation says, at the settings that are quickest for it.
 """

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ...testing import Handled
-from ..fleet import MemberFailed
-from ..judge import FAULTS, Phase, judge
-from ..placement import Placement, client_cpus, place_server
-from ..workload import Workload
+from ..load.fleet import MemberFailed
+from ..load.judge import FAULTS, Phase, judge
+from ..load.placement import Placement, client_cpus, place_server
+from ..load.workload import Workload
 from .hand import Hand
 from .host import Address
-from .installing import python
+from .installation import python
 from .systems import Column, Setting, System
 from .workers.stage import Job
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..fleet import READY_S, MemberFailed
+from ..load.fleet import READY_S, MemberFailed
 from .workers.stage import Job
 
 

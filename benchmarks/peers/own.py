@@ -6,10 +6,10 @@ import sys
 
 from ...client import Sequencer
 from ...values.message import Message as Delivered
-from ..history import Row
-from ..member import scores_ms
-from ..naive import NaiveQueue
-from ..workload import Planned
+from ..load.history import Row
+from ..load.member import scores_ms
+from ..load.naive import NaiveQueue
+from ..load.workload import Planned
 from .workers.stage import Stage, play
 
 QUEUE = "peers"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..charts import Chart
-from ..judge import FAULTS
-from ..report import median_min_max, show_range
-from ..scenario import Table
+from ..kit.charts import Chart
+from ..kit.report import median_min_max, show_range
+from ..kit.scenario import Table
+from ..load.judge import FAULTS
 from .cells import Run
 from .systems import ALL, BY_NAME
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...values.version import VERSION
-from ..workload import ZIPF_GROUPS, Spread
+from ..load.workload import ZIPF_GROUPS, Spread
 
 Kind = Literal["own", "node", "python"]
 Setting = dict[str, Any]

@@ -16,11 +16,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import alarms, costs, ordering, policies, skew, timers
 from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.judge import Phase, judge
-from sequencer.benchmarks.times import ServerClock, quantiles
-from sequencer.benchmarks.workload import Spread, Workload
+from sequencer.benchmarks.kit.phase import PHASES
+from sequencer.benchmarks.kit.times import ServerClock, quantiles
+from sequencer.benchmarks.load.judge import Phase, judge
+from sequencer.benchmarks.load.workload import Spread, Workload
+from sequencer.benchmarks.scenarios import ordering
+from sequencer.benchmarks.scenarios.policies import costs
+from sequencer.benchmarks.scenarios.policies import trials as policies
+from sequencer.benchmarks.scenarios.skew import trials as skew
+from sequencer.benchmarks.scenarios.timers import alarms
+from sequencer.benchmarks.scenarios.timers import trials as timers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 
@@ -84,7 +90,7 @@ def test_a_run_of_sequencer_with_a_loss_counts_for_nothing(
         Handled(group, message_id, 1.0, 0, 1, 10.0 + number, 10.5 + number)
         for (group, message_id), number in list(workload.numbers().items())[1:]
     ]
-    phases = tuple(judge(name, workload, all_but_one, 10.0, 100.0) for name in ordering.PHASES)
+    phases = tuple(judge(name, workload, all_but_one, 10.0, 100.0) for name in PHASES)
     broken = ordering.Run(workload.spread, "sequencer", 1, False, phases)
     monkeypatch.setattr(ordering, "measure", lambda *_: [broken])
 
@@ -246,7 +252,7 @@ def test_a_history_of_timers_with_a_fault_is_not_valid(fault: str) -> None:
 
 def test_cost_is_over_the_default_of_the_same_round() -> None:
     def made(variant: str, index: int, rate: float, losses: int = 0) -> policies.Run:
-        phases = tuple(Phase(name, 1, 1, 1.0, rate, rate, 0, 0, losses, 0, 0) for name in ordering.PHASES)
+        phases = tuple(Phase(name, 1, 1, 1.0, rate, rate, 0, 0, losses, 0, 0) for name in PHASES)
         return policies.Run(Spread(1), variant, index, index == 0, phases)
 
     rounds = [(1.0, 900.0, 0), (100.0, 50.0, 0), (10.0, 5.0, 0), (10.0, 1000.0, 1)]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import consumers
-from sequencer.benchmarks.rounds import Work, server_work
-from sequencer.benchmarks.workload import Spread, Workload
+from sequencer.benchmarks.kit.rounds import Work, server_work
+from sequencer.benchmarks.load.workload import Spread, Workload
+from sequencer.benchmarks.scenarios import consumers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

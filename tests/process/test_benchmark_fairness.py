@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import fairness
-from sequencer.benchmarks.arrivals import HOT
-from sequencer.benchmarks.workload import Spread, Workload
+from sequencer.benchmarks.load.arrivals import HOT
+from sequencer.benchmarks.load.workload import Spread, Workload
+from sequencer.benchmarks.scenarios import fairness
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

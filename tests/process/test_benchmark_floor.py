@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.benchmarks import floor, raw, scripted
-from sequencer.benchmarks.rounds import Run, Turn, summarise
-from sequencer.benchmarks.workload import Planned, Spread, Workload
+from sequencer.benchmarks.kit.rounds import Run, Turn, summarise
+from sequencer.benchmarks.load.workload import Planned, Spread, Workload
+from sequencer.benchmarks.scenarios.floor import raw, scripted
+from sequencer.benchmarks.scenarios.floor import trials as floor
 from sequencer.consume.threads import owner_name
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import growth, growth_report
-from sequencer.benchmarks.bare import PERCENTILES, Calls, Gauge, read_calls
-from sequencer.benchmarks.rounds import Run, Turn
+from sequencer.benchmarks.kit.rounds import Run, Turn
+from sequencer.benchmarks.kit.server import PERCENTILES, Calls, Gauge, read_calls
+from sequencer.benchmarks.scenarios.growth import report as growth_report
+from sequencer.benchmarks.scenarios.growth import trials as growth
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import handlers
-from sequencer.benchmarks.workload import Planned
+from sequencer.benchmarks.load.workload import Planned
+from sequencer.benchmarks.scenarios import handlers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks import latency, nodejs
-from sequencer.benchmarks.arrivals import delays, due_times
-from sequencer.benchmarks.rounds import Run, Turn, chosen_placement, in_turn, summarise, turns
-from sequencer.benchmarks.workload import Spread, Workload
+from sequencer.benchmarks.kit.rounds import Run, Turn, chosen_placement, in_turn, summarise, turns
+from sequencer.benchmarks.load.arrivals import delays, due_times
+from sequencer.benchmarks.load.workload import Spread, Workload
+from sequencer.benchmarks.scenarios.latency import nodejs
+from sequencer.benchmarks.scenarios.latency import trials as latency
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

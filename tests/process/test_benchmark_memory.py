@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer, Message
-from sequencer.benchmarks import memory, memory_report
-from sequencer.benchmarks.memory import Kept, Shape
-from sequencer.benchmarks.rounds import wrong_in
+from sequencer.benchmarks.kit.rounds import wrong_in
+from sequencer.benchmarks.scenarios.memory import report as memory_report
+from sequencer.benchmarks.scenarios.memory import trials as memory
+from sequencer.benchmarks.scenarios.memory.trials import Kept, Shape
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke

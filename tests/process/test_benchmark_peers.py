@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.peers import installing, measuring, results
+from sequencer.benchmarks.load.placement import Placement
+from sequencer.benchmarks.load.workload import Workload
+from sequencer.benchmarks.peers import installation, results, trials
 from sequencer.benchmarks.peers.cells import HERE, Run, assess
 from sequencer.benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
-from sequencer.benchmarks.placement import Placement
-from sequencer.benchmarks.workload import Workload
 
 from ..support.smoke import COMMAND, leaves_nothing
 
@@ -83,7 +83,7 @@ def swap(rows: Rows) -> None:
 
 
 def made(name: str, column: str, rows: Rows, index: int = 1, appended: dict[str, float] = APPENDED) -> Run:
-    cell = measuring.make_cell(measuring.USUAL, ALL[name], BY_NAME[column], "apart", {}, {})
+    cell = trials.make_cell(trials.USUAL, ALL[name], BY_NAME[column], "apart", {}, {})
     phase = assess(BY_NAME[column], WORKLOAD, appended, rows)
     return Run(cell=cell, index=index, is_warmup=False, is_trial=False, phase=phase)
 
@@ -133,7 +133,7 @@ def test_the_quickest_valid_setting_is_taken() -> None:
     )
     lossy.pop()
     tried = [made("groupmq", "100", rows, index) for index, rows in enumerate((slow, lossy, quick))]
-    assert measuring.quickest(tried) is tried[2]
+    assert trials.quickest(tried) is tried[2]
 
 
 PLACEMENTS: list[tuple[Placement, float]] = [("apart", 1.0), ("together", 2.0)]
@@ -155,7 +155,7 @@ def test_ratios_are_of_one_round_in_each_system_better_placement() -> None:
 
 
 def test_each_system_has_its_cells() -> None:
-    cells = list(measuring.cells(measuring.USUAL, {("groupmq", "100"): {"concurrency": 7}}))
+    cells = list(trials.cells(trials.USUAL, {("groupmq", "100"): {"concurrency": 7}}))
     by_name = {(cell.system.name, cell.column.name): cell for cell in cells}
     assert by_name["groupmq", "100"].drain == by_name["groupmq", "one"].drain == {"concurrency": 7}
     assert by_name["groupmq", "zipf"].fill == ALL["groupmq"].batch_settings[0]
@@ -174,7 +174,7 @@ def test_each_system_has_its_cells() -> None:
 def test_what_can_not_be_installed_is_left_out_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    parameters = measuring.usual(False, [ALL["sequencer"], ALL["groupmq"]], tmp_path, said.append)
+    parameters = trials.usual(False, [ALL["sequencer"], ALL["groupmq"]], tmp_path, said.append)
     assert [system.name for system in parameters.systems] == ["sequencer"]
     assert parameters.as_json()["left_out"] == said == ["groupmq is left out: node is not on PATH"]
 
@@ -184,9 +184,9 @@ def test_a_failed_installation_leaves_nothing_and_says_why(tmp_path: Path, monke
         (tmp_path / "saq").mkdir(exist_ok=True)
         raise subprocess.CalledProcessError(1, words, stderr="WARNING: slow\nERROR: no network\n\n")
 
-    monkeypatch.setattr(installing, "_run", fail)
+    monkeypatch.setattr(installation, "_run", fail)
     said: list[str] = []
-    parameters = measuring.usual(False, [ALL["saq"]], tmp_path, said.append)
+    parameters = trials.usual(False, [ALL["saq"]], tmp_path, said.append)
     assert parameters.systems == ()
     assert said[-1] == "saq is left out: it could not be installed (ERROR: no network)"
     assert list(tmp_path.iterdir()) == []
@@ -199,9 +199,9 @@ def test_another_version_is_installed_again(tmp_path: Path, monkeypatch: pytest.
         calls.append(words)
         (tmp_path / "saq").mkdir(exist_ok=True)
 
-    monkeypatch.setattr(installing, "_run", note)
+    monkeypatch.setattr(installation, "_run", note)
     system = ALL["saq"]
     for wanted in (system, system, replace(system, packages=("saq==9",))):
-        installing.install(wanted, tmp_path, lambda _: None)
+        installation.install(wanted, tmp_path, lambda _: None)
     assert len(calls) == 4, "two calls an installation, and the second time it was there"
     assert calls[-1][-1] == "saq==9"

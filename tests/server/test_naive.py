@@ -17,9 +17,9 @@ from functools import partial
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.benchmarks.history import Row
-from sequencer.benchmarks.naive import NaiveMessage, NaiveQueue
-from sequencer.benchmarks.workload import Planned, Spread, Workload
+from sequencer.benchmarks.load.history import Row
+from sequencer.benchmarks.load.naive import NaiveMessage, NaiveQueue
+from sequencer.benchmarks.load.workload import Planned, Spread, Workload
 from sequencer.consume.threads import Consumer
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 

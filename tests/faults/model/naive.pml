@@ -1,4 +1,4 @@
-/* The naive version: list, SETNX guard and lock, step by step as in benchmarks/naive.py. A negative control: it must
+/* The naive version: list, SETNX guard and lock, step by step as in benchmarks/load/naive.py. A negative control: it must
    fail, with one group, one producer, one consumer and two messages (the lost wake-up), and with one message and one
    crash (the dead group). -DCRASHES=1 lets the consumer die once; another one takes its place, and the lock expires. */
 

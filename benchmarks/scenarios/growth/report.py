@@ -1,0 +1,51 @@
+"""What scenario `growth` came to: rates, each over that of the smallest size, the longest calls, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...kit import rounds
+from ...kit.charts import Chart
+from ...kit.rounds import Run, show, show_valid
+from .trials import MARKS
+
+PHASES = ("append", "drain")
+KINDS = {"messages": "messages in one group", "groups": "groups"}
+Summary = list[dict[str, Any]]
+
+
+def summarise(runs: Sequence[Run]) -> Summary:
+    """For each size: figures of the valid runs, and each over that of the smallest size in the same round."""
+    found = rounds.summarise(runs, lambda run: run.settings["base"])
+    kinds = list(KINDS)
+    return sorted(found, key=lambda entry: (kinds.index(entry["settings"]["kind"]), entry["settings"]["size"]))
+
+
+def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, columns and rows of each table."""
+    names = [[entry["case"], show_valid(entry)] for entry in summary]
+
+    def rows(columns: Sequence[str], of: str = "figures", digits: int = 2) -> list[list[str]]:
+        cells = ([show(entry[of].get(column), digits) for column in columns] for entry in summary)
+        return [[*name, *row] for name, row in zip(names, cells, strict=True)]
+
+    head = ["size", "valid runs"]
+    rates = [f"{phase} /s" for phase in PHASES]
+    yield "Messages a second with one process: median (min..max)", [*head, *rates], rows(rates, digits=0)
+    yield "Over the smallest size in the same round", [*head, *rates], rows(rates, "of_base")
+    cpu = [f"{phase} us server" for phase in PHASES]
+    yield "The server's processor time for each message, us", [*head, *cpu], rows(cpu)
+    calls = [f"{phase} {what} ms" for phase in PHASES for what in ("p99.9", "longest")]
+    yield "How long one call of a script blocks the server, ms", [*head, *calls], rows(calls)
+    memory = [f"rss {mark} MB" for mark in MARKS]
+    yield "Resident memory of the consumer, MB", [*head, *memory], rows(memory, digits=1)
+
+
+def charts(summary: Summary) -> Iterator[Chart]:
+    """Rates of each kind by size."""
+    for kind, title in KINDS.items():
+        some = [entry for entry in summary if entry["settings"]["kind"] == kind]
+        labels = [f"{entry['settings']['size']:,}" for entry in some]
+        series = {phase: [entry["figures"].get(f"{phase} /s") for entry in some] for phase in PHASES}
+        yield Chart(kind, f"Rates by {title}", "messages a second", labels, series)

@@ -1,0 +1,7 @@
+"""Scenario `latency`: from append to handler start.
+
+Its options are in `command`, its runs in `trials`.
+
+Not here: what it shares with others (`kit`, `load`).
+The rule: see `scenarios`.
+"""

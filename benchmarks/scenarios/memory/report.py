@@ -1,0 +1,50 @@
+"""What scenario `memory` came to, in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...kit.charts import Chart
+from ...kit.rounds import show, show_valid
+from .trials import PENDING
+
+SHOWN = (*(kind for kind in PENDING if kind != "leases"), "other")
+Summary = list[dict[str, Any]]
+
+
+def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, columns and rows of each table."""
+    names = [[entry["case"], show_valid(entry)] for entry in summary]
+
+    def rows(columns: Sequence[str]) -> list[list[str]]:
+        cells = ([show(entry["figures"].get(column), 0) for column in columns] for entry in summary)
+        return [[*name, *row] for name, row in zip(names, cells, strict=True)]
+
+    head = ["groups x messages each", "valid runs"]
+    kinds = [f"pending {kind}" for kind in SHOWN]
+    title = "Bytes for each pending message with a body of 200 bytes, by key (other: rounding and table of keys)"
+    yield title, [*head, *SHOWN, "all"], rows([*kinds, "pending all"])
+    yield (
+        "Bytes beyond body and id, for each pending message and for each group",
+        [*head, "id", "a message", "a group"],
+        rows(["id", "beyond body and id", "beyond, a group"]),
+    )
+    yield (
+        "Bytes of what is kept: a lease while it is held, an id for 1 to 2 min, a group's watermark for 1 to 2 h",
+        [*head, "lease", "id (seen)", "watermark", "all, a message"],
+        rows(["lease", "handled seen", "handled marks", "handled all"]),
+    )
+
+
+def charts(summary: Summary) -> Iterator[Chart]:
+    """Bytes beyond body and id for each shape, a series for each sort of ids."""
+    sorts = list(dict.fromkeys(entry["settings"]["ids"] for entry in summary))
+    shapes = list(dict.fromkeys(entry["settings"]["groups"] for entry in summary))
+    found = {
+        (entry["settings"]["ids"], entry["settings"]["groups"]): entry["figures"].get("beyond body and id")
+        for entry in summary
+    }
+    series = {f"ids {ids}": [found.get((ids, shape)) for shape in shapes] for ids in sorts}
+    labels = [f"{shape:,} group{'s' if shape > 1 else ''}" for shape in shapes]
+    yield Chart("beyond", "A pending message, beyond body and id", "bytes", labels, series)
