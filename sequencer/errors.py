@@ -72,9 +72,6 @@ class HandlerNotFound(ConfigurationError):
     """The handler that was asked for does not exist; the text lists what was found instead."""
 
 
-# -- a message that is refused before anything is sent --------------------------------------------------
-
-
 class InvalidMessage(SequencerError, ValueError):
     """A message breaks a rule; nothing was sent. The text names the field, the value and the rule."""
 

@@ -1,7 +1,8 @@
 """One typed function for each script: the request beside its reply. Pure.
 
 Not here: sending (`net`).
-The rule: seconds become integers here and nowhere else."""
+The rule: seconds become integers here and nowhere else.
+"""
 
 from .append import MAX_APPEND, REFUSALS, Mark, OnConflict, Outcome, append
 from .call import Args, Call, now_text

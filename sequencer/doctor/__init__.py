@@ -1,4 +1,5 @@
 """Whether a server and the data on it are sound, which rights a user lacks, and the repair.
 
 Not here: why one group waits (`queue.explain`).
-The rule: doctor works on a server that a Sequencer would refuse."""
+The rule: doctor works on a server that a Sequencer would refuse.
+"""

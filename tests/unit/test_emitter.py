@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -111,8 +111,7 @@ def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list
     handler, logger = Lines(), logging.getLogger("test of the emitter")
     logger.addHandler(handler)
     try:
-        emitted = Emitted()
-        at: list[float] = []
+        emitted, at = Emitted(), list[float]()
         for pause_s, kind in steps:
             emitted.now_s += pause_s
             emitted.fail(kind)
@@ -236,11 +235,9 @@ def test_threads_tell_at_once_and_nothing_is_lost(lines: Lines) -> None:
         for _ in range(500):
             emitted.fail()
 
-    threads = [threading.Thread(target=fail_often) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(fail_often)
     emitted.emitter.close()
     assert emitted.emitter.counts.failed == 2000
     assert sum(getattr(record, "suppressed", 1) for record in lines.records) == 2000

@@ -30,11 +30,9 @@ from sequencer.processes.handlers.printing import (
 )
 from sequencer.testing import wait_until
 
-PATIENCE_S = 30.0
-LEASE_S = 15.0
+PATIENCE_S, LEASE_S = 30.0, 15.0
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
-LINE = message_line(MESSAGE)
-LARGE = MESSAGE._replace(body={"text": "x" * 2**20})
+LINE, LARGE = message_line(MESSAGE), MESSAGE._replace(body={"text": "x" * 2**20})
 REFUSING = Mock(side_effect=OSError(38, "Function not implemented"))
 HOLDER = "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
 
@@ -82,8 +80,7 @@ class Printing:
     def __init__(self, lock_fd: int, output_fd: int, message: Message = MESSAGE) -> None:
         self.told: list[dict[str, Any]] = []
         self.printer = Printer(lock_fd, output_fd, lease_s=LEASE_S, report=self._report)
-        self._now = 1000.0
-        self._thread = threading.Thread(target=self.printer, args=[message], daemon=True)
+        self._now, self._thread = 1000.0, threading.Thread(target=self.printer, args=[message], daemon=True)
         self._thread.start()
         wait_until(lambda: self.printer._is_busy or not self._thread.is_alive(), PATIENCE_S)
 
@@ -93,8 +90,7 @@ class Printing:
 
     def look_for(self, seconds: float, step_s: float = 1.0) -> list[dict[str, Any]]:
         """What is told when that time passes; the first look only begins to count."""
-        before = len(self.told)
-        end = self._now + seconds
+        before, end = len(self.told), self._now + seconds
         while self._now < end:
             self.printer.on_tick(self._now)
             self._now += step_s
@@ -297,8 +293,7 @@ def test_a_line_that_was_torn_by_a_kill_is_ended_by_the_next(lock_fd: int, pipe:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     torn = drain(pipe[0])
-    assert torn
-    assert b"\n" not in torn
+    assert torn.find(b"\n") < 0 < len(torn)
     Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=ignore)(MESSAGE)
     assert drain(pipe[0]) == b"\n" + LINE
     with start_holder(lock_fd) as process:

@@ -1,4 +1,5 @@
 """Judges of histories: order, exclusion, loss, duplicates.
 
 Not here: running anything.
-The rule: a judge knows only the history."""
+The rule: a judge knows only the history.
+"""

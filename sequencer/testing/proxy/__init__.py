@@ -1,4 +1,5 @@
 """A proxy between clients and the server that loses, delays and cuts what passes.
 
 Not here: what a client makes of it.
-The rule: nothing is decoded but what a proxy must know."""
+The rule: nothing is decoded but what a proxy must know.
+"""

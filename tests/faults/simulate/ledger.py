@@ -20,9 +20,8 @@ from sequencer.testing.wire import arrivals
 
 from .books import Account, Ask, Book, Row, arrived
 
-LATE = {"refuse": "<", "drop": "~", "dead_letter": "x"}
-"""What an append says of a late message, by the policy."""
-PAUSED = 9e15
+LATE, PAUSED = {"refuse": "<", "drop": "~", "dead_letter": "x"}, 9e15
+"""What an append says of a late message, by the policy; the score of a paused group."""
 FLAG_AT, HEAD, DUE_HEAD = 20, 21, 37
 """Of a record: where its flag stands, and how long its head is, without a time and with one."""
 

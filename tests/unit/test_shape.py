@@ -1,0 +1,68 @@
+"""The shape of the tree: few rooms, each with its rule; small packages and files; names that need no explanation."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("sequencer", "cli")
+MOST_ENTRIES, MOST_MODULES, MOST_LINES = 16, 10, 300
+MOST_NEAR = 0.15
+"""The share of the product's files within a tenth of MOST_LINES. Above it, files are cut by the budget, not by idea. To
+become 0.1."""
+LONG = {"tests/server/test_events.py": 450, "tests/unit/test_logs.py": 370}
+"""Tables of cases, one for each event: a second file would hold half a table."""
+ONE_FILE_A_COMMAND = {"cli"}
+METAPHORS = {"courier", "desk", "kept", "looking", "mending", "letters", "place", "words", "items", "holdings"}
+"""Names that files had, and that said nothing to a newcomer."""
+STILL_THERE = {"sequencer/consume/courier.py", "sequencer/queue/looking.py"}
+"""Become `drain/inflight.py` and `queue/views.py`; empty this then."""
+
+
+def sources(*folders: str) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for name in folders for path in (ROOT / name).rglob("*.py"))
+
+
+def packages(*folders: str) -> list[str]:
+    return sorted({path.rpartition("/")[0] for path in sources(*folders)})
+
+
+def lines(path: str) -> int:
+    return (ROOT / path).read_bytes().count(b"\n")
+
+
+def test_the_package_has_few_rooms() -> None:
+    apart = {"__init__.py", "py.typed", "README.md", "__pycache__"}
+    entries = sorted(path.name for path in (ROOT / "sequencer").iterdir() if path.name not in apart)
+    assert len(entries) <= MOST_ENTRIES, entries
+
+
+@pytest.mark.parametrize("package", [name for name in packages(*PRODUCT, "benchmarks") if name != "cli/start"])
+def test_each_room_says_what_is_not_in_it_and_its_rule(package: str) -> None:
+    doc = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    starts = [line.partition(":")[0].partition(" (")[0] for line in doc.splitlines()]
+    assert {"Not here", "The rule"} <= set(starts) or package == "sequencer", doc
+
+
+def test_each_folder_with_code_is_a_package_of_few_modules() -> None:
+    everything = packages(*PRODUCT, "benchmarks", "tests")
+    assert [name for name in everything if not (ROOT / name / "__init__.py").is_file()] == []
+    small = [name for name in packages(*PRODUCT, "benchmarks") if name not in ONE_FILE_A_COMMAND]
+    counts = {name: len([path for path in (ROOT / name).glob("*.py") if path.stem != "__init__"]) for name in small}
+    assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_no_file_is_long_and_few_are_nearly_so() -> None:
+    everything = sources(*PRODUCT, "benchmarks", "tests", ".ci")
+    assert {path: lines(path) for path in everything if lines(path) > LONG.get(path, MOST_LINES)} == {}
+    product = sources(*PRODUCT)
+    near = {path: lines(path) for path in product if lines(path) >= 0.9 * MOST_LINES}
+    assert len(near) <= MOST_NEAR * len(product), near
+
+
+def test_no_name_is_a_metaphor() -> None:
+    everything = sources(*PRODUCT, "benchmarks", "tests")
+    assert {path for path in everything if Path(path).stem.removeprefix("test_") in METAPHORS} <= STILL_THERE
