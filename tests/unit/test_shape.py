@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,10 @@ def test_no_file_is_long_and_few_are_nearly_so() -> None:
 def test_no_name_is_a_metaphor() -> None:
     everything = sources(*PRODUCT, "benchmarks", "tests")
     assert {path for path in everything if Path(path).stem.removeprefix("test_") in METAPHORS} == set()
+
+
+def test_what_contributors_are_told_to_open_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:sequencer|cli|tests|benchmarks|\.ci)/[\w./]*)`", text))
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
