@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,16 @@ def test_what_contributors_are_told_to_open_is_there() -> None:
     named = set(re.findall(r"`((?:sequencer|cli|tests|benchmarks|\.ci)/[\w./]*)`", text))
     assert len(named) > 20
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_each_folder_of_the_package_is_in_the_wheel() -> None:
+    packages_listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {
+        path.parent.relative_to(ROOT).as_posix()
+        for name in (*PRODUCT, "benchmarks")
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in {".py", ".lua", ".mjs"}
+    }
+    dotted = {folder.replace("/", ".") for folder in folders}
+    inside = {name if name.startswith("sequencer") else f"sequencer.{name}" for name in dotted}
+    assert inside - {"sequencer.cli.start"} | {"sequencer_start"} == set(packages_listed)
