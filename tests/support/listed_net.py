@@ -149,7 +149,6 @@ class ListedSession:
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
 
-
     async def lanes_to_append(self) -> list[LaneKeys]:
         return self.keys
 
@@ -161,6 +160,7 @@ class ListedSession:
 
     def known_sequence(self) -> bool:
         return self._policy.sequence
+
 
 def facts(**changes: Any) -> Facts:
     """What `inspect` says of a sound group with one message, m1, that is due; but for these changes."""

@@ -1,7 +1,7 @@
 """One connection through a `FaultProxy`: commands one way, replies the other, and what a fault does to either.
 
-Replies come in the order of the commands. So for each command on its way a pending reply waits in a queue: its name, the
-fault that its reply will meet, and the words to answer with when the server was not asked.
+Replies come in the order of the commands. So for each command on its way a pending reply waits in a queue: its name,
+the fault that its reply will meet, and the words to answer with when the server was not asked.
 """
 
 from __future__ import annotations
