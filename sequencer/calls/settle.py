@@ -10,6 +10,9 @@ from ..store.keys import LaneKeys
 from ..store.text import dumps_words
 from .call import Call, ms_text, now_text
 
+Ending = Literal["park", "dead", "drop"]
+"""What becomes of a message that is not tried any more."""
+
 
 class Run(NamedTuple):
     """One handler run for the audit stream; times in us of the lane's clock, from the claim on."""
@@ -53,7 +56,7 @@ class Nack(NamedTuple):
     delay_s: float | None
     """Until its group may be claimed again; None for the end of trying, by `ending`."""
     failure: bytes
-    ending: Literal["park", "dead", "drop"] = "park"
+    ending: Ending = "park"
     mark: str = ""
     """The group's watermark if the message is passed ("dead", "drop"); "" leaves it."""
     is_late: bool = False

@@ -52,6 +52,7 @@ from .outcome import Failed
 
 T = TypeVar("T")
 Calls = Sequence[Call[Any]]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +108,29 @@ Drain = Generator[Effect, Any, ConsumeSummary]
 Handler = Callable[[Message], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     calls: Calls
     in_order: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Post:
     calls: Calls
     in_order: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IsAnswered:
     within_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Collect:
     calls: Calls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Close:
     pass
 

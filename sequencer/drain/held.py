@@ -25,19 +25,17 @@ for 4. With a pair of lines turned round, a group could be begun and given back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, Acked, Nack, Run, renew
+from ..calls.settle import Ack, Acked, Ending, Nack, Run, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
 from ..store.keys import LaneKeys
 from ..store.watermark import advance
 from .outbox import Outbox, Sending
-
-Ending = Literal["park", "dead", "drop"]
 
 
 class HeldGroup:
@@ -274,6 +272,3 @@ class Held:
             for key, token in leases:
                 self._lose(key, token)
         self.groups = []
-
-
-Clock = Callable[[], float]

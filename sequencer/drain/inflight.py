@@ -22,8 +22,8 @@ from ..calls.claim import Claimed, Halted, claim
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
-from .effects import Ahead, Calls, Close, Collect, Exchange, IsAnswered, Post, Run, Steps
-from .held import Clock, Held
+from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Post, Run, Steps
+from .held import Held
 from .outbox import Sending
 
 
@@ -89,7 +89,8 @@ class InFlight:
         self._held.settle(everything=True)
         self._planned = None
         if self.ahead_since is None:
-            yield from self.collect_all()
+            if self._in_flight:
+                yield from self.collect_all()
         elif effect.lane is None:
             yield from self.give_back_claim()
         else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from ..calls.settle import Ending
 from ..errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from ..settings.options import OnFailure, QueueOptions, is_named
 from ..store.failure import encode_failure
 from ..values.message import Failure, Message
-from .held import Ending
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,10 +22,30 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import BATCH_S, ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .batch import BatchSize
-from .effects import Ahead, Control, Drain, Effect, Exchange, Flush, Handle, Locked, Pause, Wait
+from .effects import Ahead, Clock, Control, Drain, Effect, Exchange, Flush, Handle, Locked, Pause, Wait
 from .gate import refusal_of
-from .held import Clock, Held, HeldGroup
+from .held import Held, HeldGroup
 from .outcome import judge
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What the lanes said since one of them had something due."""
+
+    lanes: int = 0
+    """How many of them were asked."""
+    is_empty: bool = True
+    """Whether nothing is left in them but what waits for a person."""
+    wait_s: float = IDLE_S
+    """Until the first of them has something due, as far as they know."""
+
+    def found_nothing(self, claimed: Claimed) -> Idle:
+        """One more lane has nothing due now."""
+        due_s = IDLE_S if claimed.next_due_s is None else claimed.next_due_s
+        return Idle(self.lanes + 1, self.is_empty and claimed.is_empty, min(self.wait_s, due_s))
+
+
+NOT_IDLE = Idle()
 
 
 def drain(
@@ -44,21 +65,21 @@ def drain(
     """
     size = BatchSize(options.limits)
     born, lanes = clock(), len(held.lanes)
-    lane, idle, waits, troubles, failed, handled, late = 0, 0, [IDLE_S], 0, 0, 0, 0
-    empty = goes_ahead = True
+    lane = troubles = failed = late = 0
+    idle, goes_ahead = NOT_IDLE, True
     claimed_while_waiting: Claimed | None = None
 
     def ending() -> str | None:
         if control.is_stopping:
             return "stopped"
-        if options.max_messages is not None and handled + failed >= options.max_messages:
+        if options.max_messages is not None and held.handled + failed >= options.max_messages:
             return "recycled"
         if options.max_age_s is not None and clock() - born >= options.max_age_s:
             return "recycled"
         return None
 
     while (reason := ending()) is None:
-        left = None if options.max_messages is None else options.max_messages - handled - failed
+        left = None if options.max_messages is None else options.max_messages - held.handled - failed
         try:
             # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
             may_ahead = goes_ahead and lanes == 1 and left is None
@@ -76,26 +97,25 @@ def drain(
         if not goes_ahead:
             continue
         if not claimed.groups:
-            idle, empty = idle + 1, empty and claimed.is_empty
-            waits.append(IDLE_S if claimed.next_due_s is None else claimed.next_due_s)
-            if idle >= lanes:
-                if options.until_empty and empty:
+            idle = idle.found_nothing(claimed)
+            if idle.lanes >= lanes:
+                if options.until_empty and idle.is_empty:
                     reason = "drained"
                     break
-                seconds = min([*waits, ENDING_S] if options.until_empty else waits)
+                seconds = min(idle.wait_s, ENDING_S) if options.until_empty else idle.wait_s
                 try:
                     # A hint does not say to a claim which of several lanes it is for.
                     claimed_while_waiting = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
                     yield Pause(RECONNECT.base_s)
-                idle, empty, waits = 0, True, [IDLE_S]
+                idle = NOT_IDLE
             continue
-        idle, empty, waits = 0, True, [IDLE_S]
+        idle = NOT_IDLE
 
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
                 yield Ahead(lane, size.next_limits(left), after_s)
-        began, before = clock(), handled + failed + late
+        began, before = clock(), held.handled + failed + late
         until = math.inf if claimed.has_more else began + BATCH_S
         for index, group in enumerate(held.groups):
             is_open = held.begin(index)
@@ -103,7 +123,6 @@ def drain(
                 is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
                 problem = yield from _handle_group(held, group, until, queue, control, clock)
-                handled = held.handled
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
@@ -113,7 +132,7 @@ def drain(
                     yield one
                     yield Locked(partial(held.fail, group, *one.told(member)))
         is_alone = not (claimed.has_more or held.is_more_due)
-        size.learn(handled + failed + late - before, clock() - began, is_alone=is_alone)
+        size.learn(held.handled + failed + late - before, clock() - began, is_alone=is_alone)
 
     for _ in range(3):
         try:
@@ -121,7 +140,7 @@ def drain(
             break
         except ServerUnavailable:
             yield Pause(RECONNECT.base_s)
-    return ConsumeSummary(reason, handled, failed, held.lost)  # type: ignore[arg-type]
+    return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
 
 
 def _handle_group(
