@@ -188,8 +188,8 @@ class Sequencer:
 
     def audit(self) -> AuditReport:
         """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-        lanes = self._session.lanes_now(register=False)
-        with self._session.link() as link:
+        lanes = finish(self._session.lanes(register=False))
+        with self._net.link() as link:
             return prove_lanes(link, lanes)
 
     def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:

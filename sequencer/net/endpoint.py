@@ -139,11 +139,17 @@ def _packer() -> _Packer | None:
         return None
 
 
-def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
+def driver_options(pool: Any, kept: Sequence[str] = ()) -> dict[str, Any]:
+    """A pool's options for a connection, with our settings but where the pool gives one of those `kept`."""
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
         options.pop(name, None)
+    return options
+
+
+def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
+    options = driver_options(pool, kept)
     kind = pool.connection_class  # or a function that makes one
     if isinstance(kind, type) and issubclass(kind, redis.connection.AbstractConnection):
         options.setdefault("command_packer", _packer())

@@ -42,7 +42,7 @@ async def change_policy(net: Net, queue: str, lanes: list[LaneKeys], asked: Mapp
                 with Reading(net.name):
                     policy = merge_policy(queue, before[0], asked)
                 writes = _writes(lanes, before, policy)
-                is_done = await (_transact(alone, writes) if writes else _leave(alone))
+                is_done = await _transact(alone, writes) if writes else await _leave(alone)
         except ServerUnavailable:
             # The WATCH went with its connection, perhaps after all was done: look again. Where nothing was sent yet,
             # once: the connection may have gone stale.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any
 
 from ..calls.net import Alone, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
 from ..errors import ConfigurationError, DataError, ServerNotUsable
-from ..net.blocking import finish
 from ..settings.options import MAX_LANES, QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, lane_keys, lane_of, registry_key
@@ -43,8 +41,8 @@ class Session:
 
         Before that, it is asked whether the user has the rights for this `role`, or for any. Raises ServerNotUsable.
         """
-        if (role not in self._roles) if role else (register and not self._roles):
-            await self._ask_for_rights(role)
+        if role or register:
+            await self._allow(role)
         if not self._is_found(register):
             async with self.net.once("registration"):
                 if not self._is_found(register):
@@ -66,8 +64,7 @@ class Session:
 
     async def allow(self, role: Role) -> None:
         """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
-        if role not in self._roles:
-            await self._ask_for_rights(role)
+        await self._allow(role)
 
     async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
         """The keys of an encoded group's lane; with `register` for one who appends."""
@@ -133,6 +130,16 @@ class Session:
             )
         return lanes, known is not None
 
+    async def _allow(self, role: Role | None) -> None:
+        """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
+        if not self._is_allowed(role):
+            async with self.net.once("rights"):
+                if not self._is_allowed(role):
+                    await self._ask_for_rights(role)
+
+    def _is_allowed(self, role: Role | None) -> bool:
+        return role in self._roles if role else bool(self._roles)
+
     async def _ask_for_rights(self, wanted: Role | None) -> None:
         options = self.options
         try:
@@ -187,37 +194,6 @@ class Session:
         with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
             if stored := texts(reply):
                 self._policy = merge_policy(self.options.queue, stored, {})
-
-    # -- for what is no operation yet ---------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        return self.net.name
-
-    @property
-    def endpoint(self) -> Any:
-        return self._links.endpoint
-
-    @property
-    def _links(self) -> Any:
-        return self.net
-
-    def link(self, role: Role | None = None) -> Any:
-        if role:
-            finish(self.allow(role))
-        return self._links.link()
-
-    def lanes_now(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
-        return finish(self.lanes(register=register, role=role))
-
-    def policy_now(self, *, register: bool = True, role: Role | None = None) -> Policy:
-        return finish(self.policy(register=register, role=role))
-
-    def keys_of_now(self, group: str, *, register: bool = True) -> LaneKeys:
-        return finish(self.keys_of(group, register=register))
-
-    def fresh_policy_on(self, _link: Any) -> Policy:
-        return finish(self.fresh_policy())
 
 
 async def check_first(alone: Alone, name: str) -> None:

@@ -37,6 +37,7 @@ from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
+from ..net.blocking import finish
 from ..net.endpoint import Connection, Endpoint
 from ..net.link import Link
 from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
@@ -189,7 +190,7 @@ class _Run:
         self.handled: list[Message] = []
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
-        lanes = queue._session.lanes_now(role="consume")
+        lanes = finish(queue._session.lanes(role="consume"))
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
@@ -208,7 +209,7 @@ class _Run:
             random=lambda: 0.5,
         )
         answer: Any = None
-        with queue._session.link() as link:
+        with queue._net.link() as link:
             claimant = Claimant(queue.queue, "memory", self._options.lease_s)
             in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
             for _ in range(steps):

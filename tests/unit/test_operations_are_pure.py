@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from sequencer.queue import counts, dead_letters, explain, operate, state, views
+from sequencer.queue import append, counts, dead_letters, explain, operate, policy_store, session, state, views
 
-MODULES = (counts, dead_letters, explain, operate, state, views)
+MODULES = (append, counts, dead_letters, explain, operate, policy_store, session, state, views)
 WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
-AWAITED = ("session", "net")
+AWAITED = ("session", "net", "alone")
 """Parameters of operations whose methods may be awaited."""
 
 
@@ -49,14 +49,18 @@ def foreign(source: str, operations: set[str]) -> list[str]:
 
 
 def _is_net(function: ast.expr) -> bool:
-    words = ast.unparse(function).split(".")
+    words = ast.unparse(function).removeprefix("self.").split(".")
     return len(words) > 1 and words[0] in AWAITED
 
 
 def operations_of(module: ModuleType) -> set[str]:
-    """Coroutine functions that are known in a module, be they its own or imported."""
+    """Coroutine functions that are known in a module, be they its own or imported, and methods of its own classes."""
     asked = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return {name for name, value in vars(module).items() if any(one(value) for one in asked)}
+    known = {name: value for name, value in vars(module).items() if not isinstance(value, type)}
+    for one in vars(module).values():
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            known |= {f"self.{name}": value for name, value in vars(one).items()}
+    return {name for name, value in known.items() if any(one(value) for one in asked)}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])

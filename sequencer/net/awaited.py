@@ -1,0 +1,214 @@
+"""The awaited net: one connection for all tasks of a loop, one round trip after the other. A proof that operations run
+over it; no client of ours uses it yet.
+
+What may be sent again, how a batch is sent and read, and what an error means are the blocking net's own rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from ..calls.call import Call
+from ..calls.net import Alone, Answer, Command
+from ..errors import ServerUnavailable
+from .endpoint import TIMEOUTS, Connection, Endpoint, driver_options
+from .exchange import Exchange
+from .refusals import translate
+from .repeats import Repeats
+from .scripts import known_command
+
+T = TypeVar("T")
+Greeting = Callable[[Alone], Coroutine[Any, Any, None]]
+
+
+class AwaitedNet:
+    """A Net for one event loop. Nothing connects before it is needed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """The endpoint must have been made from a URL."""
+        self.name = endpoint.name
+        pool = redis.asyncio.ConnectionPool.from_url(str(endpoint.url))
+        options = {**driver_options(pool, TIMEOUTS), "retry": Retry(NoBackoff(), 0)}
+        self._make: Callable[[], Connection] = lambda: pool.connection_class(**options)
+        self._connection: Connection = None
+        self._known: set[str] = set()
+        self._on_first: Greeting | None = None
+        self._on_each: Greeting | None = None
+        self._turn = asyncio.Lock()
+        self._first_uses: dict[str, asyncio.Lock] = {}
+
+    def greet(self, first: Greeting, each: Greeting) -> None:
+        """What is asked on the first connection, and on each one before all else; they get that connection only."""
+        self._on_first, self._on_each = first, each
+
+    async def close(self) -> None:
+        """Close the connection; the next use connects anew."""
+        async with self._turn:
+            await self._disconnect()
+
+    # -- for operations -----------------------------------------------------------------------------------------
+
+    async def ask(
+        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Answer[T]:
+        answer = await self.ask_all((call,), wait=wait, meanwhile=meanwhile)
+        return Answer(answer.value[0], answer.is_repeat, answer.confirmed)
+
+    async def ask_all(
+        self,
+        calls: Sequence[Call[Any]],
+        *,
+        is_atomic: bool = False,
+        wait: tuple[int, int] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Answer[list[Any]]:
+        async def once(connection: Connection) -> tuple[list[Any], int]:
+            exchange = Exchange(calls, lambda call: known_command(call, self._known), is_atomic=is_atomic, wait=wait)
+            if again := exchange.again(await self._exchange(connection, exchange.commands(), meanwhile)):
+                exchange.take_again(await self._exchange(connection, again))
+            return exchange.values(self.name), exchange.confirmed
+
+        if not calls:
+            return Answer([])
+        (values, confirmed), is_repeat = await self._repeated(calls, once)
+        return Answer(values, is_repeat, confirmed)
+
+    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+        async def once(connection: Connection) -> list[Any]:
+            return await self._exchange(connection, commands)
+
+        answers, _ = await self._repeated(None, once) if commands else ([], False)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise translate(answer, self.name) from answer
+        return answers
+
+    @asynccontextmanager
+    async def alone(self, at: str) -> AsyncIterator[Alone]:
+        await self.read(at, [("PING",)])  # a connection that had gone stale would lose what is sent first
+        async with self._turn:
+            one = _OnConnection(self, await self._connected())
+            try:
+                yield one
+            except BaseException:
+                one.give_up()
+                raise
+            finally:
+                if one.is_given_up:
+                    await self._disconnect()
+
+    @asynccontextmanager
+    async def once(self, name: str) -> AsyncIterator[None]:
+        async with self._first_uses.setdefault(name, asyncio.Lock()):
+            yield
+
+    async def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    # -- the connection, for who has its turn -------------------------------------------------------------------
+
+    async def _repeated(
+        self, calls: Sequence[Call[Any]] | None, once: Callable[[Connection], Coroutine[Any, Any, T]]
+    ) -> tuple[T, bool]:
+        """What it gives in the end, and whether a first try may have been carried out."""
+        repeats: Repeats | None = None
+        async with self._turn:
+            while True:
+                is_sent = False
+                try:
+                    connection = await self._connected()
+                    is_sent = True
+                    return await once(connection), repeats is not None and repeats.maybe_sent
+                except (redis.RedisError, OSError, ServerUnavailable) as error:
+                    await self._disconnect()
+                    repeats = repeats or Repeats(calls)
+                    failure = repeats.failed(error, self.name, is_sent=is_sent)
+                    if failure is error:
+                        raise
+                    if failure:
+                        raise failure from error
+                await asyncio.sleep(repeats.delay_s)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = self._make()
+            try:
+                try:
+                    await connection.connect()
+                except (redis.RedisError, OSError, UnicodeError) as error:
+                    raise translate(error, self.name) from error
+                for greeting in (self._on_each, self._on_first):
+                    if greeting:
+                        await greeting(_OnConnection(self, connection))
+            except BaseException:
+                await connection.disconnect(nowait=True)
+                raise
+            self._connection, self._known, self._on_first = connection, set(), None
+        return self._connection
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+    async def _exchange(
+        self, connection: Connection, commands: Sequence[Command], meanwhile: Callable[[], None] | None = None
+    ) -> list[Any]:
+        """The answers, errors of the server's among them."""
+        answers: list[Any] = []
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            if meanwhile:
+                meanwhile()
+            for _ in commands:
+                try:
+                    answers.append(await connection.read_response())
+                except redis.ResponseError as error:
+                    answers.append(error)
+        except BaseException:
+            # An answer may still be on its way: this connection would give it to the next question.
+            await self._disconnect()
+            raise
+        return answers
+
+
+class _OnConnection:
+    """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
+
+    def __init__(self, net: AwaitedNet, connection: Connection) -> None:
+        self._net, self._connection = net, connection
+        self.is_given_up = False
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        answers = await self.answers(commands)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        name = self._net.name
+        try:
+            if self.is_given_up:  # the driver would connect anew
+                raise redis.ConnectionError("the connection was lost between two commands")
+            answers = await self._net._exchange(self._connection, commands)
+        except BaseException as error:
+            self.give_up()
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, name) from error
+            raise
+        return [translate(answer, name) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def give_up(self) -> None:
+        self.is_given_up = True
