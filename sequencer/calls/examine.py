@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..store.keys import LaneKeys
+from ..store.replies import text, texts
 from ..store.text import dumps_words
 from .call import Call, now_text
 
@@ -40,9 +41,6 @@ class Facts(NamedTuple):
 def _parse_facts(reply: list[Any]) -> Facts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
     head_record, mark, member, score, record, handled = reply[10:]
-
-    def text(data: bytes) -> str:
-        return data.decode("utf-8", "surrogateescape")
 
     return Facts(
         int(now_us),
@@ -95,8 +93,7 @@ class Checked(NamedTuple):
 
 def _parse_checked(reply: list[Any]) -> Checked:
     order_size, body_size, looked_at, found = reply
-    texts = [[word.decode("utf-8", "surrogateescape") for word in words] for words in found]
-    rows = [Found(what, name, detail, repaired == "1") for what, name, detail, repaired in texts]
+    rows = [Found(what, name, detail, repaired == "1") for what, name, detail, repaired in map(texts, found)]
     return Checked(order_size, body_size, looked_at, rows)
 
 

@@ -17,6 +17,7 @@ from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys, registry_key
+from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
@@ -69,7 +70,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
         return
     known, denied = reply_or_error(link, "HGETALL", registry_key(namespace))
     words = known or []
-    texts = {name.decode("utf-8", "replace"): count for name, count in zip(words[::2], words[1::2], strict=True)}
+    texts = {name.decode("utf-8", "replace"): count for name, count in pairs(words)}
     lanes = {name: int(count) for name, count in texts.items() if count.isdigit() and 0 < int(count) <= MAX_LANES}
     yield from _registry(link, namespace, queue, texts, lanes, repair)
     queues = sorted(lanes) if queue is None else [queue]
@@ -121,18 +122,18 @@ def _registry(
 
 def _lanes_found(link: Link, namespace: str) -> dict[str, int]:
     """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
-    pattern, cursor = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode()), b"0"
+    pattern = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode())
     found: dict[str, int] = {}
-    while True:
+    cursor: bytes | None = b"0"
+    while cursor is not None:
         page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
         if denied:
             return {}
-        cursor, keys = page
+        cursor, keys = scanned(page)
         for match in filter(None, map(pattern.match, keys)):
             name = match[1].decode()
             found[name] = max(found.get(name, 0), int(match[2]) + 1)
-        if int(cursor) == 0:
-            return found
+    return found
 
 
 def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
@@ -164,13 +165,13 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
     for keys in lanes:
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
-            pairs = dict(zip(words[::2], words[1::2], strict=True))
-            own = [pairs.get(name, "0") for name in _WHOLE_FIELDS] if key == keys.policy else pairs.values()
+            stored = dict(pairs(words))
+            own = [stored.get(name, "0") for name in _WHOLE_FIELDS] if key == keys.policy else stored.values()
             try:
                 if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
                     raise ValueError(f"{odd[:60]!r} is no whole number")
                 if key == keys.policy:
-                    merge_policy(queue, pairs, {})
+                    merge_policy(queue, stored, {})
             except (ValueError, TypeError, ConfigurationError) as error:
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 
@@ -188,28 +189,26 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                 if not wanted.fullmatch(mark):
                     count += 1
                     if count <= MAX_SHOWN:
-                        parts = list(decode_group(group.decode("utf-8", "surrogateescape")))
-                        text = f"group {parts}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
-                        yield Finding("keys", "problem", f"queue {queue}: {text}; correct it with HSET")
+                        name = list(decode_group(text(group)))
+                        said = f"group {name}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
+                        yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
         yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these")
 
 
 def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
     """The fields of a hash and what they hold, in pages: about `limit` of them."""
-    cursor, count = b"0", 0
-    while limit is None or count < limit:
-        cursor, words = link.command("HSCAN", key, cursor, "COUNT", 500)
+    cursor: bytes | None = b"0"
+    count = 0
+    while cursor is not None and (limit is None or count < limit):
+        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", 500))
         count += len(words) // 2
-        yield from zip(words[::2], words[1::2], strict=True)
-        if int(cursor) == 0:
-            return
+        yield from pairs(words)
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
     """A lane clock ahead of the server's time: that was set back, or another server's data were loaded."""
-    seconds, micros = link.command("TIME")
-    now_us = int(seconds) * 1_000_000 + int(micros)
+    now_us = micros(link.command("TIME"))
     ahead_s = 0.0
     for keys in lanes:
         clock, _ = reply_or_error(link, "GET", keys.clock)

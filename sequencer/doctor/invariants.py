@@ -23,6 +23,7 @@ from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS
+from ..store.replies import scanned, texts
 from ..values.views import Finding
 from .sentences import finding_of
 
@@ -156,7 +157,7 @@ class InvariantCheck:
             todo = [
                 (group, members)
                 for group, (_, words) in pages.items()
-                for members in _pages([_text(word) for word in words[::2]], MEMBERS)
+                for members in _pages(texts(words[::2]), MEMBERS)
             ]
             while todo:  # again from where a script stopped because records are large
                 calls = [repair(keys, group, members=members, dry_run=not self._repair) for group, members in todo]
@@ -189,15 +190,13 @@ class InvariantCheck:
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""
         place = ("MATCH", "".join(f"[{char}]" if char in "*?[]\\" else char for char in key) + "*")
-        cursor: Any = 0
-        while not self.is_cut:
+        cursor: bytes | None = b"0"
+        while cursor is not None and not self.is_cut:
             words = (cursor, *place) if command == "SCAN" else (key, cursor)
-            cursor, found = self._link.command(command, *words, "COUNT", page)
+            cursor, found = scanned(self._link.command(command, *words, "COUNT", page))
             names = found if command == "SCAN" else found[::2]
             self._left -= page if command == "SCAN" else len(names)
-            yield [_text(name) for name in names]
-            if not int(cursor):
-                return
+            yield texts(names)
 
 
 def _add(found: dict[tuple[str, str], Found], more: Sequence[Found]) -> None:
@@ -221,7 +220,3 @@ def _group_of(keys: LaneKeys, name: str) -> str:
 
 def _pages(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (items[first : first + size] for first in range(0, len(items), size))
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

@@ -25,12 +25,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..errors import DataError
 from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
+from ..store.replies import pairs, texts
 from ..values.views import AuditReport
 
 PAGE = 1000
@@ -238,7 +239,7 @@ def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> A
     is_trimmed: bool | None = False
     for stream in (keys.audit for keys in lanes if link.command("EXISTS", keys.audit)):
         words = link.command("XINFO", "STREAM", stream)
-        facts = dict(zip(words[::2], words[1::2], strict=True))
+        facts = dict(pairs(words))
         streams.append((stream, facts[b"last-generated-id"]))
         added = facts.get(b"entries-added")
         is_trimmed = is_trimmed or (None if added is None else added > facts[b"length"])
@@ -259,8 +260,7 @@ def read_records(link: Link, stream: str, last: bytes, page: int = PAGE) -> Iter
 
 
 def _parse(stream: str, name: str, words: list[bytes]) -> AuditRecord:
-    texts = [word.decode("utf-8", "surrogateescape") for word in words]
-    found: dict[str, Any] = dict(zip(texts[::2], texts[1::2], strict=True))
+    found = dict(pairs(texts(words)))
     try:
         stamp, token, began, ended = (int(found[key]) for key in ("stamp", "token", "began", "ended"))
         redriven, refused = (found[key] == "1" for key in ("redriven", "refused"))
