@@ -24,8 +24,8 @@ from ..store.item import Item, ItemMaker
 from ..store.keys import LaneKeys, lane_of
 from ..values.message import BatchReceipt, Receipt, Refused
 from .blocking import BlockingNet, finish
+from .endpoint import in_utf8
 from .scripts import eval_command
-from .transport import in_utf8
 
 
 class Appender:

@@ -15,11 +15,10 @@ import redis
 from ..calls.call import Call
 from ..calls.net import Alone, Answer, Command
 from ..errors import ConfigurationError, ServerUnavailable
-from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint
+from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint, receive, send
 from .link import Link
 from .pool import Lent, LinkPool
 from .refusals import translate
-from .transport import receive, send
 
 T = TypeVar("T")
 P = ParamSpec("P")

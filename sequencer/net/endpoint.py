@@ -1,4 +1,4 @@
-"""Where the server is, how to connect to it, and whether it may be used. Driver errors become ours here.
+"""Where the server is, how to connect to it, and what passes on one connection. Driver errors become ours here.
 
 Every setting that changes between redis-py 6.4 and 8 is given outright (protocol, timeouts, retries), and connections
 are used directly: a pool's hidden retries would send a claim twice, and ours are decided call by call in `link.py`.
@@ -167,3 +167,33 @@ def given_endpoint(redis: Any) -> Endpoint | None:
 def server_url_from_environment() -> str | None:
     """`SEQUENCER_REDIS`, or None when it is unset or empty."""
     return os.environ.get("SEQUENCER_REDIS") or None
+
+
+def receive(connection: Connection, count: int) -> list[Any]:
+    """So many answers, errors of the server's among them."""
+    replies: list[Any] = []
+    for _ in range(count):
+        try:
+            replies.append(connection.read_response())
+        except redis.ResponseError as error:
+            replies.append(error)
+    return replies
+
+
+def send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+    try:
+        _send_once(connection, commands)
+    except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
+        _send_once(connection, [[in_utf8(word) for word in words] for words in commands])
+
+
+def _send_once(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+    if len(commands) == 1:
+        connection.send_command(*commands[0], check_health=False)
+    else:
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+
+
+def in_utf8(word: Any) -> Any:
+    """Text as bytes. Names of others that are not UTF-8 go back to the server as they came."""
+    return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word

@@ -12,12 +12,11 @@ from ..calls.call import UNDONE, Call
 from ..calls.net import Command
 from ..errors import ServerUnavailable
 from ..store.replies import Reading
-from .endpoint import Connection, Endpoint
+from .endpoint import Connection, Endpoint, receive, send
 from .exchange import Exchange
 from .refusals import translate
 from .repeats import Repeats
 from .scripts import eval_command, known_command
-from .transport import receive, send
 
 T = TypeVar("T")
 

@@ -12,14 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("sequencer", "cli")
 MOST_ENTRIES, MOST_MODULES, MOST_LINES = 16, 10, 300
-MOST_NEAR = 0.15
-"""The share of the product's files within a tenth of MOST_LINES. Above it, files are cut by the budget, not by idea. To
-become 0.1."""
+MOST_NEAR = 0.1
+"""The share of the product's files within a tenth of MOST_LINES. Above it, files are cut by the budget, not by idea."""
 LONG = {
     "tests/server/test_events.py": 450,  # a table of cases, one for each event, and so is the next
     "tests/unit/test_logs.py": 370,
-    "sequencer/client.py": 320,  # to be cut by idea, and so is the next
-    "sequencer/drain/inflight.py": 350,
+    "sequencer/client.py": 325,  # to be cut by idea
 }
 ONE_FILE_A_COMMAND = {"cli"}
 METAPHORS = {"courier", "desk", "kept", "looking", "mending", "letters", "place", "words", "items", "holdings"}
