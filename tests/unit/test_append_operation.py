@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def lost(*, maybe_sent: bool) -> ServerUnavailable:
     return error
 
 
-def marks(*outcomes: Outcome) -> list[Mark]:
+def marks(*outcomes: Any) -> list[Mark]:
     return [Mark(outcome, 0) for outcome in outcomes]
 
 
@@ -73,6 +74,10 @@ def outcome_of(way: Callable[[], Any]) -> Any:
         return type(error), str(error), vars(error), type(error.__cause__)
 
 
+def _by_operation(session: Any, replace: bool) -> Receipt:
+    return run(append(session, ITEM, replace=replace))
+
+
 def by_both_ways(answer: Any, *, lanes: int, replace: bool, **options: Any) -> tuple[Any, Any]:
     found = []
     for way in ("flat", "operation"):
@@ -80,16 +85,15 @@ def by_both_ways(answer: Any, *, lanes: int, replace: bool, **options: Any) -> t
         session: Any = ListedSession(net, lanes=lanes, **options)
         links: Any = Links(net)
         flat = Appender(session, links, ItemMaker(session.options))
-        asked = outcome_of(
-            (lambda flat=flat: flat.append(ITEM, replace=replace))
-            if way == "flat"
-            else (lambda session=session: run(append(session, ITEM, replace=replace)))
-        )
-        found.append((asked, net.asked, net.waits))
+        ways: dict[str, Callable[[], Any]] = {
+            "flat": partial(flat.append, ITEM, replace=replace),
+            "operation": partial(_by_operation, session, replace),
+        }
+        found.append((outcome_of(ways[way]), net.asked, net.waits))
     return found[0], found[1]
 
 
-WAITING = {"wait_replicas": 2, "wait_timeout_s": 0.5}
+WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout_s": 0.5}
 EVERY: list[tuple[str, Any]] = [
     *((f"mark {sign}", f"{sign}".encode() + STAMP) for sign in "+=!#<~x"),
     ("handled", b"=" + b"0" * 16),

@@ -62,12 +62,11 @@ def test_what_another_try_would_not_mend_is_said_at_once(said: str, kind: type[E
 
 
 def test_one_try_that_may_have_been_carried_out_makes_all_later_ones_repeats() -> None:
-    repeats = Repeats([ASK])
-    assert repeats.failed(LOADING, "s", is_sent=True) is None
-    assert not repeats.maybe_sent
-    assert repeats.failed(LOST, "s", is_sent=True) is None
-    assert repeats.maybe_sent
-    failure = repeats.failed(away(), "s", is_sent=False)
+    repeats, known = Repeats([ASK]), list[bool]()
+    for error in (LOADING, LOST, away()):
+        failure = repeats.failed(error, "s", is_sent=error is not LOADING)
+        known.append(repeats.maybe_sent)
+    assert known == [False, True, True]
     assert isinstance(failure, ServerUnavailable)
     assert failure.maybe_sent
 
