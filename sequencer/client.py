@@ -62,8 +62,7 @@ class Sequencer:
     ) -> None:
         self.options = queue_options(queue, namespace, settings)
         self._net = BlockingNet(redis, start_embedded)
-        if self.options.wait_replicas:
-            self._net.check_reply_time(self.options.wait_timeout_s)
+        self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
         self._net.greet(lambda alone: check_first(alone, self._net.name), self._session.restore_registration)
         self._appender = Appender(self._session, self._net, ItemMaker(self.options))

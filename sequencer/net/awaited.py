@@ -20,9 +20,8 @@ from ..calls.call import Call
 from ..calls.net import Alone, Answer, Command
 from ..errors import ServerUnavailable
 from .endpoint import TIMEOUTS, Connection, Endpoint, driver_options
-from .exchange import Exchange
 from .refusals import translate
-from .repeats import Repeats
+from .repeats import Exchange, Repeats
 from .scripts import known_command
 
 T = TypeVar("T")

@@ -42,9 +42,9 @@ class BlockingNet:
         """What is asked on the first connection, and on each one before all else; they get that connection only."""
         self._on_first, self._on_each = first, each
 
-    def check_reply_time(self, wait_s: float) -> None:
-        """Raises ConfigurationError if a reply that comes so late would be taken for a lost one."""
-        if self._endpoint:
+    def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:
+        """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
+        if self._endpoint and wait_replicas:
             reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
             if wait_s >= reply_s:
                 raise ConfigurationError(

@@ -13,9 +13,8 @@ from ..calls.net import Command
 from ..errors import ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint, receive, send
-from .exchange import Exchange
 from .refusals import translate
-from .repeats import Repeats
+from .repeats import Exchange, Repeats
 from .scripts import eval_command, known_command
 
 T = TypeVar("T")

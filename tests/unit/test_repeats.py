@@ -9,8 +9,7 @@ import redis
 
 from sequencer.calls.call import Call
 from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
-from sequencer.net.exchange import Exchange
-from sequencer.net.repeats import RETRY_DELAY_S, Repeats
+from sequencer.net.repeats import RETRY_DELAY_S, Exchange, Repeats
 from sequencer.net.scripts import eval_command, evalsha_command, known_command
 
 ASK = Call("inspect", ("k",), ("a",), lambda reply: reply.decode())
