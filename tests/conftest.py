@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
@@ -43,6 +44,10 @@ OTHER_RIGHTS = {
         "test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such",
     ),
 }
+
+# A busy machine makes any example slow: a deadline in wall time would say nothing of the code.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 # What a shell without job control starts in the background ignores SIGINT, and so does all that it starts in turn: the
 # processes that tests interrupt would never hear it.
