@@ -230,6 +230,7 @@ def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, comma
     assert told == [{"event": "command", "pgid": pid}, {"event": "command", "pgid": None}]
 
 
+@pytest.mark.slow
 def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None:
     if not _kill_with_parent_words():
         pytest.skip("there is no setpriv that can do that")

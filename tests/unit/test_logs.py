@@ -249,6 +249,7 @@ for name in ("sequencer", "sequencer.supervisor", "shop"):
 @pytest.mark.parametrize(
     ("level", "usual", "supervisor"), [("DEBUG", 10, 10), ("INFO", 20, 20), ("WARNING", 30, 20), ("ERROR", 40, 40)]
 )
+@pytest.mark.slow
 def test_the_level_is_everybodys_and_the_supervisor_says_what_it_does(level: str, usual: int, supervisor: int) -> None:
     lines = [line.partition("] ")[2] for line in configured((level, "text"), code=SAYS)]
     for name, least in (("sequencer", usual), ("shop", usual), ("sequencer.supervisor", supervisor)):
@@ -257,6 +258,7 @@ def test_the_level_is_everybodys_and_the_supervisor_says_what_it_does(level: str
         ]
 
 
+@pytest.mark.slow
 def test_it_may_be_set_up_again_and_leaves_what_the_process_set_up() -> None:
     twice = configured(("ERROR", "json"), ("WARNING", "text"), code="logging.getLogger('shop').warning('x')")
     assert len(twice) == 1

@@ -137,6 +137,7 @@ def test_queues_are_private() -> None:
     assert (one.info().backlog, other.info().backlog) == (1, 0)
 
 
+@pytest.mark.slow
 def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
     append(queue, 1, 1)
     with pytest.raises(AssertionError, match="is not drained after 200 steps"):

@@ -52,6 +52,7 @@ def test_counts_that_found_no_room_come_again(reports: Reports) -> None:
     assert list(reports.read()) == [], "only news"
 
 
+@pytest.mark.slow
 def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
     """Else what it did is in no summary, and it counts as one that died."""
     fill(reports)
