@@ -20,8 +20,6 @@ LONG = {
     "sequencer/client.py": 325,  # to be cut by idea
 }
 ONE_FILE_A_COMMAND = {"cli"}
-LARGE = {"sequencer/net": 11}
-"""To come down to MOST_MODULES."""
 METAPHORS = {"courier", "desk", "kept", "looking", "mending", "letters", "place", "words", "items", "holdings"}
 """Names that files had, and that said nothing to a newcomer."""
 
@@ -56,7 +54,7 @@ def test_each_folder_with_code_is_a_package_of_few_modules() -> None:
     assert [name for name in everything if not (ROOT / name / "__init__.py").is_file()] == []
     small = [name for name in packages(*PRODUCT, "benchmarks") if name not in ONE_FILE_A_COMMAND]
     counts = {name: len([path for path in (ROOT / name).glob("*.py") if path.stem != "__init__"]) for name in small}
-    assert {name: count for name, count in counts.items() if count > LARGE.get(name, MOST_MODULES)} == {}
+    assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
 
 
 def test_no_file_is_long_and_few_are_nearly_so() -> None:
