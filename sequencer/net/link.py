@@ -201,10 +201,6 @@ class Link:
         """One plain command. Raises as `run` does, without repeats."""
         return self.commands([words])[0]
 
-    def answers(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """The answers to plain commands, errors of the server's among them. Raises what the driver raises."""
-        return self._exchange(self.connection(), commands)
-
     def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
         repeats: Repeats | None = None

@@ -1,0 +1,114 @@
+"""The blocking net: none of its methods suspends, and a connection of one's own is whole or closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import EmbeddedServer
+from sequencer.calls.examine import inspect
+from sequencer.errors import DataError, ServerUnavailable
+from sequencer.net.blocking import BlockingNet, finish
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+
+
+@pytest.fixture
+def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
+    def start() -> Endpoint:
+        raise AssertionError("a server is given")
+
+    net = BlockingNet(server.url, start)
+    yield net
+    net.close()
+
+
+def client_id(net: BlockingNet) -> int:
+    (number,) = finish(net.read("", [("CLIENT", "ID")]))
+    return int(number)
+
+
+def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+
+    async def everything() -> None:
+        assert (await net.ask(inspect(keys, "g"))).value.order_size == 0
+        said: list[str] = []
+        answer = await net.ask_all([inspect(keys, "g")] * 2, is_atomic=True, meanwhile=lambda: said.append("meanwhile"))
+        assert ([one.head for one in answer.value], said) == (["", ""], ["meanwhile"])
+        assert (await net.ask_all([])).value == []
+        assert await net.read("", [("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
+        assert await net.read("", []) == []
+        async with net.alone("") as alone:
+            assert await alone.send([("MULTI",), ("PING",), ("EXEC",)]) == [b"OK", b"QUEUED", [b"PONG"]]
+            good, bad = await alone.answers([("ECHO", "a"), ("HGET", "a")])
+            assert (good, type(bad)) == (b"a", DataError)
+            with pytest.raises(DataError):
+                await alone.send([("HGET", "a")])
+        async with net.once("first"), net.once("second"):
+            before = await net.now()
+            await net.sleep(0.001)
+            assert await net.now() > before
+
+    finish(everything())
+
+
+def test_a_connection_alone_goes_back_unless_it_failed_or_was_given_up(net: BlockingNet) -> None:
+    async def alone(*, gives_up: bool = False, error: BaseException | None = None) -> None:
+        async with net.alone("") as one:
+            await one.send([("WATCH", "k")])
+            if gives_up:
+                one.give_up()
+            if error:
+                raise error
+
+    first = client_id(net)
+    finish(alone())
+    assert client_id(net) == first
+    finish(alone(gives_up=True))
+    second = client_id(net)
+    assert second != first
+    for error in (KeyboardInterrupt(), ValueError("what others wrote")):
+        before = client_id(net)
+        with pytest.raises(type(error)):
+            finish(alone(error=error))
+        assert client_id(net) != before
+
+
+def test_nothing_is_sent_alone_over_another_connection_than_the_one_that_was_lost(net: BlockingNet, link: Link) -> None:
+    """Else an EXEC would run without its WATCH."""
+
+    async def lost() -> Any:
+        async with net.alone("") as alone:
+            (number,) = await alone.send([("CLIENT", "ID")])
+            link.command("CLIENT", "KILL", "ID", number)
+            with pytest.raises(ServerUnavailable):
+                await alone.send([("PING",)])
+            return await alone.send([("PING",)])
+
+    with pytest.raises(ServerUnavailable, match="lost between two commands"):
+        finish(lost())
+    assert client_id(net)
+
+
+def test_a_first_use_is_one_threads_at_a_time(net: BlockingNet) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    async def use() -> None:
+        async with net.once("registration"):
+            inside.append(1)
+            most.append(len(inside))
+            await net.sleep(0.001)
+            inside.pop()
+
+    threads = [threading.Thread(target=lambda: finish(use())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: not any(thread.is_alive() for thread in threads))
+    assert most == [1] * 4
