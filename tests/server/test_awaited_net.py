@@ -12,7 +12,6 @@ import pytest
 from sequencer import EmbeddedServer, IdConflict, Sequencer
 from sequencer.calls.net import Net
 from sequencer.errors import ConfigurationError, DataError, ServerUnavailable
-from sequencer.net.awaited import AwaitedNet
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.append import append, append_chunk
@@ -21,6 +20,7 @@ from sequencer.queue.session import Session, check_first
 from sequencer.queue.views import explain
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import Item, ItemMaker
+from tests.support.awaited_net import AwaitedNet
 
 
 @asynccontextmanager

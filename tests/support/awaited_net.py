@@ -1,7 +1,7 @@
-"""The awaited net: one connection for all tasks of a loop, one round trip after the other. A proof that operations run
-over it; no client of ours uses it yet.
+"""The awaited net: one connection for all tasks of a loop, one round trip after the other.
 
-What may be sent again, how a batch is sent and read, and what an error means are the blocking net's own rules.
+It proves that operations run over another net than the blocking one; no client of ours uses it. What may be sent again,
+how a batch is sent and read, and what an error means are the blocking net's own rules.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ..calls.call import Call
-from ..calls.net import Alone, Answer, Command
-from ..errors import ServerUnavailable
-from .endpoint import TIMEOUTS, Connection, Endpoint, driver_options
-from .refusals import translate
-from .repeats import Exchange, Repeats
-from .scripts import known_command
+from sequencer.calls.call import Call
+from sequencer.calls.net import Alone, Answer, Command
+from sequencer.errors import ServerUnavailable
+from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
+from sequencer.net.refusals import translate
+from sequencer.net.repeats import Exchange, Repeats
+from sequencer.net.scripts import known_command
 
 T = TypeVar("T")
 Greeting = Callable[[Alone], Coroutine[Any, Any, None]]
