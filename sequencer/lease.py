@@ -15,7 +15,7 @@ from .calls.claim import LeasedGroup
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
 from .drain.held import HeldGroup
-from .drain.outcome import judge
+from .drain.outcome import failed_with
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
@@ -185,7 +185,7 @@ class Lease:
 
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
-        one = judge(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
+        one = failed_with(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
         self._events.failed(one)
         entry = held.give_up(*one.told(held.leased.members[held.done]))
         is_valid = self._run(calls.nack(self._keys, entry))

@@ -4,12 +4,12 @@ Not here: sending (`net`).
 The rule: seconds become integers here and nowhere else.
 """
 
-from .append import MAX_APPEND, REFUSALS, Mark, OnConflict, Outcome, append
+from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
 from .examine import Checked, Facts, Found, inspect, repair
 from .operate import Redriving, Resumed, pause, purge, redrive, resume, revise, skip_gap, wake
-from .settle import Ack, Acked, Nack, Run, ack, nack, renew
+from .settle import Ack, Acked, HandlerRun, Nack, ack, nack, renew
 
 __all__ = [
     "MAX_APPEND",
@@ -23,14 +23,14 @@ __all__ = [
     "Facts",
     "Found",
     "Halted",
+    "HandlerRun",
+    "ItemOutcome",
     "LeasedGroup",
-    "Mark",
     "Nack",
     "OnConflict",
     "Outcome",
     "Redriving",
     "Resumed",
-    "Run",
     "ack",
     "append",
     "claim",

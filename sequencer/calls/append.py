@@ -1,8 +1,4 @@
-"""One pure function per script: typed arguments in, a `Call` out, and the parser of its reply.
-
-Seconds become integers here and nowhere else. `repeatable`: whether the network layer may send the call again when it
-does not know the outcome (not a claim, which would lease twice, nor an append that replaces).
-"""
+"""The call of append.lua, and what its reply says of each message."""
 
 from __future__ import annotations
 
@@ -20,10 +16,7 @@ MAX_APPEND = 1000
 """Messages in one append call: the script's longest `unpack`, and about 10 ms of the server's time."""
 
 
-# -- append ---------------------------------------------------------------------------------------------------
-
-
-class Mark(NamedTuple):
+class ItemOutcome(NamedTuple):
     """What became of one item, and the stamp of the message that is pending under its id, 0 when that was handled.
 
     "taken": its number is pending under another id. "undone" is a "stored" of a call that stored nothing, because
@@ -37,7 +30,7 @@ class Mark(NamedTuple):
 OnConflict = Literal["none", "others", "error", "replace", "error_replace"]
 Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
 REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
-_MARKS: dict[int, Outcome] = {
+_BY_SIGN: dict[int, Outcome] = {
     ord("+"): "stored",
     ord("="): "duplicate",
     ord("!"): "conflict",
@@ -46,37 +39,37 @@ _MARKS: dict[int, Outcome] = {
     ord("~"): "dropped",
     ord("x"): "dead_letter",
 }
-_MARK_SIZE = 1 + STAMP_DIGITS
+_SIZE = 1 + STAMP_DIGITS
 
 
-def _parse_mark(reply: bytes) -> list[Mark]:
-    if len(reply) != _MARK_SIZE:
+def _parse_only(reply: bytes) -> list[ItemOutcome]:
+    if len(reply) != _SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of one message")
-    return [Mark(_MARKS[reply[0]], int(reply[1:]))]
+    return [ItemOutcome(_BY_SIGN[reply[0]], int(reply[1:]))]
 
 
-def _parse_marks(reply: bytes, count: int) -> list[Mark]:
+def _parse_with_stamps(reply: bytes, count: int) -> list[ItemOutcome]:
     if _speaks_for_all(reply, count):
-        return [Mark(_MARKS[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
-    return [Mark(_MARKS[reply[i]], int(reply[i + 1 : i + _MARK_SIZE])) for i in range(0, len(reply), _MARK_SIZE)]
+        return [ItemOutcome(_BY_SIGN[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
+    return [ItemOutcome(_BY_SIGN[reply[i]], int(reply[i + 1 : i + _SIZE])) for i in range(0, len(reply), _SIZE)]
 
 
-_OUTCOMES = {letter: Mark(outcome, 0) for letter, outcome in _MARKS.items()}
+_UNSTAMPED = {letter: ItemOutcome(outcome, 0) for letter, outcome in _BY_SIGN.items()}
 
 
-def _parse_outcomes(reply: bytes, count: int) -> list[Mark]:
+def _parse_without_stamps(reply: bytes, count: int) -> list[ItemOutcome]:
     if _speaks_for_all(reply, count):
-        return [_OUTCOMES[reply[0]]] * count
-    return [_OUTCOMES[letter] for letter in reply[::_MARK_SIZE]]
+        return [_UNSTAMPED[reply[0]]] * count
+    return [_UNSTAMPED[letter] for letter in reply[::_SIZE]]
 
 
 def _speaks_for_all(reply: bytes, count: int) -> bool:
-    """Whether the first mark is all that is said: of several messages, that each is stored, with stamps in a row.
+    """Whether the first item's is all that is said: of several messages, that each is stored, with stamps in a row.
 
     Raises ValueError.
     """
-    is_first = len(reply) == _MARK_SIZE and (count == 1 or reply[:1] == b"+")
-    if not is_first and len(reply) != count * _MARK_SIZE:
+    is_first = len(reply) == _SIZE and (count == 1 or reply[:1] == b"+")
+    if not is_first and len(reply) != count * _SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of {count} messages")
     return is_first
 
@@ -89,10 +82,10 @@ def append(
     dry_run: bool = False,
     with_stamps: bool = True,
     now_us: int | None = None,
-) -> Call[list[Mark]]:
+) -> Call[list[ItemOutcome]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
 
-    Without `with_stamps` the marks of several have 0 for a stamp, and are read many times as fast.
+    Without `with_stamps` those of several have 0 for a stamp, and are read many times as fast.
 
     "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
     which a repeat would do again after that was handled. A `dry_run` stores nothing, and says what would be.
@@ -110,12 +103,6 @@ def append(
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     if len(items) == 1:
-        return Call("append", written, args, _parse_mark, is_repeatable)
-    parse = _parse_marks if with_stamps else _parse_outcomes
+        return Call("append", written, args, _parse_only, is_repeatable)
+    parse = _parse_with_stamps if with_stamps else _parse_without_stamps
     return Call("append", written, args, lambda reply: parse(reply, len(items)), is_repeatable)
-
-
-# -- claim ----------------------------------------------------------------------------------------------------
-
-
-# -- ack, nack, renew, release -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ Ending = Literal["park", "dead", "drop"]
 """What becomes of a message that is not tried any more."""
 
 
-class Run(NamedTuple):
+class HandlerRun(NamedTuple):
     """One handler run for the audit stream; times in us of the lane's clock, from the claim on."""
 
     id: str
@@ -36,7 +36,7 @@ class Ack(NamedTuple):
     """The group's watermark with these members handled; "" leaves it."""
     late: int = 0
     """How many of them were late."""
-    runs: Sequence[Run] = ()
+    runs: Sequence[HandlerRun] = ()
 
 
 class Acked(NamedTuple):

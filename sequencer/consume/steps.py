@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..drain.effects import Close, Collect, IsAnswered, Post, Run, Steps
+from ..drain.effects import Close, Collect, IsAnswered, Post, SendAndWait, Steps
 from ..drain.inflight import InFlight
 from ..errors import SequencerError
 from ..net.link import Link
@@ -36,7 +36,7 @@ def carry_out(steps: Steps[T], in_flight: InFlight, link: Link) -> T:
 
 def _do(effect: Any, link: Link) -> Any:
     kind = type(effect)
-    if kind is Run:
+    if kind is SendAndWait:
         results = link.run(effect.calls, in_order=effect.in_order)
         return results, link.is_repeat
     if kind is Collect:

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, Pause, Steps, Wait
+from ..drain.effects import Ahead, Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Steps, Wait
 from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
@@ -73,7 +73,7 @@ class Consumer:
         self._control = Control()
         self._busy, self._ended = threading.Event(), threading.Event()
         self._is_handling = self._is_interrupted = False
-        self._exchanged_at = 0.0
+        self._settled_at = 0.0
         self._in_hand: Message | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
@@ -174,8 +174,8 @@ class Consumer:
                     resume, answer = effects.throw, error
 
     def _do(self, effect: Any) -> Any:
-        if isinstance(effect, Exchange):
-            return self._exchange(effect)
+        if isinstance(effect, SettleAndClaim):
+            return self._settle_and_claim(effect)
         if isinstance(effect, Failed):
             try:
                 self.events.failed(effect)
@@ -190,7 +190,7 @@ class Consumer:
             self._carry_out(self._in_flight.flush())
         elif isinstance(effect, Wait):
             return self._wait(effect)
-        elif isinstance(effect, Pause):
+        elif isinstance(effect, Sleep):
             until = time.monotonic() + effect.seconds
             while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
                 time.sleep(min(left, STOP_CHECK_S))
@@ -200,10 +200,10 @@ class Consumer:
         with self._lock:
             return carry_out(steps, self._in_flight, self._main)
 
-    def _exchange(self, effect: Exchange) -> Claimed | None:
+    def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self._busy.clear()
-        claimed = self._carry_out(self._in_flight.exchange(effect))
-        self._exchanged_at = time.monotonic()
+        claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
+        self._settled_at = time.monotonic()
         self._tell_refusals()
         if effect.lane is not None:
             self.events.reached()
@@ -214,7 +214,7 @@ class Consumer:
         lane, seconds, call = effect.lane, effect.seconds, None
         asked_at = time.monotonic()
         with self._lock:
-            if lane is not None and asked_at - self._exchanged_at < SILENT_S:
+            if lane is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
                 call = self._in_flight.claim(lane, effect.limits, ahead=True)
             else:
@@ -251,7 +251,7 @@ class Consumer:
 
     def _give_back(self) -> None:
         try:
-            self._exchange(Exchange(None))
+            self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:
             self.events.not_released(error)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from .. import calls
 from ..calls.call import Call
-from ..calls.net import Alone, Command, Net
+from ..calls.net_protocol import Alone, Command, Net
 from ..calls.settle import Ack, Nack
 from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable, shown

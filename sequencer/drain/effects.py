@@ -4,14 +4,15 @@ Of `protocol.drain`:
 
     effect                  what the shell does                                                   answer
     ------                  -------------------                                                   ------
-    Exchange(lane, limits)  settle everything held and, unless lane is None, claim from it, in    Claimed, already held
+    SettleAndClaim(lane, limits)
+                            settle everything held and, unless lane is None, claim from it, in    Claimed, already held
                             one round trip: so many messages, or `alone` of a group that is due
                             alone, if that is more. If a claim is on its way, that is what comes;
                             with `ahead` the next one sets out then
     Ahead(lane, limits, after_s)
                             send a claim, unless one is on its way, and wait for nothing; in      None
-                            `after_s` from now, or never, if an Exchange comes before. A shell
-                            may leave it out
+                            `after_s` from now, or never, if a SettleAndClaim comes before. A
+                            shell may leave it out
     Handle(message)         run the handler. One object serves for a group:          None, or what it raised
                             its message changes
     Failed                  tell what a message failed with and what becomes of it, before the    None
@@ -22,15 +23,16 @@ Of `protocol.drain`:
     Wait(seconds, lane, limits)
                             sleep until a dispatch hint, at most so long, and unless lane is      Claimed, already held,
                             None claim from it right then                                         or None
-    Pause(seconds)          sleep without asking the server                                       None
+    Sleep(seconds)          sleep without asking the server                                       None
 
-Exchange, Ahead, Flush and Wait raise ServerUnavailable into the generator.
+SettleAndClaim, Ahead, Flush and Wait raise ServerUnavailable into the generator.
 
 Of `inflight.InFlight`; what the link raises goes into the generator:
 
     effect                  what the shell does                                           answer
     ------                  -------------------                                           ------
-    Run(calls, in_order)    send these calls and wait for their answers                   the results, and whether any
+    SendAndWait(calls, in_order)
+                            send these calls and wait for their answers                   the results, and whether any
                                                                                           was sent more than once
     Post(calls, in_order)   send these calls and wait for nothing                         None
     IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
@@ -56,7 +58,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SettleAndClaim:
     lane: int | None
     limits: ClaimLimits = field(default_factory=ClaimLimits)
     ahead: bool = False
@@ -95,11 +97,11 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Sleep:
     seconds: float
 
 
-Effect = Exchange | Ahead | Handle | Failed | Locked | Flush | Wait | Pause
+Effect = SettleAndClaim | Ahead | Handle | Failed | Locked | Flush | Wait | Sleep
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]
@@ -109,7 +111,7 @@ Handler = Callable[[Message], Any]
 
 
 @dataclass(slots=True)
-class Run:
+class SendAndWait:
     calls: Calls
     in_order: bool
 
@@ -135,7 +137,7 @@ class Close:
     pass
 
 
-Steps = Generator[Run | Post | IsAnswered | Collect | Close, Any, T]
+Steps = Generator[SendAndWait | Post | IsAnswered | Collect | Close, Any, T]
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, Acked, Ending, Nack, Run, renew
+from ..calls.settle import Ack, Acked, Ending, HandlerRun, Nack, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
 from ..store.keys import LaneKeys
@@ -70,7 +70,7 @@ class HeldGroup:
         self.acked += len(entry.members)
         self.mark = entry.mark
 
-    def _run(self, position: int) -> Run:
+    def _run(self, position: int) -> HandlerRun:
         """Times count from the token, a tick of the lane's clock, and from the claim's answer: never too late, so that
         runs of two leases overlap only if their handlers did.
         """
@@ -78,7 +78,7 @@ class HeldGroup:
         start, message = int(leased.token), leased.messages[position]
         began_us, ended_us = (str(start + round((at - leased.claimed_at) * 1e6)) for at in (began, ended))
         score, stamp = leased.scores[position], str(message.stamp)
-        return Run(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
+        return HandlerRun(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
 
     def give_up(self, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, is_late: bool) -> Nack:
         """The entry for a failure of the next message; in a sequence, a message given up counts as passed.

@@ -22,7 +22,7 @@ from ..calls.claim import Claimed, Halted, claim
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
-from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Post, Run, Steps
+from .effects import Ahead, Calls, Clock, Close, Collect, IsAnswered, Post, SendAndWait, SettleAndClaim, Steps
 from .held import Held
 from .outbox import Sending
 
@@ -84,7 +84,7 @@ class InFlight:
         keys, who = self._held.lanes[lane], self._claimant
         return claim(keys, who.queue, who.owner, who.lease_s, limits, ahead=ahead, alone=alone)
 
-    def exchange(self, effect: Exchange) -> Steps[Claimed | None]:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Steps[Claimed | None]:
         """Settle everything, and bring the claim that is in flight, else claim now."""
         self._held.settle(everything=True)
         self._planned = None
@@ -95,9 +95,9 @@ class InFlight:
             yield from self.give_back_claim()
         else:
             return (yield from self._take_claim(effect))
-        return (yield from self._exchange_now(effect))
+        return (yield from self._settle_and_claim_now(effect))
 
-    def _exchange_now(self, effect: Exchange) -> Steps[Claimed | None]:
+    def _settle_and_claim_now(self, effect: SettleAndClaim) -> Steps[Claimed | None]:
         held, lane = self._held, effect.lane
         sendings = held.outgoing_of_all(claims_next=lane)
         calls = [call for sending in sendings for call in sending.calls]
@@ -106,7 +106,7 @@ class InFlight:
         if not calls:
             return None
         before = self._clock()
-        results, is_repeat = yield Run(calls, any(sending.needs_order for sending in sendings))
+        results, is_repeat = yield SendAndWait(calls, any(sending.needs_order for sending in sendings))
         answers = iter(results)
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))
@@ -118,7 +118,7 @@ class InFlight:
         held.take(lane, claimed.groups, before, self._clock())
         return claimed
 
-    def _take_claim(self, effect: Exchange) -> Steps[Claimed]:
+    def _take_claim(self, effect: SettleAndClaim) -> Steps[Claimed]:
         """Bring the claim that is in flight; what is to be told is posted, and with `ahead` the next claim behind it.
 
         What was answered is fetched before anything is posted, and read after it: while we read it the server need
@@ -229,7 +229,7 @@ class InFlight:
         self._size = claimed.size or self._size
         self.halted += claimed.halted
 
-    def _post(self, sending: Sending | None, ahead: Ahead | Exchange | None) -> Steps[None]:
+    def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> Steps[None]:
         """Send what is to be told and, behind it, a claim ahead."""
         calls = list(sending.calls) if sending else []
         lane, is_long = None, False

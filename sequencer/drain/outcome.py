@@ -42,7 +42,7 @@ class Failed:
         return self.failure.attempt, self.decision.delay_s, failure, self.decision.ending, self.is_late
 
 
-ENDINGS: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
+ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
 def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
@@ -56,13 +56,13 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
     if is_named(error, options.dead_letter_on):
         return Decision(None, "dead")
     if isinstance(error, Undecodable) or attempt >= options.max_attempts:
-        return Decision(None, ENDINGS[options.on_failure])
+        return Decision(None, ENDING_BY_OPTION[options.on_failure])
     if isinstance(error, Retry) and error.after is not None:
         return Decision(error.after)
     return Decision(options.backoff.delay_s(attempt, random))
 
 
-def judge(
+def failed_with(
     options: QueueOptions,
     message: Message,
     error: BaseException,

@@ -22,10 +22,10 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import BATCH_S, ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .batch import BatchSize
-from .effects import Ahead, Clock, Control, Drain, Effect, Exchange, Flush, Handle, Locked, Pause, Wait
+from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .gate import refusal_of
 from .held import Held, HeldGroup
-from .outcome import judge
+from .outcome import failed_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,14 @@ def drain(
             may_ahead = goes_ahead and lanes == 1 and left is None
             ahead = may_ahead and size.is_quick
             alone = size.alone if lanes == 1 and left is None else 0
-            claimed: Claimed = claimed_while_waiting or (yield Exchange(lane, size.next_limits(left), ahead, alone))
+            claimed: Claimed = claimed_while_waiting or (
+                yield SettleAndClaim(lane, size.next_limits(left), ahead, alone)
+            )
         except ServerUnavailable:
             troubles += 1
             if clock() >= held.deadline:
                 yield Locked(held.abandon)
-            yield Pause(RECONNECT.delay_s(troubles, random()))
+            yield Sleep(RECONNECT.delay_s(troubles, random()))
             continue
         troubles, lane, claimed_while_waiting = 0, (lane + 1) % lanes, None
         goes_ahead = bool(claimed.groups) or not claimed.was_ahead
@@ -107,7 +109,7 @@ def drain(
                     # A hint does not say to a claim which of several lanes it is for.
                     claimed_while_waiting = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
-                    yield Pause(RECONNECT.base_s)
+                    yield Sleep(RECONNECT.base_s)
                 idle = NOT_IDLE
             continue
         idle = NOT_IDLE
@@ -127,7 +129,9 @@ def drain(
                     control.is_stopping = True
                 elif problem is not None:
                     message, member = group.leased.messages[group.done], group.leased.members[group.done]
-                    one = judge(queue, message, problem, owner=owner, at=wall(), random=random(), is_held=group.is_open)
+                    one = failed_with(
+                        queue, message, problem, owner=owner, at=wall(), random=random(), is_held=group.is_open
+                    )
                     failed, late = failed + (not one.is_late), late + one.is_late
                     yield one
                     yield Locked(partial(held.fail, group, *one.told(member)))
@@ -136,10 +140,10 @@ def drain(
 
     for _ in range(3):
         try:
-            yield Exchange(None)
+            yield SettleAndClaim(None)
             break
         except ServerUnavailable:
-            yield Pause(RECONNECT.base_s)
+            yield Sleep(RECONNECT.base_s)
     return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
 
 

@@ -39,12 +39,12 @@ class Appender:
         call = call_for(self._lanes(), item, replace=replace)
         with self._net.link() as link:
             try:
-                (marks,) = link.run((call,), wait=self._wait)
+                (outcomes,) = link.run((call,), wait=self._wait)
             except ServerUnavailable as error:
                 refuse_unknown(item.id, error, replaces=replace)
                 raise
             confirmed = link.confirmed
-        return receipt_of(item, marks, confirmed, self._wait, replace=replace)
+        return receipt_of(item, outcomes, confirmed, self._wait, replace=replace)
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
@@ -67,11 +67,11 @@ class Appender:
         tally = Tally(on_refused)
         ahead = _Ahead(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
         while (one := ahead.take()) is not None:
-            marks = list[calls.Mark]()
+            outcomes = list[calls.ItemOutcome]()
             if tally.sends(one):
                 given = (self._session, one.items)
-                marks = finish(append_chunk(*given, on_refused=on_refused, replace=replace, meanwhile=ahead.look))
-            tally.add(one, marks)
+                outcomes = finish(append_chunk(*given, on_refused=on_refused, replace=replace, meanwhile=ahead.look))
+            tally.add(one, outcomes)
         return tally.receipt()
 
     def _lanes(self) -> list[LaneKeys]:

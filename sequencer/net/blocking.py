@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import redis
 
 from ..calls.call import Call
-from ..calls.net import Alone, Answer, Command
+from ..calls.net_protocol import Alone, Answer, Command
 from ..errors import ConfigurationError, ServerUnavailable
 from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint, receive, send
 from .link import Link

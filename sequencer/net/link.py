@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import redis
 
 from ..calls.call import UNDONE, Call
-from ..calls.net import Command
+from ..calls.net_protocol import Command
 from ..errors import ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint, receive, send
 from .refusals import translate
-from .repeats import Exchange, Repeats
+from .repeats import Repeats, RoundTrip
 from .scripts import eval_command, known_command
 
 T = TypeVar("T")
@@ -191,10 +191,10 @@ class Link:
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        exchange = Exchange(calls, eval_command if in_order else self._command, is_atomic=is_atomic, wait=wait)
-        if again := exchange.again(self._exchange(connection, exchange.commands(), meanwhile)):
-            exchange.take_again(self._exchange(connection, again))
-        values, self.confirmed = exchange.values(self.endpoint.name), exchange.confirmed
+        round_trip = RoundTrip(calls, eval_command if in_order else self._command, is_atomic=is_atomic, wait=wait)
+        if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
+            round_trip.take_again(self._exchange(connection, again))
+        values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
         return values
 
     def command(self, *words: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import redis
 
 from ..calls.call import Call
-from ..calls.net import Command
+from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
 from .refusals import translate
@@ -68,7 +68,7 @@ class Repeats:
         return failure
 
 
-class Exchange:
+class RoundTrip:
     """What a batch of calls is sent as, and what its answers say. Whoever has a connection sends and receives.
 
     It is one round trip, and a second one for those calls whose script the server had lost.

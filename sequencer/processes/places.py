@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..settings.backoff import RestartPolicy
 from .consumer_process import ConsumerProcess
+from .restart_policy import RestartPolicy
 
 STANDING_RETRY_S = 60.0
 """How often a place that stands is tried again while others work."""

@@ -28,7 +28,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..consume.emitter import EventEmitter
-from ..settings.backoff import RestartPolicy
 from ..settings.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals, reap_orphans
@@ -36,9 +35,10 @@ from .handlers.printing import end_torn_line, lock_file, mark_torn_line
 from .incidents import Incidents
 from .logs import report_lost_lines
 from .places import STANDING_RETRY_S, Place, Places
+from .restart_policy import RestartPolicy
 from .signals import SignalPipe, ending_text
 from .worker.config import WorkerConfig
-from .worker.run import DRAINED, ENDINGS, GAVE_UP, OUTPUT_CLOSED, PLANNED
+from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -230,11 +230,11 @@ class Supervisor:
         a handler.
         """
         status = process.status
-        if status in ENDINGS:
+        if status in EXIT_BY_ENDING:
             place.is_done = True
             if status == OUTPUT_CLOSED and self._status is None:
                 self._emit(service_events.output_closed(self._queue))
-            self._stop_all(ENDINGS[status])
+            self._stop_all(EXIT_BY_ENDING[status])
         elif self._stage or status == DRAINED:
             place.is_done = True
         elif status in PLANNED:
@@ -242,7 +242,7 @@ class Supervisor:
         else:
             self._after_death(place, process, returncode)
         self.totals.killed += process.is_killed
-        if status not in (*PLANNED, *ENDINGS) and not process.is_killed:
+        if status not in (*PLANNED, *EXIT_BY_ENDING) and not process.is_killed:
             self.totals.died += 1
 
     def _after_death(self, place: Place, process: ConsumerProcess, returncode: int) -> None:

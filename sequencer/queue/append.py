@@ -55,20 +55,20 @@ async def append(session: Session, item: Item, *, replace: bool = False) -> Rece
     return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
 
 
-def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool) -> Call[list[calls.Mark]]:
+def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool) -> Call[list[calls.ItemOutcome]]:
     """What an append of one message sends."""
     return calls.append(lanes[lane_of(item.group, len(lanes))], [item], on_conflict="replace" if replace else "none")
 
 
-def receipt_of(item: Item, marks: list[calls.Mark], confirmed: int, wait: Wait, *, replace: bool) -> Receipt:
+def receipt_of(item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Wait, *, replace: bool) -> Receipt:
     """What became of one message, of which this was answered. Raises as `append` does."""
-    (mark,) = marks
-    if mark.outcome in calls.REFUSALS:
-        raise _refusal(item, mark)
+    (one,) = outcomes
+    if one.outcome in calls.REFUSALS:
+        raise _refusal(item, one)
     if wait and confirmed < wait[0]:
-        _check_replicas(item.id, marks, confirmed, wait, replaces=replace)
-    fate: Any = mark.outcome  # of one message alone nothing is undone
-    return Receipt(item.id, mark.stamp or None, fate == "duplicate", fate)
+        _check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
+    fate: Any = one.outcome  # of one message alone nothing is undone
+    return Receipt(item.id, one.stamp or None, fate == "duplicate", fate)
 
 
 def refuse_unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> None:
@@ -103,16 +103,16 @@ class Tally:
         """Whether the chunk is to be sent: not where one of its items stops all."""
         return bool(chunk.items) and not (chunk.errors and self._stops)
 
-    def add(self, chunk: Chunk, marks: list[calls.Mark]) -> None:
+    def add(self, chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> None:
         """Count what was sent. Raises BatchRefused."""
         errors, counts = chunk.errors, self._counts
-        if marks:
-            if marks.count(marks[0]) == len(marks):
-                counts[marks[0].outcome] += len(marks)
+        if outcomes:
+            if outcomes.count(outcomes[0]) == len(outcomes):
+                counts[outcomes[0].outcome] += len(outcomes)
             else:
-                counts.update(mark.outcome for mark in marks)
+                counts.update(one.outcome for one in outcomes)
             if any(counts[outcome] for outcome in calls.REFUSALS):
-                errors += _refusals(chunk, marks)
+                errors += _refusals(chunk, outcomes)
                 errors.sort(key=lambda one: one.index)
         if errors and self._stops:
             raise BatchRefused(errors, counts["stored"])
@@ -133,7 +133,7 @@ async def append_chunk(
     on_refused: str = "stop",
     replace: bool = False,
     meanwhile: Callable[[], None] | None = None,
-) -> list[calls.Mark]:
+) -> list[calls.ItemOutcome]:
     """Add up to 1,000 checked messages, one or more, and say what became of each; with "stop" all of them or none.
 
     `meanwhile` is called once they are sent, before their answer is awaited. Raises OutcomeUnknown, NotReplicated,
@@ -150,12 +150,12 @@ async def append_chunk(
     # A script can't undo what it replaced, and undoes its own lane only: what would be refused is looked for first, in
     # all of them.
     if replace or len(by_lane) > 1:
-        marks = await _send(session, items, by_lane, "replace" if replace else "none", dry_run=True)
+        outcomes = await _send(session, items, by_lane, "replace" if replace else "none", dry_run=True)
         if not replace:
-            _mark_conflicts_within(items, marks)
-        _mark_numbers_within(items, marks if await session.is_sequence() else [])
-        if any(mark.outcome in calls.REFUSALS for mark in marks):
-            return [_undone(mark) for mark in marks]
+            _mark_conflicts_within(items, outcomes)
+        _mark_numbers_within(items, outcomes if await session.is_sequence() else [])
+        if any(one.outcome in calls.REFUSALS for one in outcomes):
+            return [_undone(one) for one in outcomes]
     return await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
 
 
@@ -167,7 +167,7 @@ async def _send(
     meanwhile: Callable[[], None] | None = None,
     *,
     dry_run: bool = False,
-) -> list[calls.Mark]:
+) -> list[calls.ItemOutcome]:
     parts = [items] if len(by_lane) == 1 else [[items[p] for p in places] for places in by_lane.values()]
     todo = [
         calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
@@ -179,17 +179,17 @@ async def _send(
     except ServerUnavailable as error:
         refuse_unknown(what, error, replaces=mode == "replace")
         raise
-    marks = _in_order(by_lane, answer.value, undoes=mode == "none" and not dry_run)
+    outcomes = _in_order(by_lane, answer.value, undoes=mode == "none" and not dry_run)
     if wait and answer.confirmed < wait[0]:
-        _check_replicas(what, marks, answer.confirmed, wait, replaces=mode == "replace")
-    return marks
+        _check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
+    return outcomes
 
 
 def _check_replicas(
-    what: str, marks: list[calls.Mark], confirmed: int, wait: tuple[int, int], *, replaces: bool
+    what: str, outcomes: list[calls.ItemOutcome], confirmed: int, wait: tuple[int, int], *, replaces: bool
 ) -> None:
     """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
-    if any(mark.outcome in ("stored", "duplicate", "dead_letter") for mark in marks):
+    if any(one.outcome in ("stored", "duplicate", "dead_letter") for one in outcomes):
         wanted, within = wait
         advice = (
             "see get() before you repeat it: once it was handled, that adds it again"
@@ -202,52 +202,52 @@ def _check_replicas(
         )
 
 
-def _refusals(chunk: Chunk, marks: list[calls.Mark]) -> list[Refused]:
-    found = zip(chunk.indexes, chunk.items, marks, strict=True)
-    return [Refused(index, _refusal(item, mark)) for index, item, mark in found if mark.outcome in calls.REFUSALS]
+def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
+    found = zip(chunk.indexes, chunk.items, outcomes, strict=True)
+    return [Refused(index, _refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
 
 
-def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.Mark]:
-    """The marks of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
-    if len(results) == 1 and not any(mark.outcome in calls.REFUSALS for mark in set(results[0])):
-        only: list[calls.Mark] = results[0]
+def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
+    """The outcomes of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
+    if len(results) == 1 and not any(one.outcome in calls.REFUSALS for one in set(results[0])):
+        only: list[calls.ItemOutcome] = results[0]
         return only
-    marks: dict[int, calls.Mark] = {}
+    outcomes: dict[int, calls.ItemOutcome] = {}
     for places, result in zip(by_lane.values(), results, strict=True):
-        is_undone = undoes and any(mark.outcome in calls.REFUSALS for mark in result)
-        for position, mark in zip(places, result, strict=True):
-            marks[position] = _undone(mark) if is_undone else mark
-    return [marks[position] for position in range(len(marks))]
+        is_undone = undoes and any(one.outcome in calls.REFUSALS for one in result)
+        for position, one in zip(places, result, strict=True):
+            outcomes[position] = _undone(one) if is_undone else one
+    return [outcomes[position] for position in range(len(outcomes))]
 
 
-def _undone(mark: calls.Mark) -> calls.Mark:
-    """What a mark means where nothing was stored in the end."""
-    return mark._replace(outcome="undone") if mark.outcome in ("stored", "dropped", "dead_letter") else mark
+def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
+    """What an outcome means where nothing was stored in the end."""
+    return one._replace(outcome="undone") if one.outcome in ("stored", "dropped", "dead_letter") else one
 
 
-def _refusal(item: Item, mark: calls.Mark) -> SequencerError:
-    """The error of a message that was not stored because of itself: its mark is one of REFUSALS."""
-    if mark.outcome == "conflict":
+def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
+    """The error of a message that was not stored because of itself: its outcome is one of REFUSALS."""
+    if one.outcome == "conflict":
         return IdConflict(item.id, decode_group(item.group))
-    if mark.outcome == "taken":
+    if one.outcome == "taken":
         return NumberTaken(item.id, decode_group(item.group), item.score)
     return LateMessage(item.id, decode_group(item.group), item.score)
 
 
-def _mark_conflicts_within(items: list[Item], marks: list[calls.Mark]) -> None:
+def _mark_conflicts_within(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
     """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
     known: dict[tuple[str, str], Item] = {}
     for position, item in enumerate(items):
         first = known.setdefault((item.group, item.id), item)
         if first.envelope != item.envelope or (item.score and item.score != first.score):
-            marks[position] = marks[position]._replace(outcome="conflict")
+            outcomes[position] = outcomes[position]._replace(outcome="conflict")
 
 
-def _mark_numbers_within(items: list[Item], marks: list[calls.Mark]) -> None:
-    """So is, in a sequence, a number under two ids, or an id with two numbers. Without marks there is nothing to do."""
+def _mark_numbers_within(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
+    """So is, in a sequence, a number under two ids, or an id with two numbers. Without outcomes: nothing to do."""
     ids: dict[tuple[str, str], str] = {}
     numbers: dict[tuple[str, str], str] = {}
-    for position, item in enumerate(items if marks else ()):
+    for position, item in enumerate(items if outcomes else ()):
         is_taken = ids.setdefault((item.group, item.score), item.id) != item.id
         if is_taken or numbers.setdefault((item.group, item.id), item.score) != item.score:
-            marks[position] = marks[position]._replace(outcome="taken")
+            outcomes[position] = outcomes[position]._replace(outcome="taken")

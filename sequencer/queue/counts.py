@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..calls.net import Command, Net
+from ..calls.net_protocol import Command, Net
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, texts

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from .. import calls
-from ..calls.net import Answer, Net
+from ..calls.net_protocol import Answer, Net
 from ..errors import ConfigurationError, MessageNotFound, shown
 from ..store.envelope import encode_id
 from ..store.group import decode_group, encode_group

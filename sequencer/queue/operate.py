@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import calls
-from ..calls.net import Answer
+from ..calls.net_protocol import Answer
 from ..errors import (
     GroupBusy,
     GroupNotFound,

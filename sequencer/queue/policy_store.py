@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from ..calls.net import Alone, Command, Net
+from ..calls.net_protocol import Alone, Command, Net
 from ..calls.operate import wake
 from ..errors import ServerUnavailable
 from ..settings.policy import Policy, merge_policy, read_policy

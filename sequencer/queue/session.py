@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from ..calls.net import Alone, Net
+from ..calls.net_protocol import Alone, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
 from ..errors import ConfigurationError, DataError, ServerNotUsable

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from .. import calls
-from ..calls.net import Command, Net
+from ..calls.net_protocol import Command, Net
 from ..errors import ConfigurationError, shown
 from ..settings.policy import Policy
 from ..store.envelope import encode_id

@@ -31,7 +31,7 @@ from ..client import Sequencer, _checked_handler
 from ..consume.emitter import ConsumerEvents
 from ..consume.steps import carry_out
 from ..consume.threads import Consumer
-from ..drain.effects import Control, Exchange, Flush, Handle, Handler, Locked, Pause, Wait
+from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
 from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
@@ -227,8 +227,8 @@ class _Run:
     def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
         if type(effect) is Handle:
             return self._handle(effect.message)
-        if isinstance(effect, Exchange):
-            return self._told(carry_out(in_flight.exchange(effect), in_flight, link))
+        if isinstance(effect, SettleAndClaim):
+            return self._told(carry_out(in_flight.settle_and_claim(effect), in_flight, link))
         if isinstance(effect, Failed):
             self._events.failed(effect)
         elif isinstance(effect, Locked):
@@ -238,7 +238,7 @@ class _Run:
         elif isinstance(effect, Wait):
             dues_s, self._dues_s = self._dues_s, []
             self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
-        elif isinstance(effect, Pause):
+        elif isinstance(effect, Sleep):
             self.queue.advance(effect.seconds)
         return None
 

@@ -8,7 +8,7 @@ import pytest
 
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.drain import protocol
-from sequencer.drain.effects import Control, Exchange, Flush, Handle
+from sequencer.drain.effects import Control, Flush, Handle, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.settings.options import ConsumerOptions, QueueOptions
 from sequencer.store.keys import lane_keys
@@ -105,7 +105,7 @@ def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
         wall=lambda: now[0],
         random=lambda: 0.5,
     )
-    assert isinstance(next(effects), Exchange)
+    assert isinstance(next(effects), SettleAndClaim)
     held.take(0, [group], 0.0, 0.0)
     handle = effects.send(Claimed([group]))
     assert isinstance(handle, Handle)
@@ -113,4 +113,4 @@ def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
     now[0] = 0.03  # so slow that its ack is due before the next message
     assert isinstance(effects.send(None), Flush)
     now[0] = 5.0  # the answer came after the lease
-    assert isinstance(effects.send(None), Exchange)
+    assert isinstance(effects.send(None), SettleAndClaim)

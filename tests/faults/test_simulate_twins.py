@@ -13,7 +13,7 @@ from sequencer.calls import source as sources
 from sequencer.drain import gate, outcome, protocol
 from sequencer.drain.effects import Handle
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import ENDINGS
+from sequencer.drain.outcome import ENDING_BY_OPTION
 from sequencer.net import scripts
 from sequencer.net.appender import Appender
 from sequencer.store.watermark import Sequenced
@@ -248,11 +248,16 @@ IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
     "receipt that says stored": (Appender, "append", _always_stored(Appender.append), Twin("was told as stored")),
     "drain that drops dead letters": (
         outcome,
-        "ENDINGS",
-        {**outcome.ENDINGS, "dead_letter": "drop"},
+        "ENDING_BY_OPTION",
+        {**outcome.ENDING_BY_OPTION, "dead_letter": "drop"},
         Twin("loss: "),
     ),
-    "drain that drops what is parked": (outcome, "ENDINGS", {**ENDINGS, "park": "drop"}, Twin("loss: ")),
+    "drain that drops what is parked": (
+        outcome,
+        "ENDING_BY_OPTION",
+        {**ENDING_BY_OPTION, "park": "drop"},
+        Twin("loss: "),
+    ),
     "drain that never gives up": (gate, "has_expired", lambda *_: False, Twin("is the most")),
     "failures that count once": (Held, "fail", _one_attempt(Held.fail), Twin("counts as tried")),
 }

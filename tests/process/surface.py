@@ -133,7 +133,7 @@ def exit_codes() -> Iterator[str]:
         yield from (f"{who} {name} = {value}" for name, value in sorted(numbers.items(), key=lambda one: one[1]))
     # `numbers` are the consumer's: its own statuses have one name each.
     names = {value: name for name, value in numbers.items()}
-    for status, becomes in sorted(consumer_process.ENDINGS.items()):
+    for status, becomes in sorted(consumer_process.EXIT_BY_ENDING.items()):
         yield f"supervisor, when a consumer ends with {names[status]} = {becomes}"
     yield f"no death of a consumer: {', '.join(names[status] for status in sorted(consumer_process.PLANNED))}"
 

@@ -12,7 +12,7 @@ import pytest
 from sequencer import DataError, EmbeddedServer, ServerNotUsable
 from sequencer.calls.append import append
 from sequencer.calls.operate import revise
-from sequencer.calls.settle import Ack, Run, ack
+from sequencer.calls.settle import Ack, HandlerRun, ack
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
@@ -123,7 +123,7 @@ def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(lan
     lane.append(item("g", "a"))
     lease = lane.claim()["g"]
     lane.link.command("SET", lane.keys.audit, "foreign")
-    entry = Ack("g", lease.token, lease.members, True, runs=[Run("a", "1", "1", "1", "2", "0")])
+    entry = Ack("g", lease.token, lease.members, True, runs=[HandlerRun("a", "1", "1", "1", "2", "0")])
     with pytest.raises(DataError):
         lane.run(ack(lane.keys, [entry], now_us=lane.now))
     assert lane.ids("g") == ["a"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, IdConflict, Sequencer
-from sequencer.calls.net import Net
+from sequencer.calls.net_protocol import Net
 from sequencer.errors import ConfigurationError, DataError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link

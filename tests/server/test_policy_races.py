@@ -9,7 +9,7 @@ import pytest
 
 import sequencer.queue.policy_store
 from sequencer import ConfigurationError, DataError, Gap, IdConflict, Message, Sequencer, SetAside
-from sequencer.calls.net import Alone
+from sequencer.calls.net_protocol import Alone
 from sequencer.errors import BatchRefused, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys

@@ -17,11 +17,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from sequencer.calls.call import Call
-from sequencer.calls.net import Alone, Answer, Command
+from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.errors import ServerUnavailable
 from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
 from sequencer.net.refusals import translate
-from sequencer.net.repeats import Exchange, Repeats
+from sequencer.net.repeats import Repeats, RoundTrip
 from sequencer.net.scripts import known_command
 
 T = TypeVar("T")
@@ -70,10 +70,10 @@ class AwaitedNet:
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
         async def once(connection: Connection) -> tuple[list[Any], int]:
-            exchange = Exchange(calls, lambda call: known_command(call, self._known), is_atomic=is_atomic, wait=wait)
-            if again := exchange.again(await self._exchange(connection, exchange.commands(), meanwhile)):
-                exchange.take_again(await self._exchange(connection, again))
-            return exchange.values(self.name), exchange.confirmed
+            round_trip = RoundTrip(calls, lambda call: known_command(call, self._known), is_atomic=is_atomic, wait=wait)
+            if again := round_trip.again(await self._exchange(connection, round_trip.commands(), meanwhile)):
+                round_trip.take_again(await self._exchange(connection, again))
+            return round_trip.values(self.name), round_trip.confirmed
 
         if not calls:
             return Answer([])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, Exchange, Steps
+from sequencer.drain.effects import Ahead, SettleAndClaim, Steps
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.errors import SequencerError, ServerUnavailable
@@ -76,8 +76,8 @@ class OneLink:
     def do(self, steps: Steps[T]) -> T:
         return carry_out(steps, self.in_flight, self.link)
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
-        return self.do(self.in_flight.exchange(effect))
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
+        return self.do(self.in_flight.settle_and_claim(effect))
 
     def ahead(self, effect: Ahead) -> None:
         self.do(self.in_flight.ahead(effect))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sequencer.calls.call import Call
 from sequencer.calls.examine import Facts
-from sequencer.calls.net import Alone, Answer, Command
+from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy

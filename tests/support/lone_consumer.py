@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, Pause, Steps, Wait
+from sequencer.drain.effects import Control, Flush, Handle, Locked, SettleAndClaim, Sleep, Steps, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.protocol import drain
@@ -110,14 +110,14 @@ class Drained:
         """What the shell answers; a ServerUnavailable is thrown."""
         if isinstance(effect, Handle):
             return self.handle(effect.message)
-        if isinstance(effect, Exchange):
-            return self.exchange(effect)
+        if isinstance(effect, SettleAndClaim):
+            return self.settle_and_claim(effect)
         if isinstance(effect, Locked):
             return effect.act()
         if isinstance(effect, Flush):
             self.do(self.in_flight.flush())
             self.hear()
-        elif isinstance(effect, Wait | Pause):
+        elif isinstance(effect, Wait | Sleep):
             self.now_s += effect.seconds
         return None
 
@@ -138,9 +138,9 @@ class Drained:
         """The answers to what was posted, soon after it."""
         self.do(self.in_flight.collect_all())
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         """Settle, and claim."""
-        claimed = self.do(self.in_flight.exchange(effect))
+        claimed = self.do(self.in_flight.settle_and_claim(effect))
         if claimed and claimed.groups:
             self.batches.append([])
             self.claimed.append(sum(len(group.members) for group in claimed.groups))

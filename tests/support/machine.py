@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sequencer.calls.append import append
 from sequencer.calls.operate import pause, redrive, revise
-from sequencer.drain.effects import Exchange, Flush, Wait
+from sequencer.drain.effects import Flush, SettleAndClaim, Wait
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
@@ -156,7 +156,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
         consumer = self.consumers[which]
-        if isinstance(consumer.effect, Exchange | Flush | Wait):
+        if isinstance(consumer.effect, SettleAndClaim | Flush | Wait):
             consumer.network(fate)
         elif consumer.effect is None:
             self.consumers[which] = self.new_consumer()

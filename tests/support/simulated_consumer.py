@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sequencer.calls.claim import Claimed
 from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, Steps, Wait
+from sequencer.drain.effects import Ahead, Control, Flush, Handle, Locked, SettleAndClaim, Steps, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.outcome import Failed
@@ -111,8 +111,8 @@ class SimConsumer:
         """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""
         answer, effect = None, self.effect
         try:
-            if isinstance(effect, Exchange):
-                answer = self.carry_out(self.in_flight.exchange(effect), fate)
+            if isinstance(effect, SettleAndClaim):
+                answer = self.carry_out(self.in_flight.settle_and_claim(effect), fate)
             elif isinstance(effect, Flush):
                 self.carry_out(self.in_flight.flush(), fate)
             elif isinstance(effect, Wait) and effect.lane is not None and effect.seconds > 0:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sequencer.calls.append import Mark, Outcome
-from sequencer.calls.net import Answer
+from sequencer.calls.append import ItemOutcome, Outcome
+from sequencer.calls.net_protocol import Answer
 from sequencer.errors import (
     BatchRefused,
     DataError,
@@ -41,8 +41,8 @@ def lost(*, maybe_sent: bool) -> ServerUnavailable:
     return error
 
 
-def marks(*outcomes: Any) -> list[Mark]:
-    return [Mark(outcome, 0) for outcome in outcomes]
+def marks(*outcomes: Any) -> list[ItemOutcome]:
+    return [ItemOutcome(outcome, 0) for outcome in outcomes]
 
 
 # -- one message, by both ways ----------------------------------------------------------------------------------
@@ -156,12 +156,12 @@ def chunk(*answers: Any, items: list[Item] = ITEMS, lanes: int = 1, **options: A
     return [mark.outcome for mark in found], net
 
 
-def by_lane(outcomes: list[Outcome], lanes: int, items: list[Item] = ITEMS) -> Answer[list[list[Mark]]]:
+def by_lane(outcomes: list[Outcome], lanes: int, items: list[Item] = ITEMS) -> Answer[list[list[ItemOutcome]]]:
     """The answer of all lanes where each message ends so."""
     session: Any = ListedSession(ListedNet(), lanes=lanes)
-    order: dict[Any, list[Mark]] = {}
+    order: dict[Any, list[ItemOutcome]] = {}
     for item, outcome in zip(items, outcomes, strict=True):
-        order.setdefault(run(session.keys_of(item.group)), []).append(Mark(outcome, 0))
+        order.setdefault(run(session.keys_of(item.group)), []).append(ItemOutcome(outcome, 0))
     return Answer(list(order.values()))
 
 

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from sequencer.calls.append import Mark, append
+from sequencer.calls.append import ItemOutcome, append
 from sequencer.store.item import Item
 from sequencer.store.keys import lane_keys
 
 FIRST = 1_800_000_000_000_000
 
 
-def read(reply: bytes, count: int, *, with_stamps: bool = True) -> list[Mark]:
+def read(reply: bytes, count: int, *, with_stamps: bool = True) -> list[ItemOutcome]:
     items = [Item("g", str(i), "", b"[1]") for i in range(count)]
     return append(lane_keys("n", "q", 0), items, with_stamps=with_stamps).parse(reply)
 
 
 def test_of_many_that_are_stored_only_the_first_is_said() -> None:
-    assert read(b"+%d" % FIRST, 3) == [Mark("stored", FIRST + i) for i in range(3)]
-    assert read(b"+%d" % FIRST, 3, with_stamps=False) == [Mark("stored", 0)] * 3
-    assert read(b"+%d" % FIRST, 1) == [Mark("stored", FIRST)]
+    assert read(b"+%d" % FIRST, 3) == [ItemOutcome("stored", FIRST + i) for i in range(3)]
+    assert read(b"+%d" % FIRST, 3, with_stamps=False) == [ItemOutcome("stored", 0)] * 3
+    assert read(b"+%d" % FIRST, 1) == [ItemOutcome("stored", FIRST)]
 
 
 @pytest.mark.parametrize("with_stamps", [True, False])
 def test_else_each_is_said(with_stamps: bool) -> None:
     stamp = FIRST if with_stamps else 0
     marks = read(b"+%d=%d" % (FIRST, FIRST), 2, with_stamps=with_stamps)
-    assert marks == [Mark("stored", stamp), Mark("duplicate", stamp)]
+    assert marks == [ItemOutcome("stored", stamp), ItemOutcome("duplicate", stamp)]
 
 
 @pytest.mark.parametrize("with_stamps", [True, False])
 def test_of_one_its_stamp_is_said(with_stamps: bool) -> None:
-    assert read(b"=%d" % FIRST, 1, with_stamps=with_stamps) == [Mark("duplicate", FIRST)]
+    assert read(b"=%d" % FIRST, 1, with_stamps=with_stamps) == [ItemOutcome("duplicate", FIRST)]
     for reply in (b"", b"+", b"+%d+" % FIRST, b"+%d+%d" % (FIRST, FIRST)):
         with pytest.raises(ValueError, match="bytes say what became of one message"):
             read(reply, 1, with_stamps=with_stamps)

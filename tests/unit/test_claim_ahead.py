@@ -10,7 +10,7 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import claim
-from sequencer.drain.effects import Ahead, Exchange
+from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
@@ -40,7 +40,7 @@ def held() -> Held:
 def one(link: Any, held: Held) -> OneLink:
     """Has "a" in hand, and a claim is on its way."""
     one = OneLink(link, held)
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     one.ahead(Ahead(0, ONE))
     return one
 
@@ -71,22 +71,22 @@ def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_s
 def test_an_empty_claim_ahead_is_forgotten(lane: ModelLane, link: Any, one: OneLink) -> None:
     """What is due by now is not in it."""
     one.give_back_claim()
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
     one.ahead(Ahead(0, ONE))
     one.collect_all()
     assert one.ahead_since is None
     lane.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
-    claimed = one.exchange(Exchange(0, ONE))
+    claimed = one.settle_and_claim(SettleAndClaim(0, ONE))
     assert claimed
     assert [group.key for group in claimed.groups] == ["c"]
 
 
 def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, one: OneLink) -> None:
     """It was to bring what follows the batch that is over now."""
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     one.ahead(Ahead(0, ONE, 0.01))
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     one.on_tick(time.monotonic() + 1.0)
     assert one.ahead_since is None
 
@@ -96,7 +96,7 @@ def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_wa
 ) -> None:
     sent_at = one.ahead_since
     assert sent_at is not None
-    assert one.exchange(Exchange(0, ONE))
+    assert one.settle_and_claim(SettleAndClaim(0, ONE))
     assert held.deadline == sent_at + 60.0
 
 
@@ -131,13 +131,13 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLa
     link: Any = Forgetful(lane)
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
-    one.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     if is_ahead:
         one.ahead(Ahead(0, ONE))
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
     held.fail(held.groups[0], 1, 9.0, b"{}", "park", False)
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     one.collect_all()
     assert [member[16:] for member in lane.members("a")] == ["j"]
     assert held.lost == 0
@@ -159,9 +159,9 @@ def test_what_the_network_sent_twice_is_no_lost_lease(lane: ModelLane) -> None:
     link: Any = Twice(lane)
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert list(lane.orders) == ["b"]
     assert held.lost == 0

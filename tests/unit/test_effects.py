@@ -13,7 +13,7 @@ from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import revise
 from sequencer.calls.settle import Ack, ack
 from sequencer.drain.batch import BatchSize
-from sequencer.drain.effects import Ahead, Exchange, Flush, Wait
+from sequencer.drain.effects import Ahead, Flush, SettleAndClaim, Wait
 from sequencer.drain.held import Held
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
@@ -81,7 +81,7 @@ class Away(Drained):
         return self.problem
 
     def answer(self, effect: Any) -> Any:
-        if isinstance(effect, Exchange) and self.batches and self.now_s < 1000.0 + LEASE_S + 1:
+        if isinstance(effect, SettleAndClaim) and self.batches and self.now_s < 1000.0 + LEASE_S + 1:
             self.held.settle(everything=True)
             assert self.held.outgoing(), "it was sent"
             return ServerUnavailable("away")
@@ -133,7 +133,7 @@ class DeafAtTheEnd(Drained):
     deaf = 2
 
     def answer(self, effect: Any) -> Any:
-        if isinstance(effect, Exchange) and effect.lane is None and self.deaf:
+        if isinstance(effect, SettleAndClaim) and effect.lane is None and self.deaf:
             self.deaf -= 1
             return ServerUnavailable("away")
         return super().answer(effect)
@@ -161,9 +161,9 @@ class Taking(Drained):
             self.append("z", 0, 1)
         return super().handle(message)
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         takes_all: Any = None
-        return super().exchange(replace(effect, alone=takes_all))
+        return super().settle_and_claim(replace(effect, alone=takes_all))
 
 
 def test_of_each_group_in_hand_the_first_message_is_handled_though_others_wait() -> None:
@@ -208,10 +208,10 @@ class Robbed(Drained):
             self.append("b", len(self.batches), 1)
         return super().handle(message)
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         for member in self.lane.members("b"):
             self.lane.run(revise(KEYS, "b", member[16:], "", ""))
-        return super().exchange(effect)
+        return super().settle_and_claim(effect)
 
 
 def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> None:
@@ -243,9 +243,9 @@ def test_a_group_that_the_keeper_left_is_handled() -> None:
 class Pipelined(Drained):
     """Has the next claim answered while a batch is handled."""
 
-    def exchange(self, effect: Exchange) -> Claimed | None:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self.link.is_slow = True
-        claimed = super().exchange(effect)
+        claimed = super().settle_and_claim(effect)
         if effect.ahead:
             self.do(self.in_flight.ahead(Ahead(0, effect.limits)))
         return claimed
@@ -259,7 +259,7 @@ def test_a_claim_ahead_that_took_nothing_is_followed_by_one_of_now() -> None:
     one = Pipelined(0.0001, UNTIL_EMPTY)
     one.append("a", 0, 300)
     assert one.to_the_end().handled == 300
-    assert any(isinstance(effect, Exchange) and effect.ahead for effect in one.asked)
+    assert any(isinstance(effect, SettleAndClaim) and effect.ahead for effect in one.asked)
     assert not any(isinstance(effect, Wait) for effect in one.asked)
 
 

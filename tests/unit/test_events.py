@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sequencer.calls.claim import Halted, LeasedGroup
 from sequencer.drain import consumer_events
-from sequencer.drain.outcome import judge
+from sequencer.drain.outcome import failed_with
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
@@ -44,7 +44,7 @@ def message(group: tuple[str, ...] = ("1002", "77"), id: str = "evt-1", attempt:
 
 def told(error: BaseException, *, is_held: bool = True, one: Message | None = None, **options: Any) -> Event:
     queue = QueueOptions(queue="orders", **{"backoff_s": 1.0, "backoff_cap_s": 1.0, **options})
-    judged = judge(queue, one or message(), error, owner="me", at=1.0, random=0.5, is_held=is_held)
+    judged = failed_with(queue, one or message(), error, owner="me", at=1.0, random=0.5, is_held=is_held)
     return consumer_events.failed(queue, "me", judged)
 
 

@@ -18,8 +18,8 @@ import pytest
 from sequencer import Message
 from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
-from sequencer.processes.handlers.apps import message_line
 from sequencer.processes.handlers.exec import _kill_with_parent_words, exec_handler
+from sequencer.processes.handlers.message_line import message_line
 from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")

@@ -14,7 +14,7 @@ import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked
-from sequencer.drain.effects import Control, Exchange, Handle, Locked
+from sequencer.drain.effects import Control, Handle, Locked, SettleAndClaim
 from sequencer.drain.gate import refusal_of
 from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
@@ -71,11 +71,11 @@ def consumed(case: Case) -> Outcome:
     held, control, given = Held([KEYS], 60.0), Control(), list[str]()
     clock = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
     effects = drain(held, case.queue(), ConsumerOptions(), control, owner="me", **clock)
-    assert isinstance(next(effects), Exchange)
+    assert isinstance(next(effects), SettleAndClaim)
     groups = [case.leased()]
     held.take(0, groups, 0.0, 0.0)
     effect: Any = effects.send(Claimed(groups))
-    while not isinstance(effect, Exchange):
+    while not isinstance(effect, SettleAndClaim):
         if isinstance(effect, Handle):
             given.append(effect.message.id)
         effect = effects.send(effect.act() if isinstance(effect, Locked) else None)

@@ -10,7 +10,7 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed, LeasedGroup, claim
 from sequencer.calls.settle import Acked
-from sequencer.drain.effects import Ahead, Exchange
+from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
@@ -38,7 +38,7 @@ def one(lane: ModelLane, link: Any) -> OneLink:
     """Has handled "a", and a claim is on its way."""
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
-    first = one.exchange(Exchange(0, ONE))
+    first = one.settle_and_claim(SettleAndClaim(0, ONE))
     assert first is not None
     assert [group.key for group in first.groups] == ["a"]
     one.ahead(Ahead(0, ONE))
@@ -50,13 +50,13 @@ def one(lane: ModelLane, link: Any) -> OneLink:
 def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, link: Any, one: OneLink) -> None:
     """It was not waited for: what was claimed ahead is worked on meanwhile."""
     link.left = 1
-    claimed = one.exchange(Exchange(0, ONE))
+    claimed = one.settle_and_claim(SettleAndClaim(0, ONE))
     assert claimed is not None
     assert [group.key for group in claimed.groups] == ["b"]
     with pytest.raises(ServerUnavailable):
-        one.exchange(Exchange(None))
+        one.settle_and_claim(SettleAndClaim(None))
     assert lane.leases.keys() == {"b"}
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
 
@@ -70,11 +70,11 @@ def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
         one.collect_all()
     link.is_lost = True
     with pytest.raises(ServerUnavailable):
-        one.exchange(Exchange(0, ONE))
+        one.settle_and_claim(SettleAndClaim(0, ONE))
     assert one.ahead_since is None
     assert lane.leases.keys() == {"a", "b"}
     link.is_lost = False
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert list(lane.orders) == ["b"]
     assert not lane.leases
 
@@ -84,7 +84,7 @@ def pair(lane: ModelLane, link: Any) -> OneLink:
     """Has handled the first of two messages of "a", and a claim is on its way."""
     lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
     one = OneLink(link)
-    one.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     one.ahead(Ahead(0, ONE))
     handle_next(one)
     return one
@@ -109,7 +109,7 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
     handle_next(pair)
     if is_flushed:
         pair.send_due()
-    pair.exchange(Exchange(0, ONE, ahead=True))
+    pair.settle_and_claim(SettleAndClaim(0, ONE, ahead=True))
     pair.collect_all()
     assert list(lane.orders) == ["b"]
     assert pair.held.lost == 0
@@ -138,10 +138,10 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
     one = OneLink(link)
     limits = ClaimLimits(2, 500, 1_000_000)
     for _ in range(2):  # what is small is known from the claim before
-        one.exchange(Exchange(0, limits))
+        one.settle_and_claim(SettleAndClaim(0, limits))
     one.ahead(Ahead(0, limits))
     link.is_slow = True
-    claimed = one.exchange(Exchange(0, limits, ahead=True))
+    claimed = one.settle_and_claim(SettleAndClaim(0, limits, ahead=True))
     assert claimed
     assert link.waited == [ANSWER_S if length == 400 else 0.0]
     assert link.sizes == ["1000000" if length == 400 else str(AHEAD_BYTES)] * 2
@@ -153,9 +153,9 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
 ) -> None:
     """A failure ends the lease that an acknowledgement before it, if it is to be told again, still needs."""
     pair.give_back_claim()
-    pair.exchange(Exchange(None))
+    pair.settle_and_claim(SettleAndClaim(None))
     lane.run(append(KEYS, [Item("a", "k", "3.0", b"[1]"), Item("a", "l", "4.0", b"[1]")]))
-    pair.exchange(Exchange(0, ClaimLimits(1, 4, 1000)))
+    pair.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     held: Held = pair.held
     group = next(group for group in held.groups if group.leased.key == "a")
     held.begin(0)
@@ -166,8 +166,8 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     link.lacks_script = False
     held.fail(group, 1, 1.0, b"{}", "park", False)
     pair.ahead(Ahead(0, ONE))
-    pair.exchange(Exchange(None))
-    pair.exchange(Exchange(None))
+    pair.settle_and_claim(SettleAndClaim(None))
+    pair.settle_and_claim(SettleAndClaim(None))
     assert [member[16:] for member in lane.members("a")] == ["k", "l"], "the one before them was handled"
 
 
@@ -177,7 +177,7 @@ def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: A
     assert len(lane.leases) == 3
     one.collect_all()
     one.in_flight._give_back_answered()
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert not lane.leases
 
 
@@ -197,19 +197,19 @@ def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any
 def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, link: Any, one: OneLink) -> None:
     """Nobody could have its groups before their leases end."""
     one.give_back_claim()
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     lane.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     handle_next(one)
     one.ahead(Ahead(0, ONE))
     link.refuses = DataError("odd")
-    assert one.exchange(Exchange(0, ONE, ahead=True)) is not None
+    assert one.settle_and_claim(SettleAndClaim(0, ONE, ahead=True)) is not None
     link.refuses = None
     assert len(lane.leases) == 3
     with pytest.raises(DataError, match="odd"):
-        one.exchange(Exchange(0, ONE, ahead=True))
+        one.settle_and_claim(SettleAndClaim(0, ONE, ahead=True))
     assert one.ahead_since is None
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert not lane.leases
     assert sum(map(len, lane.orders.values())) == 2, "the acknowledgement was told again"
 
@@ -247,7 +247,7 @@ def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(lane: M
     """Else the next answer would be taken for another one; and nobody would tell again what was told."""
     link: Any = Interrupted(lane)
     one = OneLink(link)
-    one.exchange(Exchange(0, ONE))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
     one.ahead(Ahead(0, ONE))
     handle_next(one)
     link.lacks_script = True
@@ -258,7 +258,7 @@ def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(lane: M
         one.collect_all()
     assert link.is_closed
     assert one.ahead_since is None
-    one.exchange(Exchange(None))
+    one.settle_and_claim(SettleAndClaim(None))
     assert list(lane.orders) == ["b"], "the acknowledgement was told again"
 
 
@@ -270,7 +270,7 @@ def test_what_waits_for_a_lane_that_is_not_in_hand_goes_with_the_next_claim() ->
     leased = LeasedGroup("g", ("g",), "9" * 16, "", [], [], [], "", "handle")
     for outbox in one.held.outboxes[1:]:
         outbox.give_back([leased])
-    one.exchange(Exchange(2, ONE))
+    one.settle_and_claim(SettleAndClaim(2, ONE))
     assert [(call.script, call.keys[0]) for call in link.calls] == [
         ("ack", keys[1].schedule),
         ("ack", keys[2].schedule),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sequencer import DataError, InvalidScore, InvalidTime, MessageBusy, MessageNotFound, OutcomeUnknown
-from sequencer.calls.net import Answer
+from sequencer.calls.net_protocol import Answer
 from sequencer.queue.operate import cancel, reschedule
 from sequencer.queue.views import get
 from sequencer.settings.policy import Policy

@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import DataError, Gap, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown
 from sequencer.calls import Resumed
-from sequencer.calls.net import Answer
+from sequencer.calls.net_protocol import Answer
 from sequencer.queue.operate import TRIES, resume, skip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure

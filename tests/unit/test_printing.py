@@ -18,7 +18,7 @@ import pytest
 
 from sequencer import Message
 from sequencer.consume.stop import ignore
-from sequencer.processes.handlers.apps import message_line
+from sequencer.processes.handlers.message_line import message_line
 from sequencer.processes.handlers.printing import (
     OutputClosed,
     OutputFailed,

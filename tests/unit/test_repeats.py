@@ -9,7 +9,7 @@ import redis
 
 from sequencer.calls.call import Call
 from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
-from sequencer.net.repeats import RETRY_DELAY_S, Exchange, Repeats
+from sequencer.net.repeats import RETRY_DELAY_S, Repeats, RoundTrip
 from sequencer.net.scripts import eval_command, evalsha_command, known_command
 
 ASK = Call("inspect", ("k",), ("a",), lambda reply: reply.decode())
@@ -77,14 +77,14 @@ def test_a_stale_connection_is_replaced_without_waiting() -> None:
 # -- one round trip ---------------------------------------------------------------------------------------------
 
 
-def exchanged(exchange: Exchange, *answers: list[Any]) -> tuple[list[list[Any]], list[Any]]:
+def exchanged(round_trip: RoundTrip, *answers: list[Any]) -> tuple[list[list[Any]], list[Any]]:
     """What is sent in each round trip, and the values in the end."""
-    sent, rest = [exchange.commands()], list(answers)
-    if again := exchange.again(rest.pop(0)):
+    sent, rest = [round_trip.commands()], list(answers)
+    if again := round_trip.again(rest.pop(0)):
         sent.append(again)
-        exchange.take_again(rest.pop(0))
+        round_trip.take_again(rest.pop(0))
     assert rest == []
-    return [[one[0] for one in commands] for commands in sent], exchange.values("s")
+    return [[one[0] for one in commands] for commands in sent], round_trip.values("s")
 
 
 def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
@@ -93,23 +93,23 @@ def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
 
 
 def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
-    exchange = Exchange([ASK, TAKE, ASK], evalsha_command, wait=(2, 100))
-    sent, values = exchanged(exchange, [b"a", NOSCRIPT, b"c", 2], [b"b", 1])
+    round_trip = RoundTrip([ASK, TAKE, ASK], evalsha_command, wait=(2, 100))
+    sent, values = exchanged(round_trip, [b"a", NOSCRIPT, b"c", 2], [b"b", 1])
     assert sent == [["EVALSHA", "EVALSHA", "EVALSHA", "WAIT"], ["EVAL", "WAIT"]]
-    assert (values, exchange.confirmed) == (["a", "b", "c"], 1)
+    assert (values, round_trip.confirmed) == (["a", "b", "c"], 1)
 
 
 def test_in_one_transaction_all_scripts_are_sent_in_full() -> None:
-    exchange = Exchange([ASK, ASK], evalsha_command, is_atomic=True, wait=(1, 100))
-    sent, values = exchanged(exchange, [b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1])
-    assert (sent, values, exchange.confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
+    round_trip = RoundTrip([ASK, ASK], evalsha_command, is_atomic=True, wait=(1, 100))
+    sent, values = exchanged(round_trip, [b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1])
+    assert (sent, values, round_trip.confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
 
 
 def test_a_transaction_that_is_refused_says_why() -> None:
     aborted = redis.exceptions.ExecAbortError("EXECABORT")
-    exchange = Exchange([ASK, ASK], evalsha_command, is_atomic=True)
+    round_trip = RoundTrip([ASK, ASK], evalsha_command, is_atomic=True)
     with pytest.raises(QueueFull):
-        exchanged(exchange, [b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted])
+        exchanged(round_trip, [b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted])
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_a_transaction_that_is_refused_says_why() -> None:
     ],
 )
 def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[Any], maybe_sent: bool) -> None:
-    exchange = Exchange([ASK, ASK], evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
+    round_trip = RoundTrip([ASK, ASK], evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
     with pytest.raises(ServerUnavailable) as failed:
-        exchanged(exchange, answers)
+        exchanged(round_trip, answers)
     assert failed.value.maybe_sent is maybe_sent
 
 
 def test_an_answer_that_can_not_be_read_is_foreign_data() -> None:
     with pytest.raises(DataError, match="no client of ours wrote"):
-        exchanged(Exchange([ASK], evalsha_command), [[b"a"]])
+        exchanged(RoundTrip([ASK], evalsha_command), [[b"a"]])

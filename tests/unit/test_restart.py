@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.processes.places import Places
-from sequencer.settings.backoff import RestartPolicy
+from sequencer.processes.restart_policy import RestartPolicy
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 

@@ -1,7 +1,4 @@
-"""What a consumer process runs: an application's function, found by its name; and what the two other handlers share.
-
-Those are a command for each message (exec.py) and a line printed for each (printing.py).
-"""
+"""An application's function is found by its name, for a consumer process to run."""
 
 from __future__ import annotations
 
@@ -16,31 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ...client import Sequencer
 from ...drain.effects import Handler
 from ...errors import HandlerNotFound
-from ...values.message import Message
 
 log = logging.getLogger("sequencer")
-
-
-def message_line(message: Message) -> bytes:
-    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any."""
-    fields: dict[str, Any] = {
-        "queue": message.queue,
-        "group": message.group,
-        "id": message.id,
-        "score": message.score,
-        "attempt": message.attempt,
-        "token": message.token,
-        "appended_at": message.appended_at,
-        "body": message.body,
-    }
-    if message.headers:
-        fields["headers"] = message.headers
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNot
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
-from .apps import message_line
+from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
 
 SHELL = "/bin/sh"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from ...consume.stop import Report
 from ...errors import StopConsuming
 from ...values.message import Message
-from .apps import message_line
+from .message_line import message_line
 
 OPEN, WHOLE = b"1", b"0"
 """The lock's first byte: whether a line is open."""

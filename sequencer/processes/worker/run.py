@@ -40,7 +40,7 @@ from .slow_handler import SlowHandlerMonitor
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
 """How a consumer says that it ended."""
 GAVE_UP = 1
-ENDINGS = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
+EXIT_BY_ENDING = {OUTPUT_CLOSED: 0, OUTPUT_FAILED: GAVE_UP, WRONG_USE: WRONG_USE, SERVER: SERVER}
 """Exit statuses of one consumer that no other could better, and what the supervisor then returns."""
 PLANNED = (DRAINED, RECYCLED, STOPPED, OUTPUT_CLOSED)
 LOG_S = 1.0

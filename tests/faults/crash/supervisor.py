@@ -15,9 +15,10 @@ from pathlib import Path
 from sequencer.client import Sequencer
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.places import Place
+from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
-from sequencer.settings.backoff import Backoff, RestartPolicy
+from sequencer.settings.backoff import Backoff
 from sequencer.store.group import encode_group
 from sequencer.testing import Event, Recorder, judge, wait_until
 

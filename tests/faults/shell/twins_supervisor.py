@@ -14,9 +14,10 @@ from sequencer.consume.stop import ignore
 from sequencer.processes import consumer_process, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.supervisor import Supervisor
-from sequencer.settings.backoff import Backoff, RestartPolicy
+from sequencer.settings.backoff import Backoff
 from sequencer.settings.events import Event, event
 
 from .twins import by_name, put

@@ -4,7 +4,7 @@
 -- text takes Redis 7 a fifth of a claim. A claim has one `taken` for all its groups: {records,
 -- bytes = how much room is left, max_bytes, is_scored, ids = one table for all reads}. Needs:
 -- pcall, sub, opens_at, range_of, bumped.
---+ gate
+--+ opens_at
 --+ claim/bumped
 --+ claim/range_of
 local byte = string.byte

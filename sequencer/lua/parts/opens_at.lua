@@ -1,4 +1,4 @@
--- gate: from when on a message at the head may be handled. Needs: now, sub.
+-- opens_at: from when on a message at the head may be handled. Needs: now, sub.
 -- The rules of the policy, as opens_at takes them.
 local function gate_of(window_us, is_sequence, gap_us, on_gap)
   return {
