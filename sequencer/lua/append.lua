@@ -1,8 +1,9 @@
 -- append: adds messages of one lane, each to its group; a new group becomes due and wakes a
 -- consumer.
 -- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list
--- KEYS[4] stats hash: what each append may write. The
--- lane's other keys begin as the first does; naming them too would cost one message 2 % of its time
+-- KEYS[4] stats hash
+-- These four each append may write. The lane's other keys begin as the first does; naming them too
+-- would cost one message 2 % of its time.
 -- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "error": store nothing,
 --                     error reply (in MULTI); "replace": take the place of the id's pending
 --                     message, with a stamp of its own, and store the rest; "error_replace": the

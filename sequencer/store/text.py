@@ -1,4 +1,4 @@
-"""Text on its way to scripts and back as JSON, and the failure of a message as it is kept. Pure.
+"""Text goes to scripts and comes back as JSON. Pure.
 
 Bytes that are not UTF-8 (others may write an id; no client of ours does) pass through as surrogates, and unharmed.
 """

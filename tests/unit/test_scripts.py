@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import sequencer.calls as calls
-import sequencer.calls as desk
 from sequencer.calls.call import Call
 from sequencer.calls.settle import Ack, Nack
 from sequencer.calls.source import commands_in, script_source
@@ -37,15 +36,15 @@ EXAMPLES: dict[str, Call[Any]] = {
     "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True)], now_us=1),
     "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, 0.5, b"{}"), now_us=1),
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
-    "resume": desk.resume(KEYS, "g", b"", "", skip=True, now_us=1),
-    "wake": desk.wake(KEYS, "g", now_us=1),
-    "skip_gap": desk.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
-    "revise": desk.revise(KEYS, "g", "i", "due", "+5", now_us=1),
-    "pause": desk.pause(KEYS, "g", True, now_us=1),
-    "redrive": desk.redrive(KEYS, ["l"], now_us=1),
-    "purge": desk.purge(KEYS, ["l"]),
-    "inspect": desk.inspect(KEYS, "g", now_us=1),
-    "repair": desk.repair(KEYS, "g", dry_run=False, now_us=1),
+    "resume": calls.resume(KEYS, "g", b"", "", skip=True, now_us=1),
+    "wake": calls.wake(KEYS, "g", now_us=1),
+    "skip_gap": calls.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
+    "revise": calls.revise(KEYS, "g", "i", "due", "+5", now_us=1),
+    "pause": calls.pause(KEYS, "g", True, now_us=1),
+    "redrive": calls.redrive(KEYS, ["l"], now_us=1),
+    "purge": calls.purge(KEYS, ["l"]),
+    "inspect": calls.inspect(KEYS, "g", now_us=1),
+    "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),
 }
 
 

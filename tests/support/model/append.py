@@ -1,4 +1,4 @@
-"""The appending script of the model. See model.py."""
+"""The appending script of the model. The lane itself is in lane.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of the model that people use rather than consumers. See model.py."""
+"""The scripts of the model that people use rather than consumers. The lane itself is in lane.py."""
 
 from __future__ import annotations
 

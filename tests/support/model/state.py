@@ -1,4 +1,4 @@
-"""The state of a lane in plain Python, and what several scripts do to it. See model.py."""
+"""The state of a lane in plain Python, and what several scripts do to it. The lane itself is in lane.py."""
 
 from __future__ import annotations
 

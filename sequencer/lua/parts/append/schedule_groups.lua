@@ -3,7 +3,6 @@
 --+ wake
 local HINTS, FEW = 100, 32
 
--- In a sequence: a watermark that is known stays so while there are messages.
 -- `waiting`: {hinted = how many hints there are, later = groups to be looked at later, FEW + 1 at
 -- most}. Where a hint is there already, nobody needs to know which groups are new; and of those to
 -- be looked at later there may be few: they are known by name then, and of the others none has to

@@ -7,6 +7,7 @@
 --+ memory/numbers
 --+ memory/remember_ids
 --+ set_aside
+-- In a sequence: a watermark that is known stays so while there are messages.
 local function keep_numbers(batch, stored)
   for _, i in ipairs(batch.marked and stored or {}) do
     if batch.marked[i] then

@@ -5,5 +5,3 @@ local function range_of(order, last, is_scored)
   if is_scored then return pcall('ZRANGE', order, 0, last, 'WITHSCORES'), 2 end
   return pcall('ZRANGE', order, 0, last), 1
 end
-
--- One attempt more: the consumer that held this head alone is gone.
