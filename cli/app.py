@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ..client import Sequencer
 from ..processes.logs import FORMATS, LogOptions, configure
 from ..values.version import VERSION
 from .render import say
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="sequencer",
@@ -69,6 +74,28 @@ OptionalGroupArgument = Annotated[
     typer.Argument(metavar="PART...", help="The parts of one group; without them, all.", show_default=False),
 ]
 IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_default=False)]
+
+
+def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[FunctionT], FunctionT]:
+    """Register a command on one queue: it gets a client, and the command line takes QUEUE, --redis and --namespace."""
+
+    def register(function: FunctionT) -> FunctionT:
+        def command(
+            queue: QueueArgument, redis: RedisOption = None, namespace: NamespaceOption = "sequencer", **given: Any
+        ) -> Any:
+            with Sequencer(queue, redis, namespace=namespace) as client:
+                return function(client, **given)
+
+        _, *own, json = inspect.signature(function, eval_str=True).parameters.values()
+        queue, *server, _ = inspect.signature(command, eval_str=True).parameters.values()
+        shown = [queue, *own, *server, json]
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__annotations__ = {one.name: one.annotation for one in shown}
+        command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        of.command(name)(command)
+        return function
+
+    return register
 
 
 def say_unread(command: Any) -> None:

@@ -10,23 +10,17 @@ import typer
 from ..client import Sequencer
 from ..values.text import plain
 from ..values.views import AuditReport, as_json
-from .app import FINE, FOUND, JsonOption, NamespaceOption, QueueArgument, RedisOption, app
+from .app import FINE, FOUND, JsonOption, app, queue_command
 from .render import print_json
 
 NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
 TRIMMED = {True: "; older records are gone", False: "; all there ever were", None: ""}
 
 
-@app.command()
-def audit(
-    queue: QueueArgument,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> int:
+@queue_command(app)
+def audit(client: Sequencer, json: JsonOption = False) -> int:
     """Prove from what consumers recorded (consume --audit) that each group was handled in order and one at a time."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        report = client.audit()
+    report = client.audit()
     if json:
         print_json({**as_json(report), "is_clean": report.is_clean})
     elif report.first_at is None:

@@ -14,17 +14,7 @@ from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
 from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import (
-    JsonOption,
-    LimitOption,
-    NamespaceOption,
-    OptionalGroupArgument,
-    QueueArgument,
-    RedisOption,
-    app,
-    call_option,
-    option,
-)
+from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
 from .render import console, fields_table, letter_table, moment, number, print_json
 
 dead = typer.Typer(
@@ -51,20 +41,17 @@ DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how
 """It has a variable, since that can only make a call do less."""
 
 
-@dead.command("list")
+@queue_command(dead, "list")
 def list_(
-    queue: QueueArgument,
+    client: Sequencer,
     group: OptionalGroupArgument = None,
     id: LetterIdOption = None,
     error: ErrorOption = None,
     limit: LimitOption = 100,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Dead letters with their errors, the oldest death first."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.dead(group or None, id=id, error=error, limit=limit)
+    found = client.dead(group or None, id=id, error=error, limit=limit)
     if json:
         print_json(found)
     else:
@@ -72,20 +59,17 @@ def list_(
         console().print(letter_table(found) if found else f"no {'such ' if is_chosen else ''}dead letters")
 
 
-@dead.command()
+@queue_command(dead)
 def show(
-    queue: QueueArgument,
+    client: Sequencer,
     id: Annotated[str, typer.Argument(help="Id of the message.", show_default=False)],
     group: OptionalGroupArgument = None,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """The dead letters with this id, in one group or in all: the whole message, and its error with the traceback."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.dead(group or None, id=id, limit=EVERYTHING)
+    found = client.dead(group or None, id=id, limit=EVERYTHING)
     if not found:
-        raise _not_found(queue, id)
+        raise _not_found(client.queue, id)
     if json:
         print_json(found)
         return
@@ -114,17 +98,15 @@ def _show(letter: DeadLetter) -> None:
         typer.echo("\n".join(plain(line) for line in error.traceback.splitlines()))
 
 
-@dead.command()
+@queue_command(dead)
 def redrive(
-    queue: QueueArgument,
+    client: Sequencer,
     group: OptionalGroupArgument = None,
     id: LetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
     dry_run: DryRunOption = False,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
@@ -133,15 +115,14 @@ def redrive(
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        if dry_run:
-            _say_count(_count(client, group, id, error), "would be redriven", json)
-            return
-        done = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate)
+    if dry_run:
+        _say_count(_count(client, group, id, error), "would be redriven", json)
+        return
+    done = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate)
     if json:
         print_json({**as_json(done), "dry_run": False})
     else:
-        _say_redriven(queue, done)
+        _say_redriven(client.queue, done)
 
 
 def _say_redriven(queue: str, done: Redriven) -> None:
@@ -153,17 +134,15 @@ def _say_redriven(queue: str, done: Redriven) -> None:
         typer.echo(f"group {named(group)} is parked; to let it go on: sequencer resume {queue} {words}")
 
 
-@dead.command()
+@queue_command(dead)
 def purge(
-    queue: QueueArgument,
+    client: Sequencer,
     group: OptionalGroupArgument = None,
     id: LetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     yes: Annotated[bool, call_option("--yes", help="Do not ask.")] = False,
     dry_run: DryRunOption = False,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Delete dead letters for good. Asks first, unless --yes is given."""
@@ -173,13 +152,12 @@ def purge(
             "purge deletes dead letters for good, and there is no terminal to ask on; add --yes to delete them, or "
             "--dry-run to see how many it would be"
         )
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        if dry_run:
-            _say_count(_count(client, group, id, error), "would be purged", json)
-            return
-        if not yes and not _is_confirmed(queue, _count(client, group, id, error)):
-            return
-        purged = client.purge(group or None, id=id, error=error, everything=everything)
+    if dry_run:
+        _say_count(_count(client, group, id, error), "would be purged", json)
+        return
+    if not yes and not _is_confirmed(client.queue, _count(client, group, id, error)):
+        return
+    purged = client.purge(group or None, id=id, error=error, everything=everything)
     if json:
         print_json({"purged": purged, "dry_run": False})
     else:

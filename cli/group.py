@@ -7,22 +7,15 @@ import typer
 from ..client import Sequencer, list_queues
 from ..values.text import named, plain
 from ..values.views import Gap
-from .app import GroupArgument, JsonOption, NamespaceOption, OptionalGroupArgument, QueueArgument, RedisOption, app
+from .app import GroupArgument, JsonOption, OptionalGroupArgument, app, queue_command
 from .render import print_json
 
 
-@app.command()
-def resume(
-    queue: QueueArgument,
-    group: GroupArgument,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def resume(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Let a parked or waiting group go on now, its head with fresh attempts."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        is_resumed = client.resume(group)
-        found = client.explain(group)
+    is_resumed = client.resume(group)
+    found = client.explain(group)
     is_paused = found.reason in ("paused", "queue paused")
     if json:
         print_json({"group": group, "resumed": is_resumed, "paused": is_paused})
@@ -32,20 +25,13 @@ def resume(
         typer.echo(f"group {named(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
 
 
-@app.command()
-def skip(
-    queue: QueueArgument,
-    group: GroupArgument,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def skip(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Remove the failed head of a group, and let the group go on. Prints the removed message: it is the only copy.
 
     In a sequence that waits for a missing number, steps over what is missing instead.
     """
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        skipped = client.skip(group)
+    skipped = client.skip(group)
     if isinstance(skipped, Gap):
         if json:
             print_json(skipped)
@@ -58,38 +44,24 @@ def skip(
     print_json(skipped)
 
 
-@app.command()
-def pause(
-    queue: QueueArgument,
-    group: OptionalGroupArgument = None,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def pause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
     """Hold back a group, or without PART the whole queue, from the next claim on. Appending goes on.
 
     What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
     """
-    is_new = queue not in list_queues(redis, namespace)
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        is_changed = client.pause(group or None)
+    is_new = client.queue not in list_queues(client.endpoint, client.options.namespace)
+    is_changed = client.pause(group or None)
     if is_new and not json:
-        typer.echo(f"queue {queue} was not there yet; it is now, with nothing in it", err=True)
-    _say_paused(queue, group, is_changed, "paused" if is_changed else "paused already", json)
+        typer.echo(f"queue {client.queue} was not there yet; it is now, with nothing in it", err=True)
+    _say_paused(client.queue, group, is_changed, "paused" if is_changed else "paused already", json)
 
 
-@app.command()
-def unpause(
-    queue: QueueArgument,
-    group: OptionalGroupArgument = None,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def unpause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
     """Let a paused group, or without PART a paused queue, go on. Groups paused by themselves stay so."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        is_changed = client.unpause(group or None)
-    _say_paused(queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
+    is_changed = client.unpause(group or None)
+    _say_paused(client.queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:

@@ -13,28 +13,20 @@ from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.text import named, plain
 from ..values.views import MessageInfo
-from .app import GroupArgument, IdOption, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
+from .app import GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .render import console, fields_table, moment, number, print_json, seconds
 
 
-@app.command()
-def get(
-    queue: QueueArgument,
-    group: GroupArgument,
-    id: IdOption,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
     """One message: its state, when it is due, attempts, error and content.
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
     for a number or a window), paused, parked, dead, handled (known for the dedup window, without content).
     """
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.get(group, id)
+    found = client.get(group, id)
     if found is None:
-        raise MessageNotFound(f"nothing is known of message {id!r} of group {group} in queue {queue!r}")
+        raise MessageNotFound(f"nothing is known of message {id!r} of group {group} in queue {client.queue!r}")
     if json:
         print_json(found)
     else:
@@ -56,27 +48,19 @@ def _show(info: MessageInfo) -> None:
         typer.echo("\n".join(plain(line) for line in info.error.traceback.splitlines()))
 
 
-@app.command()
-def cancel(
-    queue: QueueArgument,
-    group: GroupArgument,
-    id: IdOption,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
     """Remove a pending message, so that it will not be handled. Refused while a consumer may have it in hand."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        client.cancel(group, id)
+    client.cancel(group, id)
     if json:
         print_json({"group": group, "id": id, "cancelled": True})
     else:
         typer.echo(f"cancelled {plain(id)} of group {named(group)}")
 
 
-@app.command()
+@queue_command(app)
 def reschedule(
-    queue: QueueArgument,
+    client: Sequencer,
     group: GroupArgument,
     id: IdOption,
     delay: Annotated[float | None, call_option("--delay", help="Seconds from now.")] = None,
@@ -96,16 +80,13 @@ def reschedule(
             help="A new score; without it, the new time if the score was the old one, else as it was.",
         ),
     ] = None,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Give a pending message another time, and fresh attempts. Refused while a consumer may have it in hand."""
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        client.reschedule(group, id, delay=delay, at=time, score=new_score)
-        found = client.get(group, id)
+    client.reschedule(group, id, delay=delay, at=time, score=new_score)
+    found = client.get(group, id)
     due_in_s = found.due_in_s if found else None
     if json:
         print_json({"group": group, "id": id, "due_in_s": due_in_s})

@@ -18,10 +18,10 @@ from .app import (
     LimitOption,
     NamespaceOption,
     OptionalQueueArgument,
-    QueueArgument,
     RedisOption,
     app,
     call_option,
+    queue_command,
 )
 from .render import console, group_table, message_table, print_json, queue_table
 
@@ -66,32 +66,22 @@ def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: b
         time.sleep(interval_s)
 
 
-@app.command()
+@queue_command(app)
 def groups(
-    queue: QueueArgument,
+    client: Sequencer,
     state: Annotated[GroupState | None, call_option("--state", help="Only groups in this state.")] = None,
     limit: LimitOption = 100,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Groups with their state, backlog and head; the longest due first."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.groups(state, limit=limit)
+    found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
 
 
-@app.command()
-def parked(
-    queue: QueueArgument,
-    limit: LimitOption = 100,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def parked(client: Sequencer, limit: LimitOption = 100, json: JsonOption = False) -> None:
     """Parked groups, and what their heads failed with."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        found = client.parked(limit=limit)
+    found = client.parked(limit=limit)
     _show_groups(found, json, "no parked groups")
 
 
@@ -102,35 +92,20 @@ def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
         console().print(group_table(found) if found else nothing)
 
 
-@app.command()
-def peek(
-    queue: QueueArgument,
-    group: GroupArgument,
-    limit: LimitOption = 10,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json: JsonOption = False) -> None:
     """The next messages of one group, in order; when one of them is due, `get` says."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        messages = client.peek(group, limit=limit)
+    messages = client.peek(group, limit=limit)
     if json:
         print_json(messages)
     else:
         console().print(message_table(messages) if messages else f"group {named(group)} has no messages")
 
 
-@app.command()
-def explain(
-    queue: QueueArgument,
-    group: GroupArgument,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
+@queue_command(app)
+def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it, in one sentence."""
-    with Sequencer(queue, redis, namespace=namespace) as client:
-        explanation = client.explain(group)
+    explanation = client.explain(group)
     if json:
         print_json(explanation)
     else:
