@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -15,67 +15,47 @@ from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, c
 from .render import console, policy_table, print_json
 
 
+def _policy(name: str, help: str) -> Any:
+    """An option of the policy. Without it that stays as it is, so there is no default to show."""
+    return call_option(name, help=help, show_default=False)
+
+
 @app.command()
 def configure(
     ctx: typer.Context,
     queue: QueueArgument,
     dedup_window: Annotated[
         float | None,
-        call_option(
-            "--dedup-window",
-            help="Seconds an id stays known after its message was handled; 0: not at all.",
-            show_default=False,
-        ),
+        _policy("--dedup-window", "Seconds an id stays known after its message was handled; 0: not at all."),
     ] = None,
     dedup_cap: Annotated[
-        int | None,
-        call_option(
-            "--dedup-cap", help="Handled ids after which the older half is forgotten early.", show_default=False
-        ),
+        int | None, _policy("--dedup-cap", "Handled ids after which the older half is forgotten early.")
     ] = None,
     on_late: Annotated[
-        OnLate | None,
-        call_option("--on-late", help="For a score below one already handled in its group.", show_default=False),
+        OnLate | None, _policy("--on-late", "For a score below one already handled in its group.")
     ] = None,
     watermark_window: Annotated[
-        float | None,
-        call_option(
-            "--watermark-window",
-            help="Seconds a group's watermark is known after its last message.",
-            show_default=False,
-        ),
+        float | None, _policy("--watermark-window", "Seconds a group's watermark is known after its last message.")
     ] = None,
     watermark_cap: Annotated[
         int | None,
-        call_option(
-            "--watermark-cap",
-            help="Groups after which the older half of the watermarks is forgotten early.",
-            show_default=False,
-        ),
+        _policy("--watermark-cap", "Groups after which the older half of the watermarks is forgotten early."),
     ] = None,
     reorder_window: Annotated[
-        float | None,
-        call_option(
-            "--reorder-window", help="Seconds from arrival to handling, for stragglers; 0: none.", show_default=False
-        ),
+        float | None, _policy("--reorder-window", "Seconds from arrival to handling, for stragglers; 0: none.")
     ] = None,
     sequence: Annotated[
         bool | None,
-        call_option(
+        _policy(
             "--sequence/--no-sequence",
-            help="Whether scores are consecutive numbers from 1 in each group; fixed at first use.",
-            show_default=False,
+            "Whether scores are consecutive numbers from 1 in each group; fixed at first use.",
         ),
     ] = None,
     gap_timeout: Annotated[
-        float | None,
-        call_option(
-            "--gap-timeout", help="Seconds a message waits for the numbers missing before it.", show_default=False
-        ),
+        float | None, _policy("--gap-timeout", "Seconds a message waits for the numbers missing before it.")
     ] = None,
     on_gap: Annotated[
-        OnGap | None,
-        call_option("--on-gap", help="For a group whose missing number did not come in time.", show_default=False),
+        OnGap | None, _policy("--on-gap", "For a group whose missing number did not come in time.")
     ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
