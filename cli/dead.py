@@ -15,7 +15,7 @@ from ..values.checks import check_rate
 from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
-from .render import console, fields_table, letter_table, moment, number, print_json
+from .render import console, fields_table, letter_table, moment, number, print_either, print_json
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -158,10 +158,7 @@ def purge(
     if not yes and not _is_confirmed(client.queue, _count(client, group, id, error)):
         return
     purged = client.purge(group or None, id=id, error=error, everything=everything)
-    if json:
-        print_json({"purged": purged, "dry_run": False})
-    else:
-        typer.echo(f"purged {purged:,}")
+    print_either(json, {"purged": purged, "dry_run": False}, f"purged {purged:,}")
 
 
 def _is_confirmed(queue: str, count: int) -> bool:
@@ -191,7 +188,4 @@ def _not_found(queue: str, id: str) -> MessageNotFound:
 
 
 def _say_count(count: int, what: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"count": count, "dry_run": True})
-    else:
-        typer.echo(f"{count:,} {what}")
+    print_either(as_json, {"count": count, "dry_run": True}, f"{count:,} {what}")

@@ -8,7 +8,7 @@ from ..client import Sequencer, list_queues
 from ..values.text import named, plain
 from ..values.views import Gap
 from .app import GroupArgument, JsonOption, OptionalGroupArgument, app, queue_command
-from .render import print_json
+from .render import print_either, print_json
 
 
 @queue_command(app)
@@ -65,8 +65,6 @@ def unpause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOp
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"queue": queue, "group": group or None, "changed": is_changed})
-    else:
-        name = f"group {named(group)}" if group else f"queue {queue}"
-        typer.echo(f"{name} is {state}")
+    name = f"group {named(group)}" if group else f"queue {queue}"
+    value = {"queue": queue, "group": group or None, "changed": is_changed}
+    print_either(as_json, value, f"{name} is {state}")

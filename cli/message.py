@@ -14,7 +14,7 @@ from ..errors import MessageNotFound
 from ..values.text import named, plain
 from ..values.views import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, app, call_option, queue_command
-from .render import console, fields_table, moment, number, print_json, seconds
+from .render import console, fields_table, moment, number, print_either, print_json, seconds
 
 
 @queue_command(app)
@@ -52,10 +52,8 @@ def _show(info: MessageInfo) -> None:
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
     """Remove a pending message, so that it will not be handled. Refused while a consumer may have it in hand."""
     client.cancel(group, id)
-    if json:
-        print_json({"group": group, "id": id, "cancelled": True})
-    else:
-        typer.echo(f"cancelled {plain(id)} of group {named(group)}")
+    value = {"group": group, "id": id, "cancelled": True}
+    print_either(json, value, f"cancelled {plain(id)} of group {named(group)}")
 
 
 @queue_command(app)
@@ -88,10 +86,8 @@ def reschedule(
     client.reschedule(group, id, delay=delay, at=time, score=new_score)
     found = client.get(group, id)
     due_in_s = found.due_in_s if found else None
-    if json:
-        print_json({"group": group, "id": id, "due_in_s": due_in_s})
-    else:
-        typer.echo(f"rescheduled {plain(id)} of group {named(group)}, due in {seconds(due_in_s)}")
+    value = {"group": group, "id": id, "due_in_s": due_in_s}
+    print_either(json, value, f"rescheduled {plain(id)} of group {named(group)}, due in {seconds(due_in_s)}")
 
 
 def _number(text: str) -> int | float:

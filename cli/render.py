@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -62,6 +63,14 @@ def print_json(value: Any) -> None:
     """One line of JSON: of a value, of a list of them, or of a dict of plain ones."""
     sys.stdout.buffer.write(orjson.dumps(as_json(value), option=orjson.OPT_APPEND_NEWLINE, default=str))
     sys.stdout.flush()
+
+
+def print_either(as_json: bool, value: Any, text: str) -> None:
+    """The value as JSON for scripts, or a text for people."""
+    if as_json:
+        print_json(value)
+    else:
+        typer.echo(text)
 
 
 def seconds(value: float | None) -> str:

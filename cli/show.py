@@ -6,7 +6,6 @@ import sys
 import time
 from typing import Annotated
 
-import typer
 from rich.live import Live
 
 from ..client import Sequencer, list_queues
@@ -23,7 +22,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .render import console, group_table, message_table, print_json, queue_table
+from .render import console, group_table, message_table, print_either, print_json, queue_table
 
 
 @app.command()
@@ -106,7 +105,4 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it, in one sentence."""
     explanation = client.explain(group)
-    if json:
-        print_json(explanation)
-    else:
-        typer.echo(plain(explanation.text))
+    print_either(json, explanation, plain(explanation.text))
