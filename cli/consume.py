@@ -22,7 +22,7 @@ from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
 from ..settings.events import many
-from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, ConsumerOptions, OnFailure
+from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure
 from ..values.version import VERSION
 from ..values.views import QueueInfo
 from .app import FINE, PARKED, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, option
@@ -144,12 +144,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         check_command(config.command)
     client, _ = prepare(config)
     hear_interrupts()
-    ConsumerOptions(
-        lease_s=config.lease,
-        max_messages=config.max_messages,
-        max_age_s=config.max_age,
-        audit_length=config.audit_length,
-    )
+    config.options()  # what a consumer would refuse is refused here
     with client:
         client.connect()
         url = None if config.app else client.endpoint.url
