@@ -1,4 +1,4 @@
-"""Prints the README's set-up command that holds a word: what people paste is what the gate runs."""
+"""Prints the README's set-up command that holds a word: what people paste is what the CI run does."""
 
 import sys
 from pathlib import Path

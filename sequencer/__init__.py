@@ -4,7 +4,7 @@ Each room knows one thing; a room imports only those below it:
 
     testing      a queue in memory, and what tests of programs on sequencer need
     processes    consumer processes, their supervisor, what they run
-    client.py    Sequencer, the blocking face; lease.py: Lease
+    client.py    Sequencer, the blocking client class; lease.py: Lease
     consume      the threads of one consumer; runs handlers
     server.py    the embedded server
     net          talks to Redis, alone

@@ -214,7 +214,7 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
 
 
 def blocking(operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """The blocking method of a face for an operation over its `_session`: same parameters, same docstring."""
+    """The blocking method of a client class for an operation over its `_session`: same parameters, same docstring."""
 
     @functools.wraps(operation)
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:

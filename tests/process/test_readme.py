@@ -1,7 +1,7 @@
 """Every README: its blocks run as they stand there, top to bottom, in an empty directory; what it names exists.
 
 A block of kind `text` holds lines that the block before it printed. The two set-up commands install the project from
-the registries; the gate (`.ci/run`) takes them from the README and runs them in a clean copy. Here it is checked that
+the registries; the CI run (`.ci/run`) takes them from the README and runs them in a clean copy. Here it is checked that
 it finds them.
 """
 
@@ -139,7 +139,7 @@ def test_every_readme_is_found_and_most_of_them_run() -> None:
 
 
 def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
-    """By the gate: the two set-up commands, and the proofs. By test_benchmark_peers.py: the benchmark."""
+    """By the CI run: the two set-up commands, and the proofs. By test_benchmark_peers.py: the benchmark."""
     found = {name: lines for name in READMES if (lines := INDENTED.findall(prose(name)))}
     assert {name: len(lines) for name, lines in found.items()} == {
         "README.md": 2,
@@ -152,11 +152,11 @@ def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
         )
         assert printed.stdout.strip() in found["README.md"]
     assert found["benchmarks/README.md"] == ["python -m sequencer.benchmarks peers"]
-    gate = (ROOT / ".ci" / "run").read_text()
-    assert "readme_command.py demo" in gate
-    assert "readme_command.py pytest" in gate
+    ci_run = (ROOT / ".ci" / "run").read_text()
+    assert "readme_command.py demo" in ci_run
+    assert "readme_command.py pytest" in ci_run
     assert found["tests/faults/README.md"] == ["python -m tests.faults ci"]
-    assert "python -m tests.faults ci" in gate
+    assert "python -m tests.faults ci" in ci_run
 
 
 def test_the_first_readme_is_short() -> None:
@@ -235,5 +235,9 @@ def test_the_drawing_of_the_rooms_is_the_contract_of_imports() -> None:
     (rows,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     agreed = [{name.strip().removeprefix("sequencer.") for name in row.split("|")} for row in rows]
     (drawing,) = [text for kind, text in parts("sequencer/README.md")[0] if not kind]
-    drawn = [row for line in drawing.splitlines() if (row := set(line[:32].split()) & set[str]().union(*agreed))]
-    assert drawn == agreed
+    words = [{*line[:32].split()} for line in drawing.splitlines()]
+    drawn = [
+        [word for word in row if word.strip("./").removesuffix(".py") in set[str]().union(*agreed)] for row in words
+    ]
+    assert [{word.strip("./").removesuffix(".py") for word in row} for row in drawn if row] == agreed
+    assert not [word for row in drawn for word in row if not (ROOT / "sequencer" / word).exists()]

@@ -14,6 +14,7 @@ import sequencer.calls as calls
 from sequencer.calls.call import Call
 from sequencer.calls.settle import Ack, Nack
 from sequencer.calls.source import commands_in, script_source
+from sequencer.doctor.rights import _SCRIPTS, needed, run_every_script
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
 from sequencer.store.keys import lane_keys
@@ -65,6 +66,21 @@ def declared(name: str, kind: str) -> dict[int, str]:
 
 def test_every_script_has_an_example_here() -> None:
     assert sorted(EXAMPLES) == NAMES
+
+
+def test_every_script_is_exported_and_belongs_to_a_role() -> None:
+    """An admin may run all; `repair` is for nobody else."""
+    assert {*NAMES} <= {*calls.__all__}
+    of_roles = {name for names in _SCRIPTS.values() for name in names}
+    assert {*NAMES} - of_roles == {"repair"}
+    assert of_roles <= {*NAMES}
+    assert {command for name in NAMES for command in commands_in(script_source(name))} <= needed("admin")
+
+
+def test_the_doctor_tries_every_script() -> None:
+    tried: list[str] = []
+    run_every_script(lambda call: tried.append(call.script), KEYS)
+    assert sorted({*tried}) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
