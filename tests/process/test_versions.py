@@ -72,7 +72,7 @@ READ = {
 }
 """What a reader of any version makes of it."""
 OURS = Version(sequencer.__version__)
-MESSAGES = 1000
+MESSAGES = 800
 """Of each producer, beside as many that all of them append."""
 DIES_AT = 30
 """In which run a victim kills itself."""
@@ -180,7 +180,7 @@ def test_all_versions_share_a_queue(
 def test_a_lease_of_another_length_is_noticed(
     versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer]
 ) -> None:
-    share([versions["0.4.0"], OURS._replace(twin="leases in s")], make("load", lanes=2), environment, 500)
+    share([versions["0.4.0"], OURS._replace(twin="leases in s")], make("load", lanes=2), environment, 300)
     judgement = judge(read_events([environment["VERSION_HISTORY"]]))
     assert judgement.disorder + judgement.unexplained > 0
 
