@@ -36,7 +36,7 @@ def group_state(visible_us: float, lease: bytes | None, now_us: float, *, is_pau
         return "leased"
     if is_paused or visible_us == PAUSED:
         return "paused"
-    if math.isinf(visible_us):
+    if visible_us == math.inf:
         return "parked"
     return "waiting" if is_put_off(visible_us, now_us) else "due"
 

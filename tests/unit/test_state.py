@@ -119,3 +119,7 @@ def test_a_lease_that_has_not_run_out_is_seen_by_all(
     is_broken = reason == "broken"
     assert (group == "leased") is is_leased(visible, lease, NOW)
     assert is_broken or (reason == "leased") is is_leased(visible, lease, NOW)
+
+
+def test_a_group_before_all_time_is_due_as_a_claim_takes_it() -> None:
+    assert group_state(-INF, None, NOW) == "due"  # others wrote it
