@@ -212,17 +212,22 @@ class _Run:
         with queue._net.link() as link:
             claimant = Claimant(queue.queue, "memory", self._options.lease_s)
             in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
-            for _ in range(steps):
-                try:
-                    effect = effects.send(answer)
-                except StopIteration as end:
-                    summary: ConsumeSummary = end.value
-                    return summary
-                answer = self._do(effect, in_flight, link)
-        raise AssertionError(
-            f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were handled, "
-            f"{len(self.failed)} runs failed; does a handler append to its own queue, or fail with Retry for ever?"
-        )
+            try:
+                for _ in range(steps):
+                    try:
+                        effect = effects.send(answer)
+                    except StopIteration as end:
+                        summary: ConsumeSummary = end.value
+                        return summary
+                    answer = self._do(effect, in_flight, link)
+                raise AssertionError(
+                    f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were "
+                    f"handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail with "
+                    "Retry for ever?"
+                )
+            except BaseException:
+                link.close()  # what a flush posted may not be answered yet: the next question would get that answer
+                raise
 
     def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
         if type(effect) is Handle:

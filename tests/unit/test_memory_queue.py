@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -146,6 +147,24 @@ def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
         MemoryQueue().drain()
     with pytest.raises(ConfigurationError, match="0 or more"):
         queue.advance(-1)
+
+
+@pytest.mark.parametrize("ends", ["interrupted", "out of steps"])
+def test_a_drain_that_is_broken_off_leaves_no_answer_to_others(ends: str) -> None:
+    for runs in range(1, 20):
+        queue = MemoryQueue("orders")
+        queue.append_many([{"body": number, "group": ["g"]} for number in range(60)])
+        left = iter(range(runs))
+
+        def handle(_: Message, queue: MemoryQueue = queue, left: Iterator[int] = left) -> None:
+            queue.advance(0.002)  # so that acknowledgements are sent between two handlers
+            if ends == "interrupted" and next(left, None) is None:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt if ends == "interrupted" else AssertionError):
+            queue.drain(handle, steps=10_000 if ends == "interrupted" else runs)
+        assert queue.info().groups == 1
+        assert queue.append("more", ["other"]).outcome == "stored"
 
 
 def test_retry_ends_with_the_attempts(queue: MemoryQueue) -> None:
