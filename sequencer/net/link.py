@@ -37,13 +37,16 @@ class Link:
 
     def connection(self) -> Connection:
         if self._connection is None:
-            connection = self.endpoint.connect()
-            if self._on_connect:
+            for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
+                connection = self.endpoint.connect()
                 try:
-                    self._on_connect(connection)
-                except BaseException:
+                    if self._on_connect:
+                        self._on_connect(connection)
+                    break
+                except BaseException as error:
                     connection.disconnect()
-                    raise
+                    if is_last or not isinstance(error, ServerUnavailable):
+                        raise
             self._connection, self._known = connection, set()
         return self._connection
 

@@ -8,6 +8,8 @@
 | it can't for now         | again, `TRIES` in all            | said                  | said                      |
 | anything else            | said                             | said                  | said                      |
 
+What a link asks of each fresh connection before all else is asked once more, on another, where that is lost.
+
 "It can't for now" is an answer that is ServerUnavailable: a replica, or a server that can't write to its disk. Such an
 answer says itself whether others of the same batch may have run.
 """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import redis
 
 from sequencer.calls.call import Call
 from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
+from sequencer.net.link import Link
 from sequencer.net.repeats import RETRY_DELAY_S, Repeats, RoundTrip
 from sequencer.net.scripts import eval_command, evalsha_command, known_command
 
@@ -130,3 +132,47 @@ def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[A
 def test_an_answer_that_can_not_be_read_is_foreign_data() -> None:
     with pytest.raises(DataError, match="no client of ours wrote"):
         exchanged(RoundTrip([ASK], evalsha_command), [[b"a"]])
+
+
+@pytest.mark.parametrize(("errors", "is_met"), [([], True), ([away()], True), ([away(), away()], False)])
+def test_what_a_fresh_connection_is_asked_first_is_asked_once_more_on_another(errors: list[Any], is_met: bool) -> None:
+    made: list[Any] = []
+    left = iter(errors)
+
+    class Server:
+        name = "s"
+
+        def connect(self) -> Any:
+            made.append(SimpleNamespace(is_open=True))
+            made[-1].disconnect = lambda connection=made[-1]: setattr(connection, "is_open", False)
+            return made[-1]
+
+    def greet(_: Any) -> None:
+        if error := next(left, None):
+            raise error
+
+    link = Link(cast("Any", Server()), greet)
+    if is_met:
+        assert link.connection() is made[-1]
+    else:
+        with pytest.raises(ServerUnavailable):
+            link.connection()
+    assert [one.is_open for one in made] == [False] * len(errors) + [True] * is_met
+
+
+def test_what_is_refused_of_a_fresh_connection_is_not_asked_again() -> None:
+    made: list[Any] = []
+
+    class Server:
+        name = "s"
+
+        def connect(self) -> Any:
+            made.append(SimpleNamespace(disconnect=lambda: None))
+            return made[-1]
+
+    def greet(_: Any) -> None:
+        raise DataError("others registered the queue anew")
+
+    with pytest.raises(DataError):
+        Link(cast("Any", Server()), greet).connection()
+    assert len(made) == 1
