@@ -132,7 +132,9 @@ async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes,
 
 async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
-    stopped = sorted((await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0])
+    words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
+    with Reading(net.name):
+        stopped = sorted(words)
     counts: Counter[str] = Counter()
     for group, at in (await _visible(net, keys, stopped)).items():
         if at is not None and at != PAUSED and not is_leased(at, leases.get(group), now):
@@ -150,8 +152,9 @@ async def _backlog(net: Net, keys: LaneKeys, size: int) -> tuple[int, int, int |
         if not groups:
             break
         commands: list[Command] = []
-        for name in texts(groups):
-            commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0)]
+        with Reading(net.name):
+            for name in texts(groups):
+                commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0)]
         replies = await net.read(keys.schedule, commands)
         sampled += len(groups)
         with Reading(net.name):

@@ -113,7 +113,8 @@ async def _follow(
 async def wake_put_off_groups(net: Net, keys: LaneKeys) -> None:
     """Let claims decide anew about groups that were put off by a rule that has changed: each of them once."""
     (moment,) = await net.read(keys.schedule, [("TIME",)])
-    now_us = int(moment[0]) * 1_000_000
+    with Reading(net.name):
+        now_us = int(moment[0]) * 1_000_000
     names: dict[str, None] = {}
     cursor: bytes | None = b"0"
     while cursor is not None:

@@ -120,9 +120,10 @@ class Session:
             # A round trip each: where the first is refused, what it says is what matters.
             await self.net.read(key, [("HSETNX", key, options.queue, options.lanes or 1)])
             (known,) = await self.net.read(key, [("HGET", key, options.queue)])
-        if known is not None and not (known.isdigit() and 1 <= int(known) <= MAX_LANES):
-            raise DataError(f"{key} says that queue {options.queue!r} has {known!r} lanes; correct it with HSET")
-        lanes = int(known or options.lanes or 1)
+        with Reading(self.net.name):
+            if known is not None and not (known.isdigit() and 1 <= int(known) <= MAX_LANES):
+                raise DataError(f"{key} says that queue {options.queue!r} has {known!r} lanes; correct it with HSET")
+            lanes = int(known or options.lanes or 1)
         if options.lanes not in (None, lanes):
             raise ConfigurationError(
                 f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
@@ -180,7 +181,8 @@ class Session:
                 f"queue {queue!r} had {len(keys)} lanes, and now {registry} says {known!r}: the server lost its data, "
                 "and others registered the queue anew; start this program again"
             )
-        self._learn(policy)
+        with Reading(self.net.name):
+            self._learn(policy)
         if stored and all(stored):
             return
         fields = self._policy.stored().items()

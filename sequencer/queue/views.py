@@ -75,7 +75,9 @@ class LaneView(NamedTuple):
 
 async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: int) -> list[GroupInfo]:
     now, leases = await now_of(net, keys), await leases_of(net, keys)
-    view = LaneView(now, leases, set((await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]))
+    words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
+    with Reading(net.name):
+        view = LaneView(now, leases, set(words))
     ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": ("-inf", "inf"), None: ("-inf", "inf")}
     low, high = ends.get(state, (f"({now}", f"({PAUSED:.0f}"))
     found: list[GroupInfo] = []
@@ -95,7 +97,8 @@ async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: 
 async def _infos(net: Net, keys: LaneKeys, page: Sequence[tuple[bytes, float]], view: LaneView) -> list[GroupInfo]:
     if not page:
         return []
-    names = texts(group for group, _ in page)
+    with Reading(net.name):
+        names = texts(group for group, _ in page)
     commands: list[Command] = [("HMGET", keys.failures, *names)]
     for name in names:
         commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0, "WITHSCORES")]
