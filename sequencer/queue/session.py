@@ -58,8 +58,8 @@ class Session:
         """The policy as the server has it now."""
         keys = (await self.lanes(register=False))[0]
         (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
-        self._learn(reply)
         with Reading(self.net.name):
+            self._learn(reply)
             return merge_policy(self.options.queue, texts(reply), {})
 
     async def allow(self, role: Role) -> None:
