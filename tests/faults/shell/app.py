@@ -86,4 +86,4 @@ def _begin(how: str, is_consumer: bool) -> None:
 
 
 if IMPORT in os.environ:
-    _begin(os.environ[IMPORT], Path(sys.argv[0]).stem == "worker")
+    _begin(os.environ[IMPORT], "worker" in Path(sys.argv[0]).parts[-2:] or Path(sys.argv[0]).stem == "worker")

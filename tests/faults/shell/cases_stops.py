@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from .case import Case, case
@@ -43,9 +44,11 @@ def starting(scene: Scene) -> None:
     """SIGTERM to everybody while a consumer's interpreter starts: it waits there, by a sitecustomize, for a gate."""
     wait = "while not os.path.exists('gate'): time.sleep(0.01)"
     (scene.directory / "sitecustomize.py").write_text(
-        f"import os, sys, time\nif sys.orig_argv[-1].endswith('worker'):\n    {wait}\n"
+        f"import os, sys, time\nif '.worker' in sys.orig_argv[-1]:\n    {wait}\n"
     )
-    running = scene.consume(environment={"PYTHONPATH": str(scene.directory)})
+    running = scene.consume(
+        environment={"PYTHONPATH": os.pathsep.join([str(scene.directory), os.environ["PYTHONPATH"]])}
+    )
     consumers = scene.consumers(running, 1)
     scene.signal(signal.SIGTERM, [running.pid, *consumers], "to all, a consumer starting")
     stopping(scene, running)
