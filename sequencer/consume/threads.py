@@ -29,7 +29,7 @@ from ..net.link import Link
 from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
-from ..settings.pace import SILENT_S, SLOW_TICK_AFTER_S, SLOW_TICK_S, STOP_CHECK_S, SWITCH_S, TICK_S, WAIT_PART
+from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, TICK_S, WAIT_PART
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
@@ -261,9 +261,7 @@ class Consumer:
     def _keep(self) -> None:
         pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
         while self._busy.wait() and not self._ended.is_set():
-            since = self._held.running_since
-            is_long = since is not None and time.monotonic() - since > SLOW_TICK_AFTER_S
-            time.sleep(SLOW_TICK_S if is_long else TICK_S)  # an Event's wait costs five times as much
+            time.sleep(TICK_S)  # an Event's wait costs five times as much
             if self._ended.is_set():
                 return
             try:

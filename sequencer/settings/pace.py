@@ -16,7 +16,6 @@ A batch is what one claim took. The caller's thread handles it; the keeper threa
             |         |            GIVE_BACK_S            AHEAD_S              OVERDUE_S
             |         |            gives back what        gives back what      waits for an answer
             |         |            was not begun          was claimed ahead    that is late
-            |         |                                   SLOW_TICK_AFTER_S: looks less often
             |         KEEPER_AFTER_S: sends what has waited this long, once a handler runs for KEEPER_S
             ACK_AFTER_S: sends what was finished before
 
@@ -95,8 +94,6 @@ RENEW_PART = 3
 
 TICK_S = 0.0025
 """How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
-SLOW_TICK_S, SLOW_TICK_AFTER_S = 0.005, 0.05
-"""How often once a handler has run for the second: nothing of its batch can be waiting for it any more."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
 
