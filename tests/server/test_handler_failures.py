@@ -45,8 +45,7 @@ def test_after_its_last_attempt_a_group_is_parked_and_can_be_resumed(
     assert failure is not None
     assert (failure.id, failure.type, failure.attempt) == ("m0", "KeyError", 2)
     assert "secret-free 0" in failure.message
-    assert "in fail" in failure.traceback
-    assert "consumer.py" not in failure.traceback, "our own frames are left out"
+    assert failure.traceback.splitlines()[1].endswith("in fail"), "our own frames are left out"
     assert seq.consume(fail, until_empty=True).failed == 0, "parked: nothing to do"
     assert seq.resume(["a", 1]) is True
     assert seq.resume(["a", 1]) is False, "due already"
