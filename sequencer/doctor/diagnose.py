@@ -181,7 +181,7 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
     count = 0
     for keys in lanes:
         is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
-        for key in (keys.numbers, keys.marks, f"{keys.marks}:old"):
+        for key in (keys.numbers, keys.marks, keys.marks_old):
             if link.command("TYPE", key) not in (b"hash", b"none"):
                 continue  # the check of invariants finds it
             wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")

@@ -37,10 +37,10 @@ RECORDS_PAGE = 20
 """Records read by one command, only where a group's order and body differ: they may be large."""
 TYPES = {
     "zset": ("schedule", "dead"),
-    "hash": ("leases", "failures", "stats", "policy", "marks", "numbers", "memory", "letters"),
+    "hash": ("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters"),
     "string": ("clock",),
     "list": ("dispatch",),
-    "set": ("paused", "seen"),
+    "set": ("paused", "seen", "seen_old"),
     "stream": ("audit",),
 }
 
@@ -207,8 +207,7 @@ def _add(found: dict[tuple[str, str], Found], more: Sequence[Found]) -> None:
 
 def _types(keys: LaneKeys) -> dict[str, str]:
     """Every key of a lane but those of its groups, with its type."""
-    types = {getattr(keys, name): kind for kind, names in TYPES.items() for name in names}
-    return types | {f"{keys.marks}:old": "hash", f"{keys.seen}:old": "set"}
+    return {getattr(keys, name): kind for kind, names in TYPES.items() for name in names}
 
 
 def _group_of(keys: LaneKeys, name: str) -> str:

@@ -61,7 +61,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
 
 def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
-    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, f"{keys.seen}:old"
+    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.seen_old
     return [
         *(
             ("TIME",),
@@ -92,7 +92,7 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
 
 def _scratch_keys(keys: LaneKeys) -> list[str]:
     names = [getattr(keys, name) for name in keys.__slots__ if name != "prefix"]
-    return [*names, f"{keys.marks}:old", f"{keys.seen}:old", keys.order(SCRATCH), keys.body(SCRATCH)]
+    return [*names, keys.order(SCRATCH), keys.body(SCRATCH)]
 
 
 def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:

@@ -51,8 +51,10 @@ class LaneKeys:
     policy: str
     paused: str
     marks: str
+    marks_old: str
     numbers: str
     seen: str
+    seen_old: str
     memory: str
     dead: str
     letters: str
@@ -68,7 +70,7 @@ class LaneKeys:
 @lru_cache(maxsize=1024)
 def lane_keys(namespace: str, queue: str, lane: int | str) -> LaneKeys:
     prefix = f"{{{namespace}:{queue}:{lane}}}:"
-    return LaneKeys(prefix, *[prefix + field.name for field in fields(LaneKeys)[1:]])
+    return LaneKeys(prefix, *[prefix + field.name.replace("_", ":") for field in fields(LaneKeys)[1:]])
 
 
 def lane_of(group: str, lanes: int) -> int:
