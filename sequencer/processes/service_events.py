@@ -99,3 +99,10 @@ def supervisor_trouble(queue: str, error: BaseException, *, what: str) -> Event:
     fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}
     said = f"{what}: {fields['error_type']}: {fields['error']}; the service goes on"
     return event("supervisor trouble", queue, said, fields, error=error)
+
+
+def consumer_trouble(queue: str, error: BaseException, *, what: str) -> Event:
+    """Something unforeseen happened in a consumer's process beside its handler; it goes on."""
+    fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}
+    said = f"{what}: {fields['error_type']}: {fields['error']}; the consumer goes on"
+    return event("consumer trouble", queue, said, fields, error=error)

@@ -10,6 +10,7 @@ from typing import Any
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.operate import wake
 from ..errors import ServerUnavailable
+from ..settings.events import Event, event, many
 from ..settings.policy import Policy, merge_policy, read_policy
 from ..store.keys import LaneKeys
 from ..store.replies import Reading, pairs, scanned, text
@@ -104,7 +105,7 @@ async def _follow(
     wanted, known = policy.stored(), read_policy(before[0]) if before else {}
     for name in asked:
         if name in known and known[name] != getattr(policy, name):
-            log.warning("queue %s: %s changes from %r to %r", queue, name, known[name], getattr(policy, name))
+            tell(policy_changed(queue, name, known[name], getattr(policy, name)))
     for keys, old in zip(lanes, before, strict=False):
         if any(old.get(key, wanted[key]) != wanted[key] for key in RULES):
             await wake_put_off_groups(net, keys)
@@ -127,3 +128,20 @@ async def wake_put_off_groups(net: Net, keys: LaneKeys) -> None:
     calls = [wake(keys, name) for name in names]
     for start in range(0, len(calls), PAGE):
         await net.ask_all(calls[start : start + PAGE])
+
+
+def policy_changed(queue: str, policy: str, before: Any, now: Any) -> Event:
+    """A client set another policy than the server had."""
+    fields = {"policy": policy, "before": before, "now": now}
+    return event("policy changed", queue, f"{policy} from {before!r} to {now!r}", fields)
+
+
+def queue_restored(queue: str, lanes: int) -> Event:
+    """The server had lost what it knew of the queue."""
+    said = f"the server did not know it any more; registered again, with {many(lanes, 'lane')}"
+    return event("queue restored", queue, said, {"lanes": lanes})
+
+
+def tell(told: Event) -> None:
+    """Log an event that no consumer emits."""
+    log.log(told.level, told.text, extra={"event": told.name, "queue": told.queue, **told.fields})

@@ -14,7 +14,7 @@ from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, lane_keys, lane_of, registry_key
 from ..store.replies import Reading
 from ..values.views import QueueInfo
-from .policy_store import change_policy, read_policies, texts
+from .policy_store import change_policy, queue_restored, read_policies, tell, texts
 
 log = logging.getLogger("sequencer")
 
@@ -189,7 +189,7 @@ class Session:
         # In one transaction: of two clients that come back with two policies, one sets all of it in all lanes.
         writes = [("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields]
         await alone.send([("MULTI",), *writes, ("EXEC",)])
-        log.warning("queue %s: the server does not know it any more; registered again, with %d lanes", queue, len(keys))
+        tell(queue_restored(queue, len(keys)))
 
     def _learn(self, reply: list[bytes]) -> None:
         """Remember the policy as it is now: a server that loses its data gets this one again."""

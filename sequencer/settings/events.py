@@ -82,6 +82,10 @@ FIELDS: Mapping[str, str] = {
     "died": "consumers that died",
     "killed": "consumers that the service killed",
     "what": "what was being done",
+    "policy": "name of the policy",
+    "before": "what it was",
+    "now": "what it is now",
+    "lanes": "how many lanes the queue has",
     "suppressed": "how many events of this name the line stands for",
     "errors": "how many of them by class of the error, the ten most frequent",
 }
@@ -145,6 +149,15 @@ EVENTS: Mapping[str, Kind] = {
     "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
     "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
+    "policy changed": Kind(
+        WARNING, "a client set another policy for the queue than the server had", ("policy", "before", "now")
+    ),
+    "queue restored": Kind(
+        WARNING, "the server had lost the queue's lanes and policy; a client wrote them again", ("lanes",)
+    ),
+    "consumer trouble": Kind(
+        ERROR, "something unforeseen beside the handler; the consumer goes on", ("what", "error_type", "error")
+    ),
     "observer failed": Kind(ERROR, "an observer raised; told once for each", ("observer", "error_type", "error")),
 }
 

@@ -18,6 +18,7 @@ from sequencer.drain.outcome import failed_with
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
+from sequencer.queue.policy_store import policy_changed, queue_restored
 from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.values.commands import command
@@ -87,6 +88,9 @@ def all_events() -> list[Event]:
         consumer_events.server_lost("orders", "refused"),
         consumer_events.server_back("orders", 2.0),
         service.supervisor_trouble("orders", error, what="reading a report"),
+        service.consumer_trouble("orders", error, what="what is done each second"),
+        policy_changed("orders", "on_late", "handle", "drop"),
+        queue_restored("orders", 4),
         lines_lost(3, "No space left on device"),
     ]
 

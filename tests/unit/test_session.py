@@ -170,7 +170,9 @@ def test_a_change_between_look_and_transaction_is_looked_at_again(caplog: pytest
         found = change(net, on_late="drop")
     assert (found.on_late, found.watermark_window) == ("drop", 5)
     assert [one for one in net.asked if one[0] == "HSET"] == [("HSET", KEYS[0].policy, "on_late", "drop")] * 2
-    assert caplog.messages == ["queue q: on_late changes from 'handle' to 'drop'"]
+    record: Any = caplog.records[0]
+    assert caplog.messages == ["q: policy changed: on_late from 'handle' to 'drop'"]
+    assert (record.event, record.queue, record.before, record.now) == ("policy changed", "q", "handle", "drop")
 
 
 def test_a_transaction_whose_answer_is_lost_is_looked_at_again_and_what_it_brings_with_it_is_done() -> None:
@@ -247,7 +249,9 @@ def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.
     assert writes[0] == ("HSETNX", "n:queues", "q", b"2")
     assert {one[1] for one in writes[1:]} == {keys.policy for keys in KEYS}
     assert {one[2]: one[3] for one in writes[1:]} == DEFAULT
-    assert "registered again, with 2 lanes" in caplog.text
+    record: Any = caplog.records[0]
+    assert "registered again, with 2 lanes" in record.getMessage()
+    assert (record.event, record.queue, record.lanes) == ("queue restored", "q", 2)
 
 
 def test_others_who_registered_it_with_other_lanes_are_left_alone() -> None:

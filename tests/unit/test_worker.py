@@ -52,6 +52,21 @@ def test_counts_that_found_no_room_come_again(reports: Reports) -> None:
     assert list(reports.read()) == [], "only news"
 
 
+def test_what_is_done_each_second_may_fail_and_that_is_an_event(
+    reports: Reports, caplog: pytest.LogCaptureFixture
+) -> None:
+    control: ControlThread = worker(reports)._control
+
+    def broken(_now: float) -> None:
+        raise ZeroDivisionError
+
+    control.tick_hooks.append(broken)
+    control.tick(1.0)
+    record: Any = caplog.records[0]
+    assert (record.event, record.queue, record.error_type) == ("consumer trouble", "q", "ZeroDivisionError")
+    assert record.exc_info is not None
+
+
 @pytest.mark.slow
 def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
     """Else what it did is in no summary, and it counts as one that died."""

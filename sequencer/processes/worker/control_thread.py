@@ -7,7 +7,6 @@ stage 2 after the grace, if there is one, and an end in any case ORPHAN_S after 
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import signal
@@ -15,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from ...consume.emitter import EventEmitter
 from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
-
-log = logging.getLogger("sequencer")
+from ..service_events import consumer_trouble
 
 TICK_S = 1.0
 """How often counts are reported, and the tick hooks called."""
@@ -29,10 +28,11 @@ ORPHAN_S = 10.0
 class ControlThread:
     """Started in the main thread; `consumer` is set when there is one."""
 
-    def __init__(self, control_fd: int, stop: Stop, report: Report, grace_s: float | None) -> None:
+    def __init__(self, queue: str, control_fd: int, stop: Stop, report: Report, grace_s: float | None) -> None:
         self.consumer: Consumer | None = None
         self.tick_hooks: list[Callable[[float], None]] = []
         """Called about each second with `time.monotonic()`."""
+        self._emitter = EventEmitter(queue)
         self._fd, self._stop, self._report, self._grace_s = control_fd, stop, report, grace_s
         self._main = threading.main_thread().ident or 0
         self._reported_counts: dict[str, int] = {}
@@ -79,16 +79,20 @@ class ControlThread:
             elif poll.poll(TICK_S * 1000):
                 self._read_stages(os.read(self._fd, 4096))
             now = time.monotonic()
-            try:
-                self.report_counts()
-                for hook in self.tick_hooks:
-                    hook(now)
-            except Exception:
-                log.exception("a look that is repeated each second failed")
+            self.tick(now)
             if self._orphaned_at is not None:
                 self._end_orphan(now)
             elif self._interrupted_at is not None and not (self.is_interrupted or self.is_over):
                 self._signal()  # the last one came just before a wait, or just before a handler, and ended nothing
+
+    def tick(self, now: float) -> None:
+        """Report counts and call the hooks. Raises no Exception: this thread has to hear of a stop."""
+        try:
+            self.report_counts()
+            for hook in self.tick_hooks:
+                hook(now)
+        except Exception as error:
+            self._emitter.emit(consumer_trouble(self._emitter.queue, error, what="what is done each second"))
 
     def _read_stages(self, stages: bytes) -> None:
         if not stages:

@@ -54,7 +54,7 @@ class Worker:
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
-        self._control = ControlThread(control_fd, self._stop, self.report, config.grace)
+        self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace)
         self._end_reason: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
 
