@@ -48,7 +48,7 @@ class Sequencer:
     the embedded server, which is started when it is first needed. Nothing connects before that. May be shared by
     threads, and survives a fork. Raises ConfigurationError for a wrong option; see QueueOptions for each of them.
 
-    From `dedup_window` on, options are the queue's policy and kept in the server: whoever names one sets it for all
+    `dedup_window` to `on_gap` are the queue's policy and kept in the server: whoever names one sets it for all
     producers and consumers when it connects, and who names none takes what is there (see Policy).
 
     `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises

@@ -1,8 +1,8 @@
-"""Options of a queue and of a consumer, checked when they are made. Seconds here; `calls` makes integers of them.
+"""Options of a queue and of a consumer, checked when they are made. In seconds.
 
-A new option of a queue is a key of QueueSettings and a field of QueueOptions, with its default; a policy is one of
-Policy as well, and of `policy.FIELDS`. Beside that it needs its line in the command line and in the documents, and
-nothing else: clients and consumer processes hand on what they are given.
+A new option of a queue is a key of QueueSettings and a field of QueueOptions, with its default. A policy is a field of
+Policy as well, and of `policy.FIELDS`. Clients and consumer processes hand on what they are given. CONTRIBUTING.md says
+which lines the command line and the documents need, and what an option of a consumer needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 class QueueSettings(TypedDict, total=False):
     """The options that a Sequencer takes by name, as callers write them; what they mean and their defaults: see
-    QueueOptions, where those in seconds have `_s` behind their name.
+    QueueOptions, where `backoff`, `backoff_cap` and `wait_timeout` have `_s` behind their names.
     """
 
     group_by: Sequence[str] | None
@@ -84,7 +84,7 @@ class QueueOptions:
     dead_letter_on: tuple[str, ...] = ()
     """Names of exceptions that make the message a dead letter at once."""
     dedup_window: float | None = None
-    """This and what follows: see Policy. None takes what the queue has."""
+    """From here to `on_gap`: see Policy. None takes what the queue has."""
     dedup_cap: int | None = None
     on_late: OnLate | None = None
     watermark_window: float | None = None
@@ -215,7 +215,7 @@ SIZE_BESIDE = 40
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The most that one claim takes: groups, messages, and bytes, SIZE_BESIDE and its body for each message (one
+    """The most that one claim takes: groups, messages, and bytes, SIZE_BESIDE and its record for each message (one
     message always fits).
 
     By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.

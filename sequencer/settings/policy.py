@@ -1,4 +1,4 @@
-"""The policy of a queue: what its producers and consumers must agree on, kept in the server, and the watermark. Pure.
+"""The policy of a queue: what its producers and consumers must agree on, kept in the server. Pure.
 
 Whoever names a policy when making a Sequencer sets it for the queue; the others take what is there. The scripts read it
 at every call, so that a change takes effect at the next one. `sequence` decides what scores mean, and can't change.
