@@ -1,7 +1,7 @@
 """One typed function for each script: the request beside its reply. Pure.
 
 Not here: sending (`net`).
-The rule: seconds become integers here and nowhere else.
+The rule: only this room knows the order of a script's arguments and the form of its reply.
 """
 
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append

@@ -1,6 +1,8 @@
 """A call of one script: its name, keys, arguments, and the function that reads its reply.
 
-Seconds become integers in this room and nowhere else."""
+Seconds that a caller names become whole milliseconds here. Times of a policy are made in `settings/policy.py`, a due
+time in `store/envelope.py`, the wait for replicas in `queue/append.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the server is, how to connect to it, and what passes on one connection. Driver errors become ours here.
+"""Where the server is, how to connect to it, and what passes on one connection.
 
 Every setting that changes between redis-py 6.4 and 8 is given outright (protocol, timeouts, retries), and connections
-are used directly: a pool's hidden retries would send a claim twice, and ours are decided call by call in `link.py`.
+are used directly: a pool's hidden retries would send a claim twice, and `repeats.py` decides what is sent again.
 """
 
 from __future__ import annotations

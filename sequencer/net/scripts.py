@@ -1,4 +1,4 @@
-"""Loads lua/*.lua, and makes the commands that run a call: EVAL, which carries its script, or EVALSHA."""
+"""Makes the commands that run a call: EVAL, which carries its script (`calls/source.py` has it), or EVALSHA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def script_sha(name: str) -> str:
 
 
 def eval_command(call: Call[Any]) -> tuple[Any, ...]:
-    """The call as an EVAL that carries its script: for MULTI/EXEC, where NOSCRIPT could not be mended."""
+    """The call as an EVAL that carries its script.
+
+    In MULTI/EXEC, for calls in order, in a caller's pipeline, and the first time on a connection.
+    """
     return ("EVAL", source.script_source(call.script), len(call.keys), *call.keys, *call.args)
 
 

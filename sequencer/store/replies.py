@@ -14,8 +14,8 @@ from ..errors import DataError, SequencerError
 class Reading:
     """What can't be read of the server's data, since others wrote it, is a DataError. Ours pass, and so do signals.
 
-    It goes around the reading of a reply, never around a whole operation. A class: every call goes through two of
-    these, and a generator would cost it ten times as much.
+    It goes around the reading of a reply, never around a whole operation. A class: every batch goes through one, and a
+    generator would cost it ten times as much.
     """
 
     __slots__ = ("name",)
