@@ -1,5 +1,5 @@
 """The shell of one consumer: two threads, the handler, interruption and what is told.
 
 Not here: decisions (`drain`), processes (`processes`).
-The rule: only this room runs handlers.
+The rule: only this room runs handlers; so does `testing.MemoryQueue`.
 """

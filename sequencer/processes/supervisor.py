@@ -8,8 +8,8 @@ the supervisor alone, which decides what it means:
     signal 3   kill; groups then wait for their leases to end
 
 The stage goes to a consumer by its control pipe, which nothing else can write to: a signal that reaches consumers
-too, as systemd's and a terminal's may, never means more than stage 1. If the supervisor itself dies, its consumers see
-that pipe end, and stop.
+too, as systemd's may, never means more than stage 1. If the supervisor itself dies, its consumers see that pipe end,
+and stop.
 
 Signal handlers only count requests; the loop acts. What goes wrong in the loop is logged, and the consumers go on.
 """

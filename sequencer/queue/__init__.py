@@ -1,5 +1,5 @@
 """What can be done with a queue besides consuming it: append, look, operate, audit.
 
 Not here: the consumer's protocol (`drain`).
-The rule: an operation is written once.
+The rule: an operation is written once. One append has a short way besides (`net/appender.py`), for its speed.
 """
