@@ -79,7 +79,7 @@ class Drained:
 
 
 class MemoryQueue(Sequencer):
-    """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `test`.
+    """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `testing`.
 
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """

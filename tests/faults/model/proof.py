@@ -1,9 +1,10 @@
 """The model: the lease protocol and its mutants in spin, searched to the end.
 
-`lease.pml` says what the scripts and their callers do; spin makes a search program of it, gcc compiles that, and
-it visits every state that up to so many faults can lead to. The good model must hold in all of them, and every run must
-come to an end; each mutant, and the naive version, must fail at the check that is about what it breaks, with a trace. A
-search that was cut short shows nothing and is a problem, and so is an event of the model that was never met.
+`scripts.pml` says what the scripts do; `lease.pml` what their callers do, and the faults. Spin makes a search program
+of them, gcc compiles that, and it visits every state that up to so many faults can lead to. The good model must hold in
+all of them, and every run must come to an end; each mutant, and the naive version, must fail at the check that is about
+what it breaks, with a trace. A search that was cut short shows nothing and is a problem, and so is an event of the
+model that was never met.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .state import PAUSED, height
 
 
 class ModelLane(ArrivingLane, MendedLane):
-    """A lane with all its scripts; here those that consumers use."""
+    """A lane with the scripts that test_model_agrees feeds; here those that consumers use."""
 
     def claim(
         self,
