@@ -57,5 +57,5 @@ def acl(
 def _show(findings: list[Finding]) -> None:
     rows = table("level", "check", "")
     for one in findings:
-        rows.add_row(*cells("mended" if one.repaired else one.level, one.check, one.text))
+        rows.add_row(*cells("repaired" if one.repaired else one.level, one.check, one.text))
     console().print(rows)

@@ -243,4 +243,4 @@ def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, lim
         yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")
     else:
         level: Level = "problem" if left else "ok"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count} mended, {left} left ({seen})")
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen})")

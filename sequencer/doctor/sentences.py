@@ -69,5 +69,5 @@ def finding_of(group: str, one: Found) -> Finding:
     name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
     text = problem.format(group=f"group {group!r}", name=one.name, id=name, detail=one.detail)
     if one.repaired:
-        text += f"; mended: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
+        text += f"; repaired: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
     return Finding(check, "problem", text, one.repaired)

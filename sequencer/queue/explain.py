@@ -55,7 +55,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
 
     broken = _broken(facts, policy)
     if broken:
-        return because("broken", f"is broken: {broken}; `sequencer doctor --repair` mends what can be mended")
+        return because("broken", f"is broken: {broken}; `sequencer doctor --repair` repairs what can be repaired")
     if not facts.order_size or facts.visible_us is None:
         return because("nothing", "has no messages; append one")
     now, visible = facts.now_us, facts.visible_us

@@ -32,7 +32,7 @@ def test_a_healthy_server_gets_one_line_a_check(cli: Cli, seq: Sequencer) -> Non
     assert "queue 'nope' was never used here" in unknown.stdout
 
 
-def test_problems_are_code_5_until_all_are_mended(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     keys = lane_keys(namespace, "jobs", 0)
     seq.append(1, group=["g", "x"], id="m")
     link.command("DEL", keys.schedule)
@@ -40,17 +40,18 @@ def test_problems_are_code_5_until_all_are_mended(cli: Cli, seq: Sequencer, link
     assert cli.run("doctor", "jobs").returncode == 5
     first = cli.run("doctor", "jobs", "--repair")
     assert first.returncode == 5
-    assert "mended   schedule" in first.stdout
-    assert "problem  keys" in first.stdout
+    assert "repaired  schedule" in first.stdout
+    assert "problem   keys" in first.stdout
     link.command("DEL", f"{keys.prefix}odd", keys.schedule)
     said = cli.run("doctor", "jobs", "--repair", SEQUENCER_JSON="1")
     assert said.returncode == 0
     findings = json.loads(said.stdout)
-    (mended,) = [one for one in findings if one["repaired"]]
-    assert mended["check"] == "schedule"
-    assert mended["level"] == "problem"
-    assert mended["text"] == (
-        "queue jobs: group 'g:x' has messages but is not in the schedule, so that no consumer sees it; mended: due now"
+    (repaired,) = [one for one in findings if one["repaired"]]
+    assert repaired["check"] == "schedule"
+    assert repaired["level"] == "problem"
+    assert repaired["text"] == (
+        "queue jobs: group 'g:x' has messages but is not in the schedule, so that no consumer sees it; "
+        "repaired: due now"
     )
     assert cli.run("doctor", "jobs").returncode == 0
     assert seq.explain(["g", "x"]).reason == "due"

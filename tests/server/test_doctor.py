@@ -1,4 +1,4 @@
-"""Doctor: each broken invariant is found, explained, mended, and the messages then come in order."""
+"""Doctor: each broken invariant is found, explained, repaired, and the messages then come in order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def problems(findings: list[Finding]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_broken_is_found_explained_and_mended(
+def test_what_is_broken_is_found_explained_and_repaired(
     seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], case: Case
 ) -> None:
     seq.append_many({"body": id, "group": "g", "id": id, "score": n} for n, id in enumerate("abc", 1))
@@ -56,10 +56,10 @@ def test_what_is_broken_is_found_explained_and_mended(
     assert not any(one.repaired for one in found)
     assert sorted(link.command("KEYS", "*")) == before, "a mere look changes nothing"
     assert (seq.explain("g").reason == "broken") == case.is_explained
-    mended = examine(repair=True)
-    assert any(case.said in one.text and one.repaired for one in mended)
-    assert any(case.mended in one.text and one.repaired for one in mended)
-    assert is_healthy(mended), problems(mended)
+    repaired = examine(repair=True)
+    assert any(case.said in one.text and one.repaired for one in repaired)
+    assert any(case.repaired in one.text and one.repaired for one in repaired)
+    assert is_healthy(repaired), problems(repaired)
     assert check_invariants(link, [keys]) == problems(examine()) == []
     assert seq.explain("g").reason != "broken"
     assert "".join(sorted(letter.message.id for letter in seq.dead())) == case.dead
@@ -80,7 +80,7 @@ def test_a_failed_group_out_of_the_schedule_stays_parked_with_its_failure(
     with seq.claim() as lease:
         lease.park(next(iter(lease)), "by hand")
     link.command("ZREM", keys.schedule, "g")
-    assert any("mended: parked behind its failure" in text for text in problems(examine(repair=True)))
+    assert any("repaired: parked behind its failure" in text for text in problems(examine(repair=True)))
     (info,) = seq.parked()
     assert info.failure is not None
     assert (info.failure.message, info.backlog) == ("by hand", 2)
@@ -138,7 +138,7 @@ def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
     assert drain(seq) == "21"
 
 
-def test_what_can_not_be_mended_is_told_and_left(
+def test_what_can_not_be_repaired_is_told_and_left(
     seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     seq.append(1, group="sound", id="s")
@@ -218,16 +218,16 @@ def test_many_problems_are_counted_and_a_limit_is_said(
     cut = examine(limit=1)
     assert any("stopped at the limit of 1 names" in one.text and one.level == "warning" for one in cut)
     assert not any("stopped" in one.text for one in found)
-    mended = examine(repair=True)
-    assert any(f"{MAX_SHOWN + 7} mended, 0 left" in one.text for one in mended)
-    assert is_healthy(mended)
+    repaired = examine(repair=True)
+    assert any(f"{MAX_SHOWN + 7} repaired, 0 left" in one.text for one in repaired)
+    assert is_healthy(repaired)
     with pytest.raises(ConfigurationError, match="limit=0 must be a whole number from 1"):
         examine(limit=0)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages=st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=5))
-def test_any_mixture_of_damage_is_mended_at_once_and_nothing_sound_is_lost(
+def test_any_mixture_of_damage_is_repaired_at_once_and_nothing_sound_is_lost(
     seq: Sequencer, link: Link, keys: LaneKeys, damages: list[str]
 ) -> None:
     own = link.command("KEYS", f"{keys.prefix[:-1]}*")

@@ -93,7 +93,7 @@ def test_an_infinite_score_is_undecodable(
 
 
 @pytest.mark.parametrize("clock", ["99999999999999999999", "9999999999999999", "1e300", "nan", "x", "-5", "1.5"])
-def test_an_unreadable_clock_changes_nothing_and_is_mended(
+def test_an_unreadable_clock_changes_nothing_and_is_repaired(
     seq: Sequencer, link: Link, keys: LaneKeys, clock: str
 ) -> None:
     seq.append(1, ["g"], id="a")
@@ -111,7 +111,7 @@ def test_an_unreadable_clock_changes_nothing_and_is_mended(
     assert seq.consume(lambda message: None, until_empty=True).handled == 2
 
 
-def test_an_unreadable_clock_of_an_empty_lane_is_mended(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_an_unreadable_clock_of_an_empty_lane_is_repaired(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
     seq.append(1, ["g"])
     seq.consume(lambda message: None, until_empty=True)
     link.command("SET", keys.clock, "x")

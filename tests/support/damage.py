@@ -1,4 +1,4 @@
-"""Every way in which a group can be broken by hand: what is said of it, how it is mended, and what is left."""
+"""Every way in which a group can be broken by hand: what is said of it, how it is repaired, and what is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Case:
 
     damage: Damage
     said: str
-    mended: str
+    repaired: str
     is_explained: bool = True
     left: str = "abc"
     dead: str = ""
