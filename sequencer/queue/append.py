@@ -152,8 +152,8 @@ async def append_chunk(
     if replace or len(by_lane) > 1:
         outcomes = await _send(session, items, by_lane, "replace" if replace else "none", dry_run=True)
         if not replace:
-            _mark_conflicts_within(items, outcomes)
-        _mark_numbers_within(items, outcomes if await session.is_sequence() else [])
+            _mark_conflicts(items, outcomes)
+        _mark_taken(items, outcomes if await session.is_sequence() else [])
         if any(one.outcome in calls.REFUSALS for one in outcomes):
             return [_undone(one) for one in outcomes]
     return await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
@@ -234,7 +234,7 @@ def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
     return LateMessage(item.id, decode_group(item.group), item.score)
 
 
-def _mark_conflicts_within(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
+def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
     """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
     known: dict[tuple[str, str], Item] = {}
     for position, item in enumerate(items):
@@ -243,7 +243,7 @@ def _mark_conflicts_within(items: list[Item], outcomes: list[calls.ItemOutcome])
             outcomes[position] = outcomes[position]._replace(outcome="conflict")
 
 
-def _mark_numbers_within(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
+def _mark_taken(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
     """So is, in a sequence, a number under two ids, or an id with two numbers. Without outcomes: nothing to do."""
     ids: dict[tuple[str, str], str] = {}
     numbers: dict[tuple[str, str], str] = {}
