@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from ..calls.claim import Claimed
 from ..client import Sequencer, _checked_handler
@@ -40,7 +40,7 @@ from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
 from ..net.blocking import finish
 from ..net.endpoint import Connection, Endpoint
 from ..net.link import Link
-from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions
+from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, shows_settings
 from ..store.group import encode_group
 from ..values.message import ConsumeSummary, Message
 from ..values.views import DeadLetter, GroupInfo
@@ -84,11 +84,12 @@ class MemoryQueue(Sequencer):
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """
 
-    def __init__(self, queue: str = "test", **options: Any) -> None:
+    @shows_settings
+    def __init__(self, queue: str = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]) -> None:
         self._now_us = round(BEGAN_S * 1e6)
         self._server = _private_server()
         endpoint = wired(self._server, lambda connection: _Clocked(self, connection))
-        super().__init__(queue, redis=endpoint, **options)
+        super().__init__(queue, endpoint, namespace=namespace, **settings)
 
     @property
     def now(self) -> float:

@@ -169,6 +169,7 @@ def policy(client: Sequencer) -> float:
 
 def test_orders() -> None:
     queue = MemoryQueue("orders", group_by=["user_id"], max_attempts=3)
+    MemoryQueue("orders", max_atempts=3)  # type: ignore[call-arg]  # misspelt
     queue.handler(handle)
     queue.append({"user_id": 7}, delay=3600)
     queue.advance(60)
