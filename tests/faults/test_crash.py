@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import ConfigurationError, EmbeddedServer
+from sequencer import EmbeddedServer
 from sequencer.calls import source as sources
+from sequencer.errors import ConfigurationError
 from sequencer.net import scripts
 from sequencer.testing import wire
 

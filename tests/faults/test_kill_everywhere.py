@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import ConfigurationError
+from sequencer.errors import ConfigurationError
 from sequencer.testing.kill_everywhere import KillReport, kill_everywhere
 
 BANK = '''"""An app of a user: each message charges a card, and confirms it."""

@@ -15,7 +15,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from sequencer import EmbeddedServer, Sequencer, ServerUnavailable
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.errors import ServerUnavailable
 from sequencer.testing import read_events, wait_until
 from sequencer.testing.judge.history import Recorder
 from sequencer.testing.proxy.fault_proxy import KINDS, FaultProxy

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import sequencer.queue.session
-from sequencer import NotReplicated, Sequencer, ServerNotUsable
+from sequencer import Sequencer
 from sequencer.doctor.rights import acl_rules, commands_of, missing_rights, needed
+from sequencer.errors import NotReplicated, ServerNotUsable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.server import start_embedded
 from sequencer.store.keys import lane_keys

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import NotReplicated, Sequencer, SequencerError
+from sequencer import Sequencer, SequencerError
 from sequencer.doctor.rights import commands_of
-from sequencer.errors import ConfigurationError
+from sequencer.errors import ConfigurationError, NotReplicated
 from sequencer.testing import Event, judge, wait_until
 
 from .server.clock import MISSING, Clock, library, shown, stamps_back

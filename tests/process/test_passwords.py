@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sequencer import Sequencer, ServerError
+from sequencer import Sequencer
+from sequencer.errors import ServerError
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sequencer import DataError, EmbeddedServer, ServerNotUsable
+from sequencer import EmbeddedServer
 from sequencer.calls.append import append
 from sequencer.calls.operate import revise
 from sequencer.calls.settle import Ack, HandlerRun, ack
 from sequencer.doctor.invariants import check_invariants
-from sequencer.errors import SequencerError
+from sequencer.errors import DataError, SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.net.scripts import eval_command

@@ -10,16 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import (
-    DataError,
-    EmbeddedServer,
-    IdConflict,
-    InvalidMessage,
-    OutcomeUnknown,
-    QueueFull,
-    Sequencer,
-    ServerUnavailable,
-)
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.errors import DataError, IdConflict, InvalidMessage, OutcomeUnknown, QueueFull, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import BatchRefused, ConfigurationError, IdConflict, Sequencer
+from sequencer import Sequencer
+from sequencer.errors import BatchRefused, ConfigurationError, IdConflict
 from sequencer.testing.wire import Wire, name_of, wired
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import DataError
+from sequencer.errors import DataError
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 

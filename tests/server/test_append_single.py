@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import Sequencer, ServerNotUsable
+from sequencer import Sequencer
 from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
+from sequencer.errors import ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import DataError, Message, Sequencer
+from sequencer import Message, Sequencer
+from sequencer.errors import DataError
 from sequencer.net.link import Link
 from sequencer.queue.audit import prove_lanes, read_records
 from sequencer.store.group import encode_group

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, IdConflict, Sequencer
+from sequencer import EmbeddedServer, Sequencer
 from sequencer.calls.net_protocol import Net
-from sequencer.errors import ConfigurationError, DataError, ServerUnavailable
+from sequencer.errors import ConfigurationError, DataError, IdConflict, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.append import append, append_chunk

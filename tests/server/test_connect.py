@@ -19,15 +19,8 @@ import redis
 
 import sequencer.net.endpoint
 import sequencer.server
-from sequencer import (
-    ConfigurationError,
-    EmbeddedServer,
-    Message,
-    Sequencer,
-    ServerError,
-    ServerNotUsable,
-    ServerUnavailable,
-)
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.errors import ConfigurationError, ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.server import default_directory, find_binary
 
 from .conftest import command

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, HandlerNotFound, Message, Sequencer
+from sequencer import Message, Sequencer
+from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.settings.options import ClaimLimits
 from sequencer.testing import wait_until
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import DataError, Message, Sequencer, ServerNotUsable
+from sequencer import Message, Sequencer
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
+from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, Message, MessageNotFound, Park, Sequencer, SetAside, calls
+from sequencer import Message, Park, Sequencer, SetAside, calls
+from sequencer.errors import ConfigurationError, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing.proxy.fault_proxy import FaultProxy

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sequencer import ConfigurationError, EmbeddedServer, Message, Sequencer
+from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.calls.examine import repair
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.errors import ConfigurationError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import sequencer
-from sequencer import DataError, Sequencer, SequencerError, ServerUnavailable
+from sequencer import Sequencer, SequencerError
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.doctor.rights import SCRATCH, plain_commands, run_every_script
 from sequencer.doctor.server import server_findings
+from sequencer.errors import DataError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys

@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import (
-    DataError,
-    EmbeddedServer,
-    Message,
-    OutcomeUnknown,
-    Sequencer,
-    ServerUnavailable,
-    SetAside,
-    StopConsuming,
-)
+from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
 from sequencer.consume.emitter import LINES
 from sequencer.consume.threads import Consumer
+from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.events import Event
 from sequencer.store.keys import lane_keys

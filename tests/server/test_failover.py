@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import OutcomeUnknown, Sequencer, ServerUnavailable
+from sequencer import Sequencer
+from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.testing import wait_until
 
 from ..support.background import Background

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import Message, Park, Sequencer, SequencerError, ServerError, ServerUnavailable
+from sequencer import Message, Park, Sequencer, SequencerError
 from sequencer.doctor.invariants import check_invariants
+from sequencer.errors import ServerError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import DataError, GroupBusy, GroupNotFound, Message, NotParked, Park, Retry, Sequencer
+from sequencer import Message, Park, Retry, Sequencer
+from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 

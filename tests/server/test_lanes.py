@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import BatchRefused, ConfigurationError, Sequencer
+from sequencer import Sequencer
 from sequencer.calls.claim import claim
 from sequencer.drain.held import Held
+from sequencer.errors import BatchRefused, ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys, lane_of

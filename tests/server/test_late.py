@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import ConfigurationError, EmbeddedServer, LateMessage, Message, Sequencer
-from sequencer.errors import BatchRefused
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.errors import BatchRefused, ConfigurationError, LateMessage
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import ConfigurationError, LeaseLost, Park, Sequencer, calls
+from sequencer import Park, Sequencer, calls
+from sequencer.errors import ConfigurationError, LeaseLost
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys

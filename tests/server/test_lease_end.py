@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import LeaseLost, Message, Sequencer, ServerUnavailable
+from sequencer import Message, Sequencer
+from sequencer.errors import LeaseLost, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.testing import wait_until

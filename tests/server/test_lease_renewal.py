@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import EmbeddedServer, Message, OutcomeUnknown, Sequencer, ServerUnavailable, StopConsuming
+from sequencer import EmbeddedServer, Message, Sequencer, StopConsuming
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
 from sequencer.drain.held import Held
+from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits

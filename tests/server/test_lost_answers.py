@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from redis._parsers import _RESP2Parser
 
-from sequencer import Gap, Message, MessageNotFound, OutcomeUnknown, Sequencer, ServerUnavailable, calls
+from sequencer import Gap, Message, Sequencer, calls
 from sequencer.drain.effects import Steps
 from sequencer.drain.inflight import InFlight
+from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys

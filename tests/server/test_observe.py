@@ -13,9 +13,10 @@ import sentry_sdk
 from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, unignore_logger
 from sentry_sdk.transport import Transport
 
-from sequencer import ConfigurationError, Message, Park, Sequencer, StopConsuming
+from sequencer import Message, Park, Sequencer, StopConsuming
 from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
+from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.events import Event
 from sequencer.testing import MemoryQueue, wait_until

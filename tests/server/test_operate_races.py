@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, Gap, GroupBusy, Message, Sequencer, calls
+from sequencer import Gap, Message, Sequencer, calls
+from sequencer.errors import ConfigurationError, GroupBusy
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.link import Link
 from sequencer.queue.policy_store import change_policy

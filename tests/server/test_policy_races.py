@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import sequencer.queue.policy_store
-from sequencer import ConfigurationError, DataError, Gap, IdConflict, Message, Sequencer, SetAside
+from sequencer import Gap, Message, Sequencer, SetAside
 from sequencer.calls.net_protocol import Alone
-from sequencer.errors import BatchRefused, ServerUnavailable
+from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import DataError, EmbeddedServer, Message, MessageNotFound, Sequencer
-from sequencer.errors import BatchRefused
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.errors import BatchRefused, DataError, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from tests.support.handling import drain_once

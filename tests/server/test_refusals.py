@@ -12,15 +12,8 @@ from typing import Any
 import pytest
 from redis.connection import DefaultParser
 
-from sequencer import (
-    EmbeddedServer,
-    OutcomeUnknown,
-    QueueFull,
-    Sequencer,
-    SequencerError,
-    ServerNotUsable,
-    ServerUnavailable,
-)
+from sequencer import EmbeddedServer, Sequencer, SequencerError
+from sequencer.errors import OutcomeUnknown, QueueFull, ServerNotUsable, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.refusals import translate
 from sequencer.testing.proxy.fault_proxy import FaultProxy

@@ -12,12 +12,12 @@ from typing import Any
 import fakeredis
 import pytest
 
-from sequencer import (
+from sequencer import Sequencer
+from sequencer.errors import (
     BatchRefused,
     ConfigurationError,
     IdConflict,
     NotReplicated,
-    Sequencer,
     ServerNotUsable,
     ServerUnavailable,
 )

@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import (
-    BatchRefused,
-    EmbeddedServer,
-    Gap,
-    IdConflict,
-    InvalidScore,
-    Message,
-    NotParked,
-    NumberTaken,
-    Sequencer,
-)
+from sequencer import EmbeddedServer, Gap, Message, Sequencer
+from sequencer.errors import BatchRefused, IdConflict, InvalidScore, NotParked, NumberTaken
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until

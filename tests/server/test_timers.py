@@ -11,16 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import (
-    EmbeddedServer,
-    IdConflict,
-    InvalidMessage,
-    InvalidTime,
-    Message,
-    MessageBusy,
-    MessageNotFound,
-    Sequencer,
-)
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.errors import IdConflict, InvalidMessage, InvalidTime, MessageBusy, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until

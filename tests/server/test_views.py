@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, GroupNotFound, InvalidMessage, Retry, Sequencer, StopConsuming
+from sequencer import Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
 from sequencer.doctor.invariants import check_invariants
+from sequencer.errors import ConfigurationError, GroupNotFound, InvalidMessage
 from sequencer.net.link import Link
 from sequencer.queue import counts
 from sequencer.store.keys import lane_keys

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, DataError, MessageNotFound
 from sequencer.calls.net_protocol import Answer
+from sequencer.errors import ConfigurationError, DataError, MessageNotFound
 from sequencer.queue import dead_letters
 from sequencer.queue.dead_letters import DeadLetterFilter, count_dead, dead, purge, redrive
 from sequencer.store.failure import encode_failure

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import HandlerNotFound, Message, StopConsuming
+from sequencer import Message, StopConsuming
 from sequencer.consume.interruption import interrupt
 from sequencer.consume.stop import Stop
-from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped
+from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound
 from sequencer.processes.handlers import exec
 from sequencer.processes.handlers.exec import check_command, exec_handler
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import BatchRefused, InvalidMessage, InvalidScore, Sequencer, ServerUnavailable
+from sequencer import Sequencer
+from sequencer.errors import BatchRefused, InvalidMessage, InvalidScore, ServerUnavailable
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import ItemMaker
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, HandlerNotFound, LeaseLost, Message, Park, Retry, SetAside
-from sequencer.errors import StopConsuming
+from sequencer import Message, Park, Retry, SetAside
+from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
 from sequencer.settings.options import ClaimLimits
 from sequencer.testing.memory_queue import Drained, MemoryQueue, assert_order
 

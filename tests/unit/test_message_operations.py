@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import DataError, InvalidScore, InvalidTime, MessageBusy, MessageNotFound, OutcomeUnknown
 from sequencer.calls.net_protocol import Answer
+from sequencer.errors import DataError, InvalidScore, InvalidTime, MessageBusy, MessageNotFound, OutcomeUnknown
 from sequencer.queue.operate import cancel, reschedule
 from sequencer.queue.views import get
 from sequencer.settings.policy import Policy

@@ -15,20 +15,10 @@ from typing import Any
 import pytest
 
 import sequencer
-from sequencer import (
-    ConfigurationError,
-    InvalidBody,
-    InvalidGroup,
-    InvalidId,
-    InvalidScore,
-    InvalidTime,
-    Policy,
-    Sequencer,
-    SequencerError,
-)
+from sequencer import Policy, Sequencer, SequencerError
 from sequencer.calls.source import script_source
 from sequencer.doctor.diagnose import diagnose
-from sequencer.errors import shown
+from sequencer.errors import ConfigurationError, InvalidBody, InvalidGroup, InvalidId, InvalidScore, InvalidTime, shown
 from sequencer.net.endpoint import TIMEOUTS, Endpoint, redact
 from sequencer.settings.options import QueueOptions
 from sequencer.store.envelope import encode_due, encode_envelope, encode_id, encode_score

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import DataError, Gap, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown
+from sequencer import Gap
 from sequencer.calls import Resumed
 from sequencer.calls.net_protocol import Answer
+from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown
 from sequencer.queue.operate import TRIES, resume, skip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure

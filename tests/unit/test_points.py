@@ -10,7 +10,7 @@ import timeit
 
 import pytest
 
-from sequencer import ConfigurationError
+from sequencer.errors import ConfigurationError
 from sequencer.testing.points import kill_here, parse_armed
 
 SCRIPT = """

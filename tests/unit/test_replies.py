@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sequencer import DataError, GroupBusy
+from sequencer.errors import DataError, GroupBusy
 from sequencer.store.record import LetterName, number_of
 from sequencer.store.replies import Reading, micros, pairs, scanned, text, texts
 

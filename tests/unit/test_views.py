@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, DataError
+from sequencer.errors import ConfigurationError, DataError
 from sequencer.queue import counts, views
 from sequencer.queue.counts import info
 from sequencer.queue.views import explain, groups, parked, paused_groups, peek, policy

@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sequencer import (
+from sequencer import Message, Park, Sequencer, SetAside
+from sequencer.errors import (
     GroupBusy,
     GroupNotFound,
-    Message,
     MessageBusy,
     MessageNotFound,
     NotParked,
     OutcomeUnknown,
-    Park,
-    Sequencer,
     ServerUnavailable,
-    SetAside,
 )
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
