@@ -10,8 +10,11 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..client import Sequencer
+from ..client import Sequencer, list_queues
+from ..errors import ConfigurationError, DataError, ServerNotUsable
 from ..processes.logs import FORMATS, LogOptions, configure
+from ..values.checks import nearest
+from ..values.commands import command as command_line
 from ..values.version import VERSION
 from .render import say
 
@@ -36,11 +39,26 @@ def variable_of(option: str) -> str:
     return f"SEQUENCER_{option.lstrip('-').replace('-', '_').upper()}"
 
 
-def option(*names: str, help: str, variable: str | None = None, **more: Any) -> Any:
-    """An option that holds for many calls: of a server, a service, a kind of input. A variable of the environment may
-    set it, SEQUENCER_ and its name.
-    """
-    return typer.Option(*names, envvar=variable or variable_of(names[0]), help=help, **more)
+VARIABLES = {
+    "--redis": "SEQUENCER_REDIS",
+    "--directory": "SEQUENCER_HOME",
+    "--namespace": "SEQUENCER_NAMESPACE",
+    "--app": "SEQUENCER_APP",
+    "--processes": "SEQUENCER_PROCESSES",
+    "--lease": "SEQUENCER_LEASE",
+    "--log-level": "SEQUENCER_LOG_LEVEL",
+    "--log-format": "SEQUENCER_LOG_FORMAT",
+    "--dry-run": "SEQUENCER_DRY_RUN",
+}
+"""The variable of each option that describes a deployment: server, namespace, app, processes, lease, log.
+
+And of --dry-run, since that only makes a call do less: who has set it must not meet a call that does more.
+"""
+
+
+def option(*names: str, help: str, **more: Any) -> Any:
+    """An option that holds for many calls: of a server, a service, a kind of input. Those in VARIABLES have one."""
+    return typer.Option(*names, envvar=VARIABLES.get(names[0]), help=help, **more)
 
 
 def call_option(*names: str, help: str, **more: Any) -> Any:
@@ -77,13 +95,17 @@ IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_de
 
 
 def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[FunctionT], FunctionT]:
-    """Register a command on one queue: it gets a client, and the command line takes QUEUE, --redis and --namespace."""
+    """Register a command that looks at one queue, or operates it: it gets a client of a queue that is there.
+
+    The command line takes QUEUE, --redis and --namespace.
+    """
 
     def register(function: FunctionT) -> FunctionT:
         def command(
             queue: QueueArgument, redis: RedisOption = None, namespace: NamespaceOption = "sequencer", **given: Any
         ) -> Any:
             with Sequencer(queue, redis, namespace=namespace) as client:
+                require_queue(client)
                 return function(client, **given)
 
         _, *own, json = inspect.signature(function, eval_str=True).parameters.values()
@@ -98,16 +120,48 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
     return register
 
 
-def say_unread(command: Any) -> None:
-    """A note for each variable that is set for an option of this command, or of one below it, and is not read any more.
+def require_queue(client: Sequencer) -> None:
+    """Raises ConfigurationError, with the nearest name, for a queue that the server does not know.
 
-    For one version: until now every option had one, and FILE too.
+    A name that is wrong would look like a queue that is empty. Where the names can't be read, it is let be.
+    """
+    namespace = client.options.namespace
+    try:
+        known = list_queues(client.endpoint, namespace)
+        if client.queue in known or has_been_used(client):
+            return
+    except (ServerNotUsable, DataError):
+        return
+    near = nearest(client.queue, known) if known else "there is none yet"
+    make = command_line("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
+    raise ConfigurationError(
+        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near} "
+        f"(the first append makes a queue, or: {make})"
+    )
+
+
+def has_been_used(client: Sequencer) -> bool:
+    """Whether the queue ever had a message, or is paused. Raises ServerError."""
+    info = client.info()
+    return bool(info.groups or info.is_paused or any(info.totals.values()))
+
+
+def is_of_variable(ctx: typer.Context, parameter: str) -> bool:
+    """Whether a variable of the environment gave the value of a parameter, and not the call."""
+    source = ctx.get_parameter_source(parameter)
+    return source is not None and source.name == "ENVIRONMENT"
+
+
+def say_unread(command: Any) -> None:
+    """A note for each variable that is set for an option of this command, or of one below it, and is not read.
+
+    Until 0.5 every option had one, and FILE too.
     """
     below = getattr(command, "commands", {}).values()
     for one in [*command.params, *(one for inner in below for one in inner.params)]:
         name = one.opts[0] if one.param_type_name == "option" or one.name != "file" else "FILE"
         if not one.envvar and (variable := variable_of(name)) in os.environ:
-            say(f"note: {variable} is not read any more, as it would hold for every call; say {name} in the call")
+            say(f"note: {variable} is not read, as it would hold for every call; say {name} in the call")
 
 
 def _version(is_asked: bool) -> None:

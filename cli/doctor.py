@@ -6,12 +6,22 @@ from typing import Annotated
 
 import typer
 
-from ..client import find_server
+from ..client import Sequencer, find_server
 from ..doctor.diagnose import diagnose, is_healthy
 from ..doctor.rights import WORDS, acl_rules
 from ..values.checks import check_name
 from ..values.views import Finding
-from .app import FINE, FOUND, JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, call_option
+from .app import (
+    FINE,
+    FOUND,
+    JsonOption,
+    NamespaceOption,
+    OptionalQueueArgument,
+    RedisOption,
+    app,
+    call_option,
+    require_queue,
+)
 from .render import cells, console, print_json, table
 
 
@@ -31,7 +41,11 @@ def doctor(
     if queue is not None:
         check_name("queue", queue)
     check_name("namespace", namespace)
-    findings = diagnose(find_server(redis), namespace, queue, repair=repair, limit=limit)
+    server = find_server(redis)
+    if queue is not None:
+        with Sequencer(queue, server, namespace=namespace) as client:
+            require_queue(client)
+    findings = diagnose(server, namespace, queue, repair=repair, limit=limit)
     if json:
         print_json(findings)
     else:

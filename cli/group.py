@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..values.text import named, plain
 from ..values.views import Gap
 from .app import GroupArgument, JsonOption, OptionalGroupArgument, app, queue_command
@@ -50,10 +50,7 @@ def pause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOpti
 
     What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
     """
-    is_new = client.queue not in list_queues(client.endpoint, client.options.namespace)
     is_changed = client.pause(group or None)
-    if is_new and not json:
-        typer.echo(f"queue {client.queue} was not there yet; it is now, with nothing in it", err=True)
     _say_paused(client.queue, group, is_changed, "paused" if is_changed else "paused already", json)
 
 

@@ -16,7 +16,7 @@ app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[
     str | None,
-    option("--directory", variable="SEQUENCER_HOME", help="Where its data is. Default: ~/.local/state/sequencer"),
+    option("--directory", help="Where its data is. Default: ~/.local/state/sequencer"),
 ]
 
 

@@ -21,6 +21,7 @@ from .app import (
     app,
     call_option,
     queue_command,
+    require_queue,
 )
 from .render import console, group_table, message_table, print_either, print_json, queue_table
 
@@ -37,6 +38,8 @@ def info(
     """Backlog, lag, groups by state, dead letters, and rates of a queue, or of all. JSON has the policy too."""
     names = [queue] if queue else list_queues(redis, namespace)
     clients = [Sequencer(name, redis, namespace=namespace) for name in names]
+    if queue:
+        require_queue(clients[0])
     looks = _looks(clients, 0.2, interval, watch)
     if json:
         for infos in looks:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 from ..settings.events import Event, duration, error_text, event, many, type_name
+from ..values.commands import command
 
 
 def service_started(queue: str, *, server: str, app: str, processes: int, lease_s: float, version: str) -> Event:
@@ -10,6 +14,18 @@ def service_started(queue: str, *, server: str, app: str, processes: int, lease_
     said = f"{many(processes, 'consumer')}, {app}, on {server}, lease {lease_s:g} s, sequencer {version}"
     fields = {"server": server, "app": app, "processes": processes, "lease_s": lease_s, "version": version}
     return event("service started", queue, said, fields)
+
+
+def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> Event:
+    """Nobody has appended to the queue. `known`: the names of all queues, this one too if it was there."""
+    others = [name for name in known or () if name != queue]
+    near = next(iter(difflib.get_close_matches(queue, others, n=1)), "")
+    make = command("append", queue, "FILE.ndjson", namespace=namespace)
+    is_new = known is not None and queue not in known
+    said = "it did not exist, and is made now, with nothing in it" if is_new else "it has had no message yet"
+    said += f"; did you mean {near!r}?" if near else ";"
+    fields = {"near": near, "make": make}
+    return event("queue unused", queue, f"{said} its first message comes by append() or: {make}", fields)
 
 
 def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, in_hand: str = "") -> Event:

@@ -63,6 +63,8 @@ FIELDS: Mapping[str, str] = {
     "processes": "how many consumers the service keeps",
     "lease_s": "time of a lease, in seconds",
     "version": "of sequencer",
+    "near": "the queue that was perhaps meant; empty if no name is near",
+    "make": "command that appends a first message",
     "consumer_pid": "process id of the consumer",
     "ended_by": "how the consumer ended: an exit status or a signal",
     "deaths": "how often in a row",
@@ -128,6 +130,7 @@ EVENTS: Mapping[str, Kind] = {
     "groups not released": Kind(WARNING, "a consumer ended without giving back its groups", ("owner", "error")),
     "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
     "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
+    "queue unused": Kind(WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make")),
     "consumer died": Kind(
         WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", "in_hand")
     ),

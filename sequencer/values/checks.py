@@ -13,6 +13,9 @@ MAX_NAME_CHARS = 128
 MAX_LIMIT = 10**9
 """The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
 
+MAX_NAMES = 30
+"""Of all that there are, in a text."""
+
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
@@ -56,7 +59,10 @@ def check_rate(rate: Any) -> float:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What a text says behind a name that is wrong: the one that was perhaps meant, else all there are."""
+    """What a text says behind a name that is wrong: the one that was perhaps meant, else what there is."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"there are: {', '.join(names[:MAX_NAMES])}{more}"

@@ -21,7 +21,8 @@ def forge(link: Link, namespace: str, id: str, score: int, stamp: int, token: in
     link.command("XADD", lane_keys(namespace, "jobs", 0).audit, "*", *words)
 
 
-def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, link: Link, namespace: str) -> None:
+def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.connect()
     forge(link, namespace, "b", 2, 20, 100)
     assert cli.run("audit", "jobs").returncode == 0
     forge(link, namespace, "a\x1b[31m", 1, 10, 200)
@@ -34,7 +35,7 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, link: Link, namespac
     assert found["verdict"] == "violated"
     said = "inversion in group user 1: a\\x1b[31m (score 1) was handled after b (score 2), though it was there"
     assert found["first case"].startswith(said)
-    shown = cli.run("audit", "jobs", SEQUENCER_JSON="1")
+    shown = cli.run("audit", "jobs", "--json")
     proof = json.loads(shown.stdout)
     assert shown.returncode == 5
     assert (proof["inversions"], proof["is_clean"]) == (1, False)
@@ -61,7 +62,10 @@ def test_a_queue_of_which_nothing_is_recorded_says_so(cli: Cli, seq: Sequencer) 
     assert json.loads(cli.run("audit", "jobs", "--json").stdout)["first_at"] is None
 
 
-def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(cli: Cli, link: Link, namespace: str) -> None:
+def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(
+    cli: Cli, seq: Sequencer, link: Link, namespace: str
+) -> None:
+    seq.connect()
     link.command("XADD", lane_keys(namespace, "jobs", 0).audit, "1-1", "a", "b")
     told = cli.run("audit", "jobs")
     assert (told.returncode, told.stdout) == (3, "")

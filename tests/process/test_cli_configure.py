@@ -146,7 +146,7 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     assert {dead.message.id: dead.error.type for dead in seq.dead()} == dict.fromkeys(["a0", "a1"], "CommandFailed")
 
     seq.append({}, "a", id="b")
-    end = json_of_end(cli.run(*base, "--json", SEQUENCER_ON_FAILURE="drop"))
+    end = json_of_end(cli.run(*base, "--json", "--on-failure", "drop"))
     assert (end["dropped"], end["dead"], end["queue"]["dead"]) == (1, 0, 2), "of this run, and of the queue"
     assert seq.info().totals["dropped"] == 1
 

@@ -26,6 +26,7 @@ BELL = "q\x07\x1b[2J\x9b2J"
 
 def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequencer]) -> None:
     queue = make(sequence=True)
+    queue.connect()
     assert cli.run("explain", "jobs", "a", "7").stdout == "group a 7 has no messages; append one\n"
     queue.append({}, ["a", "7"], score=3)
     assert not queue.claim()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,6 @@ import typer.main
 
 from sequencer import Message, Sequencer, SetAside, __version__
 from sequencer.net.link import Link
-from sequencer.settings.policy import NAMES
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:
@@ -55,26 +55,29 @@ def commands() -> Any:
     return typer.main.get_command(app)
 
 
-OF_A_CALL = {
-    *("--all", "--at", "--delay", "--error", "--id", "--interval", "--limit", "--messages", "--rate", "--repair"),
-    *("--replace", "--score", "--state", "--watch", "--yes"),
+DEPLOYMENT = {
+    "--redis": "SEQUENCER_REDIS",
+    "--directory": "SEQUENCER_HOME",
+    "--namespace": "SEQUENCER_NAMESPACE",
+    "--app": "SEQUENCER_APP",
+    "--processes": "SEQUENCER_PROCESSES",
+    "--lease": "SEQUENCER_LEASE",
+    "--log-level": "SEQUENCER_LOG_LEVEL",
+    "--log-format": "SEQUENCER_LOG_FORMAT",
 }
-"""What an operator says of one call. A variable would say it of every call."""
+"""What a variable may say: the server, the namespace, the app, the processes, the lease and the log."""
+ONLY_LESS = {"--dry-run": "SEQUENCER_DRY_RUN"}
+"""A variable that can't make a call do more."""
 
 
-def test_an_option_has_a_variable_unless_it_says_what_is_meant_in_one_call() -> None:
+def test_only_what_describes_a_deployment_has_a_variable() -> None:
     root = commands()
     assert set(root.commands) == COMMANDS
     options = [(path, option) for path, option in walk(root) if not PLAIN & set(option.opts)]
     assert len(options) > 100
-    for path, option in options:
-        name, variable = option.opts[0], option.envvar
-        is_policy = path == "sequencer configure" and option.name in NAMES
-        if name in OF_A_CALL or is_policy or (path == "sequencer demo" and name != "--json"):
-            assert variable is None, f"{path} {name}"
-        else:
-            own = f"SEQUENCER_{name.lstrip('-').replace('-', '_').upper()}"
-            assert variable == {"--directory": "SEQUENCER_HOME"}.get(name, own), f"{path} {name}"
+    found = {(option.opts[0], option.envvar) for _, option in options if option.envvar}
+    assert found == set((DEPLOYMENT | ONLY_LESS).items())
+    assert {path for path, option in options if option.envvar == "SEQUENCER_PROCESSES"} == {"sequencer consume"}
     taken = [one for command in root.commands.values() for one in command.params]
     assert not any(one.envvar for one in taken if one.param_type_name == "argument")
 
@@ -84,17 +87,14 @@ def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer)
     seq.consume(gives_up, until_empty=True)
     refused = cli.run("dead", "purge", "jobs", SEQUENCER_ALL="1", SEQUENCER_YES="1")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert (
-        "note: SEQUENCER_ALL is not read any more, as it would hold for every call; say --all in the call"
-        in refused.stderr
-    )
-    assert "note: SEQUENCER_YES is not read any more" in refused.stderr
+    assert "note: SEQUENCER_ALL is not read, as it would hold for every call; say --all in the call" in refused.stderr
+    assert "note: SEQUENCER_YES is not read" in refused.stderr
     kept = cli.run("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
     assert seq.info().dead == 1
-    shown = cli.run("configure", "jobs", SEQUENCER_ON_LATE="drop", SEQUENCER_JSON="1")
+    shown = cli.run("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
     assert '"on_late":"handle"' in shown.stdout
-    assert "note: SEQUENCER_ON_LATE is not read any more" in shown.stderr
+    assert "note: SEQUENCER_ON_LATE is not read" in shown.stderr
     assert "say FILE in the call" in cli.run("append", "jobs", input="", SEQUENCER_FILE="orders.ndjson").stderr
     assert cli.run("info", "jobs", SEQUENCER_FILE="x", SEQUENCER_YES="1").stderr == "", "it never read these"
 
@@ -118,23 +118,25 @@ def test_a_misspelt_word_is_answered_with_the_right_one(cli: Cli, words: tuple[o
     assert said in done.stderr
 
 
-def test_variables_do_what_options_do(cli: Cli) -> None:
-    (cli.directory / "orders.ndjson").write_text('{"user": 1, "n": "r1", "ts": 5}\n{"user": 1}\n')
-    by: dict[str, Any] = {
-        "SEQUENCER_GROUP_BY": "user",
-        "SEQUENCER_ID_BY": "n",
-        "SEQUENCER_SCORE_BY": "ts",
-        "SEQUENCER_JSON": "1",
-    }
-    appended = cli.run("append", "jobs", "orders.ndjson", SEQUENCER_ON_ERROR="skip", **by)
-    assert appended.stdout.startswith('{"appended":1,"duplicates":0,"refused":1,')
-    peeked = cli.run("peek", "jobs", "1", SEQUENCER_JSON="1")
-    assert peeked.stdout.startswith('[{"id":"r1","group":["1"],"score":5.0,')
-    several: dict[str, Any] = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_EXEC": "exit 1", "SEQUENCER_UNTIL_EMPTY": "1"}
-    failing: dict[str, Any] = {"SEQUENCER_MAX_ATTEMPTS": "2", "SEQUENCER_BACKOFF": "0", "SEQUENCER_LEASE": "5"}
-    consumed = cli.run("consume", "jobs", **several, **failing)
-    assert consumed.returncode == 4
-    assert "with 2 consumers: 2 failed tries" in consumed.stderr
+def test_variables_do_what_options_do(cli: Cli, seq: Sequencer) -> None:
+    seq.append({}, "g", id="m")
+    several: dict[str, Any] = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_APP": "shop:handle", "SEQUENCER_LEASE": "5"}
+    log: dict[str, Any] = {"SEQUENCER_LOG_FORMAT": "json", "SEQUENCER_LOG_LEVEL": "INFO"}
+    consumed = cli.run("consume", "jobs", "--until-empty", **several, **log)
+    assert consumed.returncode == 0, consumed.stderr
+    [started] = [line for line in map(json.loads, consumed.stderr.splitlines()) if line["event"] == "service started"]
+    assert (started["processes"], started["app"], started["lease_s"]) == (2, "app shop:handle", 5)
+
+
+def test_a_command_in_the_call_wins_over_an_app_in_a_variable(cli: Cli, seq: Sequencer) -> None:
+    seq.append({"n": 1}, "g", id="m")
+    done = cli.run("consume", "jobs", "--exec", "cat > seen.json", "--until-empty", SEQUENCER_APP="shop:handle")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((cli.directory / "seen.json").read_text())["id"] == "m"
+    assert not (cli.directory / "history.ndjson").exists(), "the app handled nothing"
+    both = cli.run("consume", "jobs", "--exec", "cat", "--app", "shop:handle")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "give --app or --exec, not both" in both.stderr
 
 
 def test_version_help_and_no_arguments(cli: Cli) -> None:

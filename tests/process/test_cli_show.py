@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sequencer import Sequencer
-from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
 from ..support.said import json_of
@@ -169,19 +168,6 @@ def test_texts_of_producers_are_shown_as_they_are(cli: Cli, make: Callable[..., 
         assert done.returncode == 0, done.stderr
         assert [text for text in shown if text not in done.stdout] == []
         assert "\x1b" not in done.stdout, "no escape sequence of a producer reaches the terminal"
-
-
-def test_looking_at_a_queue_that_is_not_there_changes_nothing(cli: Cli, link: Link) -> None:
-    for words, said in (
-        (("info", "jbos"), "jbos"),
-        (("groups", "jbos"), "no groups: the queue is empty\n"),
-        (("peek", "jbos", "a"), "group a has no messages\n"),
-        (("info",), "no queues yet\n"),
-    ):
-        done = cli.run(*words)
-        assert done.returncode == 0
-        assert said in done.stdout
-    assert link.command("KEYS", "*") == []
 
 
 @pytest.mark.parametrize("words", [("groups", "jobs"), ("groups", "jobs", "--json"), ("explain", "jobs", "due", "7:%")])

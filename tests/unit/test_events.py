@@ -74,6 +74,7 @@ def all_events() -> list[Event]:
         service.consumer_died("orders", pid=1, ended_by="signal SIGKILL", lived_s=3.0),
         service.consumer_starts_again("orders", retry_in_s=1.0),
         service.place_stands("orders", deaths=5, consumers=1, retry_in_s=60.0),
+        service.queue_unused("orders", known=["order"], namespace="sequencer"),
         service.service_gives_up("orders", deaths=5),
         service.consumer_cant_start("orders", OSError("no")),
         *(service.service_stopping("orders", stage, 2) for stage in (1, 2, 3)),
@@ -145,6 +146,11 @@ def test_the_sentences() -> None:
     )
     started = service_events.service_started("q", server="s", app="a:b", processes=1, lease_s=15, version="9")
     assert started.text == "q: service started: 1 consumer, a:b, on s, lease 15 s, sequencer 9"
+    unused = service_events.queue_unused("q", known=None, namespace="shop")
+    assert unused.text == (
+        "q: queue unused: it has had no message yet; its first message comes by append() or: "
+        "sequencer append q FILE.ndjson --namespace shop"
+    )
     assert service_events.expired_leases("q", owner="X", groups=47).text == (
         "q: expired leases: 47 groups of consumer X waited for their leases"
     )

@@ -1,0 +1,103 @@
+"""A queue's name that is wrong: each command that looks or operates says so, and a consumer says it once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import registry_key
+from sequencer.testing import wait_until
+
+from ..support.said import dump, refused
+from .test_cli_options import commands
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+PATIENCE_S = 30.0
+MAKING = {"append", "configure", "consume"}
+"""Commands that make a queue that is not there."""
+APART = {"acl": "only prints", "demo": "has a queue of its own", "server": "is of no queue"}
+MORE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("peek", "explain", "resume", "skip"), ("a",)),
+    **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
+    "reschedule": ("a", "--id", "m", "--delay", "1"),
+    "dead show": ("m",),
+    "dead redrive": ("--all",),
+    "dead purge": ("--all", "--yes"),
+}
+"""What a command needs besides the queue."""
+
+
+def of_a_queue() -> list[str]:
+    """Every command that looks at a queue, or operates it."""
+    names = []
+    for name, command in commands().commands.items():
+        inner = getattr(command, "commands", None)
+        if name not in MAKING and name not in APART:
+            names += [f"{name} {one}" for one in inner] if inner else [name]
+    return sorted(names)
+
+
+@pytest.mark.parametrize("name", of_a_queue())
+def test_a_command_on_a_queue_that_is_not_there_names_the_nearest(
+    cli: Cli, seq: Sequencer, link: Link, name: str
+) -> None:
+    seq.append(1, "a", id="m")
+    before = dump(link)
+    said = refused(cli, *name.split(), "jbos", *MORE.get(name, ()))
+    assert said.startswith("error: there is no queue 'jbos' in namespace ")
+    assert "did you mean 'jobs'? (the first append makes a queue, or: sequencer configure jbos --on-late " in said
+    assert dump(link) == before
+
+
+def test_the_command_that_it_names_makes_the_queue(cli: Cli) -> None:
+    said = refused(cli, "info", "jbos")
+    assert "there is none yet" in said
+    line = said.rpartition("or: sequencer ")[2].strip().rstrip(")")
+    assert cli.run(*line.split()).returncode == 0
+    assert cli.run("info", "jbos").returncode == 0
+    assert "there are: jbos (" in refused(cli, "info", "something-else")
+
+
+def test_a_queue_that_only_the_list_lost_is_no_wrong_name(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append(1, "a")
+    link.command("DEL", registry_key(namespace))
+    done = cli.run("groups", "jobs")
+    assert (done.returncode, done.stderr) == (0, "")
+    cli.run("doctor", "jobs", "--repair")
+    assert link.command("HKEYS", registry_key(namespace)) == [b"jobs"]
+
+
+def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
+    seq.append(1, "a")
+    running = cli.start("--log-format", "json", "consume", "jbos", "-n", 2, "--exec", "true")
+    wait_until(lambda: len(running.consumers()) == 2, PATIENCE_S, "two consumers")
+    running.wait_for("queue unused")
+    with Sequencer("jbos", cli.environment["SEQUENCER_REDIS"], namespace=namespace) as other:
+        other.append(1, "a")
+        wait_until(lambda: other.info().totals["handled"] == 1, PATIENCE_S)
+    running.signal()
+    assert running.ended() == 0
+    lines: list[dict[str, Any]] = [json.loads(line) for line in running.stderr.splitlines()]
+    [said] = [line for line in lines if line["event"] == "queue unused"]
+    assert (said["level"], said["near"]) == ("WARNING", "jobs")
+    make = f"sequencer append jbos FILE.ndjson --namespace {namespace}"
+    assert said["make"] == make
+    assert said["message"] == (
+        "jbos: queue unused: it did not exist, and is made now, with nothing in it; did you mean 'jobs'? "
+        f"its first message comes by append() or: {make}"
+    )
+    again = cli.run("consume", "jbos", "--exec", "true", "--until-empty")
+    assert "queue unused" not in again.stderr, "it has had a message"
+
+
+def test_a_consumer_says_it_again_at_its_next_start_while_nothing_was_appended(cli: Cli) -> None:
+    for said in ("it did not exist, and is made now", "it has had no message yet"):
+        done = cli.run("consume", "jbos", "--exec", "true", "--until-empty")
+        assert done.returncode == 0
+        assert done.stderr.count(f"jbos: queue unused: {said}") == 1
