@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -18,9 +17,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..calls.append import MAX_APPEND
 from ..client import Sequencer
 from ..errors import BatchRefused
 from ..settings.options import DEFAULTS, QueueSettings
+from ..values.message import BatchReceipt
 from .app import (
     FINE,
     INTERRUPTED,
@@ -33,10 +34,13 @@ from .app import (
     call_option,
     option,
 )
+from .interruption import Interruption
 from .render import print_json
 
 LINES = 128
-"""In one call, and in its chunk: so where one is refused, all before it in this call is not stored."""
+"""In one call, and in its chunk unless they are large: where one is refused, nothing of its chunk is stored."""
+CALL_BYTES = 1024 * 1024
+"""Of lines in one call: so much is read before it is sent, and one line."""
 OnError = Literal["stop", "skip"]
 
 
@@ -49,6 +53,8 @@ class Tally:
     refused: int = 0
     dropped: int = 0
     dead: int = 0
+    chunk: int = LINES
+    """The most lines in one call."""
     problem: str = ""
     last_line: int = 0
     """The last line of the input of which is known what became of it."""
@@ -63,56 +69,30 @@ class Tally:
         )
         last_line = lines[-1][0] if lines else self.last_line
         try:
-            receipt = queue.append_many([body for _, body in lines], on_refused=on_error, chunk=LINES, replace=replace)
+            bodies = [body for _, body in lines]
+            receipt = queue.append_many(bodies, on_refused=on_error, chunk=self.chunk, replace=replace)
         except BatchRefused as error:
             first = error.refused[0]
             self.problem = f"line {lines[first.index][0]}: {first.error}"
             last_line = lines[first.index][0] - 1
-            before = [] if error.stored else [body for _, body in lines[: first.index]]
-            self.appended += error.stored
-            receipt = queue.append_many(before, on_refused="skip", chunk=LINES, replace=replace)
-        self.appended += receipt.appended
-        self.duplicates += receipt.duplicates
-        self.dropped += receipt.dropped
-        self.dead += receipt.dead
+            done = error.earlier
+            self._count(done)
+            own = error.stored - done.appended
+            self.appended += own  # of the lanes that were stored when another one refused
+            begin = done.appended + done.duplicates + done.dropped + done.dead
+            before = [] if own else [body for _, body in lines[begin : first.index]]
+            receipt = queue.append_many(before, on_refused="skip", chunk=self.chunk, replace=replace)
+        self._count(receipt)
         self.refused += len(receipt.refused)
         for refused in receipt.refused:
             typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
         self.last_line = last_line
 
-
-class Interruption:
-    """Ctrl-C while lines are read ends that at once; while some are sent, what became of them is waited for. A second
-    one waits for nothing.
-    """
-
-    def __init__(self) -> None:
-        self.is_sending = self._is_noted = False
-
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Within, Ctrl-C comes here; where it was ignored, it stays so."""
-        old = signal.getsignal(signal.SIGINT)
-        if old is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, self._note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, old)
-
-    def _note(self, *_: object) -> None:
-        if self._is_noted or not self.is_sending:
-            raise KeyboardInterrupt
-        self._is_noted = True
-
-    @contextmanager
-    def sending(self) -> Iterator[None]:
-        """An interruption within waits for the end."""
-        self.is_sending = True
-        yield
-        self.is_sending = False
-        if self._is_noted:
-            raise KeyboardInterrupt
+    def _count(self, receipt: BatchReceipt) -> None:
+        self.appended += receipt.appended
+        self.duplicates += receipt.duplicates
+        self.dropped += receipt.dropped
+        self.dead += receipt.dead
 
 
 @app.command()
@@ -125,6 +105,10 @@ def append(
     id_by: Annotated[str | None, option("--id-by", help="Body field that is the id.")] = None,
     score_by: Annotated[str | None, option("--score-by", help="Body field that is the score.")] = None,
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
+    chunk: Annotated[
+        int,
+        call_option("--chunk", min=1, max=MAX_APPEND, help="Lines in one round trip, at most; never more than 1 MiB."),
+    ] = LINES,
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")
     ] = False,
@@ -148,7 +132,7 @@ def append(
         "lanes": lanes,
     }
     client = Sequencer(queue, redis, namespace=namespace, **settings)
-    began, tally, interruption = time.monotonic(), Tally(), Interruption()
+    began, tally, interruption = time.monotonic(), Tally(chunk=chunk), Interruption()
     with _opened(file) as source, client:
         client.connect()
         try:
@@ -164,7 +148,7 @@ def append(
 def _say_interrupted(tally: Tally, file: str, is_unknown: bool) -> None:
     stored = f"interrupted: what stands up to line {tally.last_line:,} is stored"
     if is_unknown:
-        stored += f", and of the {LINES} lines behind it perhaps some"
+        stored += f", and of the {tally.chunk} lines behind it perhaps some"
     if tally.has_ids:
         again = "a rerun adds nothing twice, because each message has an id"
     else:
@@ -182,7 +166,7 @@ def _append_lines(
     interruption: Interruption,
 ) -> None:
     numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
-    while not tally.problem and (some := list(itertools.islice(numbered, LINES))):
+    while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
@@ -198,6 +182,17 @@ def _append_lines(
         with interruption.sending():
             tally.add(client, good, on_error, replace)
         tally.problem = tally.problem or problem
+
+
+def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, bytes]]:
+    """The next lines for one call."""
+    some, size = list[tuple[int, bytes]](), 0
+    for number, line in itertools.islice(numbered, count):
+        some.append((number, line))
+        size += len(line)
+        if size >= CALL_BYTES:
+            break
+    return some
 
 
 def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:

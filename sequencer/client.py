@@ -157,12 +157,14 @@ class Sequencer:
         """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
 
         A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
+        With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
 
         An item is a body when the queue has `group_by`; else a mapping with the arguments of `append`: `body`, `group`,
         and as needed `id`, `score`, `headers`, `delay`, `at`. With on_refused="stop", a chunk that holds an item which
         can't be stored is not stored at all, and BatchRefused says which and why and how many messages of earlier
         chunks were stored; with "skip" the others are stored and the receipt lists the refused. Of a list or tuple the
-        next chunk is checked while the server stores one; from an iterator no more is taken than is sent.
+        next chunk is checked while the server stores one; from an iterator no more is taken than is sent, but for one
+        message that was too large for its chunk.
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """

@@ -139,12 +139,13 @@ class BatchRefused(SequencerError):
 
     `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is. (With
     several lanes, a conflict that another producer makes in the instant between check and append is the exception:
-    the other lanes' parts of the chunk are then stored, and counted here.)
+    the other lanes' parts of the chunk are then stored, and counted here.) `earlier`: the receipt of earlier chunks.
     """
 
-    def __init__(self, refused: list[Any], stored: int) -> None:
+    def __init__(self, refused: list[Any], stored: int, earlier: Any = None) -> None:
         self.refused = refused
         self.stored = stored
+        self.earlier = earlier
         first = refused[0]
         super().__init__(
             f"item {first.index} was refused: {first.error} "

@@ -10,6 +10,7 @@ from .. import calls
 from ..errors import ConfigurationError, InvalidMessage, ServerUnavailable, shown
 from ..queue.append import (
     CHUNK,
+    CHUNK_BYTES,
     CHUNK_GROUPS,
     Chunk,
     Tally,
@@ -79,10 +80,19 @@ class Appender:
 
     def _chunks(self, items: Iterable[Any], size: int, most_groups: int) -> Iterator[Chunk]:
         numbered, is_over = enumerate(items), False
+        held: tuple[int, Item] | None = None
         while not is_over:
-            chunk, groups, is_over = Chunk([], [], []), set[str](), True
+            chunk, groups, count = Chunk([], [], []), set[str](), 0
+            is_over = held is None
+            if held is not None:
+                index, item = held
+                chunk.indexes.append(index)
+                chunk.items.append(item)
+                groups.add(item.group)
+                held, count = None, _bytes_of(item)
             is_sequence = self._session.known_sequence()
-            for index, value in itertools.islice(numbered, size):
+            for index, value in itertools.islice(numbered, size - len(chunk.items)):
+                is_over = False
                 try:
                     if is_sequence is None:
                         self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
@@ -90,15 +100,23 @@ class Appender:
                     item = self.items.make_of(value, is_sequence=is_sequence)
                 except InvalidMessage as error:
                     chunk.errors.append(Refused(index, error))
-                else:
-                    chunk.indexes.append(index)
-                    chunk.items.append(item)
-                    groups.add(item.group)
-                is_over = False
+                    continue
+                count += _bytes_of(item)
+                if count > CHUNK_BYTES and chunk.items:
+                    held = index, item  # how large it is shows only now; it begins the next chunk
+                    break
+                chunk.indexes.append(index)
+                chunk.items.append(item)
+                groups.add(item.group)
                 if len(groups) == most_groups:
                     break
             if not is_over:
                 yield chunk
+
+
+def _bytes_of(item: Item) -> int:
+    """What a message counts for in a chunk."""
+    return len(item.envelope) + len(item.group) + len(item.id)
 
 
 class _Ahead:

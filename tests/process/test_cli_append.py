@@ -93,6 +93,25 @@ def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[.
     assert make("jobs").info().backlog == at
 
 
+def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli, seq: Sequencer) -> None:
+    """A body may be larger than its line: then a call has several chunks. Lines without an id are not doubled."""
+    large = f"[{','.join(['1e15'] * 40_000)}]"
+    lines = [f'{{"group": ["a"], "body": {large}}}'] * 4
+    done = cli.run("append", "jobs", input=ndjson(*lines, '{"group": [], "body": 1}', *lines))
+    assert done.stderr.startswith("error: line 5: group is empty")
+    assert done.stdout.startswith("appended 4, duplicates 0, refused 1 in ")
+    assert seq.info().backlog == 4
+
+
+def test_the_lines_of_a_round_trip_can_be_said(cli: Cli, seq: Sequencer) -> None:
+    lines = ndjson(*[{"group": ["a"], "body": n} for n in range(5)])
+    assert cli.run("append", "jobs", "--chunk", 2, input=lines).stdout.startswith("appended 5,")
+    assert [message.body for message in seq.peek("a")] == [0, 1, 2, 3, 4]
+    for wrong in (0, 1001):
+        assert cli.run("append", "jobs", "--chunk", wrong, input=lines).returncode == 2
+    assert seq.info().backlog == 5
+
+
 def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) -> None:
     group, body = ["a"], dict[str, int]()
     bad = [

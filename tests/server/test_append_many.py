@@ -44,6 +44,15 @@ def test_a_chunk_keeps_the_server_busy_for_about_as_long_whatever_its_groups(
     make: Callable[..., Sequencer], seq: Sequencer, messages: int, groups: int, chunk: int | None, expected: list[int]
 ) -> None:
     """A message of another group costs more; who asks for a number gets it, for a chunk is stored as a whole."""
+    items = [{"body": n, "group": n % groups, "score": n} for n in range(messages)]
+    assert sizes_of_chunks(make, seq, items, chunk) == expected
+    assert seq.info().backlog == messages
+
+
+def sizes_of_chunks(
+    make: Callable[..., Sequencer], seq: Sequencer, items: list[dict[str, Any]], chunk: int | None
+) -> list[int]:
+    """How many messages each round trip stored."""
     backlogs = [0]
 
     class Looking(Wire):
@@ -53,11 +62,21 @@ def test_a_chunk_keeps_the_server_busy_for_about_as_long_whatever_its_groups(
             return commands
 
     client = make(redis=wired(seq.endpoint, Looking))
-    client.append_many(({"body": n, "group": n % groups, "score": n} for n in range(messages)), chunk=chunk)
+    client.append_many(iter(items), chunk=chunk)
     backlogs.append(seq.info().backlog)
     sizes = [after - before for before, after in pairwise(backlogs)]
-    assert [size for size in sizes if size] == expected
-    assert seq.info().backlog == messages
+    return [size for size in sizes if size]
+
+
+@pytest.mark.parametrize("chunk", [None, 200, 1000])
+def test_a_chunk_has_at_most_1_mib_unless_it_is_one_message(
+    make: Callable[..., Sequencer], seq: Sequencer, chunk: int | None
+) -> None:
+    """115 MB in one script kept the server busy for 570 ms."""
+    third, almost = "x" * 340_000, "x" * (1024 * 1024 - 10)
+    items = [{"body": body, "group": "g", "id": n} for n, body in enumerate([third] * 7 + [almost, third, "x", "y"])]
+    assert sizes_of_chunks(make, seq, items, chunk) == [3, 3, 1, 1, 3]
+    assert [message.id for message in seq.peek("g", limit=20)] == [str(n) for n in range(11)]
 
 
 def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(seq: Sequencer) -> None:
