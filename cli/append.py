@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..calls.append import MAX_APPEND
 from ..client import Sequencer
 from ..errors import BatchRefused
+from ..settings.body_fields import BodyFields
 from ..settings.options import DEFAULTS, QueueSettings
 from ..values.message import BatchReceipt
 from .app import (
@@ -55,6 +55,8 @@ class Tally:
     dead: int = 0
     chunk: int = LINES
     """The most lines in one call."""
+    fields: BodyFields = field(default_factory=BodyFields)
+    """Those of the queue."""
     problem: str = ""
     last_line: int = 0
     """The last line of the input of which is known what became of it."""
@@ -64,7 +66,7 @@ class Tally:
     def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
         self.has_ids = self.has_ids and all(
-            queue.options.id_by or (isinstance(body, dict) and "id" in body and not queue.options.group_by)
+            self.fields.id_by or (isinstance(body, dict) and "id" in body and not self.fields.group_by)
             for _, body in lines
         )
         last_line = lines[-1][0] if lines else self.last_line
@@ -107,7 +109,7 @@ def append(
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
         int,
-        call_option("--chunk", min=1, max=MAX_APPEND, help="Lines in one round trip, at most; never more than 1 MiB."),
+        call_option("--chunk", min=1, help="Lines in one round trip, at most 1000; never more than 1 MiB."),
     ] = LINES,
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")
@@ -121,7 +123,8 @@ def append(
     """Append messages, one JSON object a line.
 
     With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
-    "headers": ..., "delay": seconds from now, "at": seconds since 1970}.
+    "headers": ..., "delay": seconds from now, "at": seconds since 1970}. A score may be ISO 8601 text. user.id names a
+    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {
@@ -135,6 +138,7 @@ def append(
     began, tally, interruption = time.monotonic(), Tally(chunk=chunk), Interruption()
     with _opened(file) as source, client:
         client.connect()
+        tally.fields = client.fields
         try:
             with interruption.heard():
                 _append_lines(client, source, on_error, replace, tally, interruption)

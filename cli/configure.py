@@ -64,18 +64,20 @@ def configure(
     """Show the policy of a queue, or with options set it.
 
     The policy is kept in the server and holds for all producers and consumers, from their next call on; what is not
-    named stays as it is. A queue that is not there yet is made when a policy is set.
+    named stays as it is. A queue that is not there yet is made when a policy is set. Below the policy stand the body
+    fields that the queue remembers.
     """
     wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
         before, is_new = looking.policy, queue not in list_queues(redis, namespace)
+        fields = {name: value for name, value in looking.fields._asdict().items() if value is not None}
     policy = before
     if wanted:
         with setting:
             _connect_quietly(setting)
             policy = setting.policy
-    _show(queue, policy, before, is_new, bool(wanted), json)
+    _show(queue, policy, before, fields, is_new, bool(wanted), json)
 
 
 def _connect_quietly(client: Sequencer) -> None:
@@ -86,12 +88,21 @@ def _connect_quietly(client: Sequencer) -> None:
         logging.disable(logging.NOTSET)
 
 
-def _show(queue: str, policy: Policy, before: Policy, is_new: bool, is_set: bool, as_json: bool) -> None:
+def _show(
+    queue: str,
+    policy: Policy,
+    before: Policy,
+    fields: dict[str, Any],
+    is_new: bool,
+    is_set: bool,
+    as_json: bool,
+) -> None:
     now, old = asdict(policy), asdict(before)
     was = {} if is_new else {name: old[name] for name in now if now[name] != old[name]}
     if as_json:
-        print_json({"queue": queue, "is_new": is_new, "policy": now, "was": was})
+        print_json({"queue": queue, "is_new": is_new, "policy": now, "was": was, "fields": fields})
         return
     if is_new:
         typer.echo(f"queue {queue} is {'new; its policy:' if is_set else 'not there yet; its policy would be:'}")
-    console().print(policy_table(now, was))
+    names = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    console().print(policy_table({**now, **names}, was))

@@ -26,6 +26,7 @@ from .client import Sequencer, list_queues
 from .errors import Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
 from .server import EmbeddedServer
+from .settings.body_fields import BodyFields
 from .settings.events import Event
 from .settings.options import ClaimLimits, QueueSettings
 from .settings.policy import Policy
@@ -76,6 +77,7 @@ Proof = AuditReport
 __all__ = [
     "AuditReport",
     "BatchReceipt",
+    "BodyFields",
     "ClaimLimits",
     "ConsumeSummary",
     "DeadLetter",

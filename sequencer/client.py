@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack
 
 from .consume.emitter import EventEmitter, Observer
+from .consume.handler_check import checked_handler
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer, owner_name
 from .doctor.diagnose import diagnose
@@ -22,6 +23,7 @@ from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
 from .queue.session import Session, check_first, queue_names
 from .server import start_embedded
+from .settings.body_fields import BodyFields
 from .settings.options import (
     AUDIT_LENGTH,
     LEASE_S,
@@ -32,7 +34,7 @@ from .settings.options import (
     shows_settings,
 )
 from .settings.policy import Policy
-from .store.item import Group, ItemMaker, Score
+from .store.item import Group, Id, ItemMaker, Score
 from .values.checks import check_name
 from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
 from .values.views import AuditReport, Finding
@@ -47,6 +49,9 @@ class Sequencer:
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
     the embedded server, which is started when it is first needed. Nothing connects before that. May be shared by
     threads, and survives a fork. Raises ConfigurationError for a wrong option; see QueueOptions for each of them.
+
+    `group_by`, `id_by`, `score_by` name fields of a body, `order.id` a field of a field. The queue remembers them from
+    its first use on: who names none takes them, and another value is a ConfigurationError.
 
     `dedup_window` to `on_gap` are the queue's policy and kept in the server: whoever names one sets it for all
     producers and consumers when it connects, and who names none takes what is there (see Policy).
@@ -65,7 +70,7 @@ class Sequencer:
         self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
         self._net.greet(lambda alone: check_first(alone, self._net.name), self._session.restore_registration)
-        self._appender = Appender(self._session, self._net, ItemMaker(self.options))
+        self._appender = Appender(self._session, self._net, ItemMaker(self.options, self._session.fields))
         self._handler: Handler | None = None
         self._observers: list[Observer] = []
         self._emitter = EventEmitter(queue, observers=self._observers)
@@ -110,7 +115,7 @@ class Sequencer:
         body: Any,
         group: Group | None = None,
         *,
-        id: str | int | None = None,
+        id: Id | None = None,
         score: Score | None = None,
         headers: Mapping[str, str] | None = None,
         delay: float | timedelta | None = None,
@@ -120,11 +125,12 @@ class Sequencer:
     ) -> Receipt:
         """Add one message to its group and return its id, stamp, and whether it was there already.
 
-        `group`, `id` and `score` come out of the body where `group_by`, `id_by`, `score_by` are set and they are not
-        given. Without a score the server's time of arrival, in seconds, is the score. Without an id one is made before
-        the first try, so that a repeat after a lost connection adds nothing. The same id with the same content (as
-        JSON bytes), while it is pending, is a duplicate, with other content IdConflict is raised; after it was handled
-        it is a duplicate for the queue's `dedup_window`, whatever it holds.
+        `group`, `id` and `score` come out of the body where they are not given, and `group_by`, `id_by`, `score_by` are
+        set or remembered. A score is a number, an aware datetime, or ISO 8601 text; without one the server's time of
+        arrival, in seconds, is the score. Without an id one is made before the first try, so that a repeat after a lost
+        connection adds nothing. The same id with the same content (as JSON bytes), while it is pending, is a duplicate,
+        with other content IdConflict is raised; after it was handled it is a duplicate for the queue's `dedup_window`,
+        whatever it holds.
 
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
         message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
@@ -139,7 +145,7 @@ class Sequencer:
         failed after sending, ServerUnavailable when it failed before.
         """
         if (is_sequence := self._session.known_sequence()) is None:  # what breaks a rule is said without a server
-            self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=False)
+            self._appender.check(body, group, id, score, headers, delay, at)
             is_sequence = finish(self._session.is_sequence())
         item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
@@ -159,12 +165,12 @@ class Sequencer:
         A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
         With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
 
-        An item is a body when the queue has `group_by`; else a mapping with the arguments of `append`: `body`, `group`,
-        and as needed `id`, `score`, `headers`, `delay`, `at`. With on_refused="stop", a chunk that holds an item which
-        can't be stored is not stored at all, and BatchRefused says which and why and how many messages of earlier
-        chunks were stored; with "skip" the others are stored and the receipt lists the refused. Of a list or tuple the
-        next chunk is checked while the server stores one; from an iterator no more is taken than is sent, but for one
-        message that was too large for its chunk.
+        An item is a body when the queue has `group_by`; else, or where it lacks those fields, a mapping with the
+        arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`, `delay`, `at`. With
+        on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
+        which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
+        receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
+        iterator no more is taken than is sent, but for one message that was too large for its chunk.
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
         """
@@ -186,6 +192,11 @@ class Sequencer:
     def policy(self) -> Policy:
         """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
         return finish(views.policy(self._session))
+
+    @property
+    def fields(self) -> BodyFields:
+        """Which fields of a body make group, id and score, as the server remembers them now. Raises ServerError."""
+        return finish(self._session.fresh_fields())
 
     def audit(self) -> AuditReport:
         """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
@@ -215,7 +226,7 @@ class Sequencer:
 
     def handler(self, function: HandlerT) -> HandlerT:
         """Register the function that handles this queue's messages (a decorator). It gets one Message."""
-        self._handler = _checked_handler(function)
+        self._handler = checked_handler(function)
         return function
 
     def observe(self, callback: ObserverT) -> ObserverT:
@@ -277,7 +288,7 @@ class Sequencer:
 
         Raises HandlerNotFound, ConfigurationError, ServerError.
         """
-        function = self._handler if handler is None else _checked_handler(handler)
+        function = self._handler if handler is None else checked_handler(handler)
         if function is None:
             raise HandlerNotFound(
                 f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
@@ -295,16 +306,6 @@ class Sequencer:
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = finish(self._session.lanes(role="consume"))
         return Lease.claim(self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
-
-
-def _checked_handler(function: Handler) -> Handler:
-    if not callable(function):
-        raise HandlerNotFound(f"handler {shown(function)} is not callable")
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        raise ConfigurationError(
-            f"handler {shown(function)} is a coroutine function; this client calls plain functions only"
-        )
-    return function
 
 
 def find_server(redis: Any = None) -> Endpoint:

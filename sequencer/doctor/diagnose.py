@@ -13,6 +13,7 @@ from ..errors import ConfigurationError, SequencerError, shown
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from ..net.refusals import Reading
+from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
@@ -172,6 +173,7 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
                     raise ValueError(f"{odd[:60]!r} is no whole number")
                 if key == keys.policy:
                     merge_policy(queue, stored, {})
+                    read_fields(stored.get(BODY_FIELDS))
             except (ValueError, TypeError, ConfigurationError) as error:
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 

@@ -35,6 +35,15 @@ class Appender:
     def __init__(self, session: Session, net: BlockingNet, items: ItemMaker) -> None:
         self._session, self._net, self.items, self._wait = session, net, items, wait_of(session.options)
 
+    def check(self, *arguments: Any) -> None:
+        """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
+
+        The server is asked only where the queue may remember which fields make the group.
+        """
+        if self.items.check(*arguments):
+            finish(self._session.take_fields())
+            self.items.make(*arguments, is_sequence=False)
+
     def append(self, item: Item, *, replace: bool = False) -> Receipt:
         """As the operation `queue.append.append`, without its coroutines: that costs a fifth more."""
         call = call_for(self._lanes(), item, replace=replace)
@@ -75,6 +84,12 @@ class Appender:
             tally.add(one, outcomes)
         return tally.receipt()
 
+    def _check_of(self, value: Any) -> None:
+        """As `check`, of an item of many."""
+        if self.items.check_of(value):
+            finish(self._session.take_fields())
+            self.items.make_of(value, is_sequence=False)
+
     def _lanes(self) -> list[LaneKeys]:
         return self._session.known_lanes() or finish(self._session.lanes_to_append())
 
@@ -95,7 +110,7 @@ class Appender:
                 is_over = False
                 try:
                     if is_sequence is None:
-                        self.items.make_of(value, is_sequence=False)  # what breaks a rule is said without a server
+                        self._check_of(value)
                         is_sequence = finish(self._session.is_sequence())
                     item = self.items.make_of(value, is_sequence=is_sequence)
                 except InvalidMessage as error:

@@ -15,7 +15,7 @@ from ..calls.net_protocol import Answer, Net
 from ..errors import ConfigurationError, MessageNotFound, shown
 from ..store.envelope import encode_id
 from ..store.group import decode_group, encode_group
-from ..store.item import Group
+from ..store.item import Group, Id
 from ..store.keys import LaneKeys
 from ..store.record import LetterName, decode_letter
 from ..store.replies import Reading, pairs, text
@@ -41,7 +41,7 @@ class DeadLetterFilter(NamedTuple):
     """A pattern with `*` and `?` for "Type: message", or a type alone."""
 
     @classmethod
-    def of(cls, group: Group | None, id: str | int | None, error: str | None) -> DeadLetterFilter:
+    def of(cls, group: Group | None, id: Id | None, error: str | None) -> DeadLetterFilter:
         """From what a caller gives. Raises ConfigurationError, InvalidGroup, InvalidId."""
         if error is not None and not isinstance(error, str):
             raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
@@ -49,7 +49,7 @@ class DeadLetterFilter(NamedTuple):
 
     @classmethod
     def chosen(
-        cls, group: Group | None, id: str | int | None, error: str | None, everything: bool, action: str
+        cls, group: Group | None, id: Id | None, error: str | None, everything: bool, action: str
     ) -> DeadLetterFilter:
         """For what changes them: to take all has to be said. Raises as `of`."""
         if everything == (group is not None or id is not None or error is not None):
@@ -72,7 +72,7 @@ async def dead(
     session: Session,
     group: Group | None = None,
     *,
-    id: str | int | None = None,
+    id: Id | None = None,
     error: str | None = None,
     limit: int = 1000,
 ) -> list[DeadLetter]:
@@ -85,7 +85,7 @@ async def dead(
 
 
 async def count_dead(
-    session: Session, group: Group | None = None, *, id: str | int | None = None, error: str | None = None
+    session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None
 ) -> int:
     """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
     wanted = DeadLetterFilter.of(group, id, error)
@@ -104,7 +104,7 @@ async def redrive(
     session: Session,
     group: Group | None = None,
     *,
-    id: str | int | None = None,
+    id: Id | None = None,
     error: str | None = None,
     everything: bool = False,
     rate: float = 1000.0,
@@ -141,7 +141,7 @@ async def purge(
     session: Session,
     group: Group | None = None,
     *,
-    id: str | int | None = None,
+    id: Id | None = None,
     error: str | None = None,
     everything: bool = False,
 ) -> int:
@@ -224,7 +224,7 @@ def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list
     return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome in went]
 
 
-def _not_found(id: str | int, session: Session) -> MessageNotFound:
+def _not_found(id: Id, session: Session) -> MessageNotFound:
     return MessageNotFound(f"no dead letter with id {id!r} fits in queue {session.options.queue!r}; list them first")
 
 

@@ -24,7 +24,7 @@ from ..errors import (
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
-from ..store.item import Group, Score
+from ..store.item import Group, Id, Score
 from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS, readable_message
 from ..store.replies import Reading
@@ -153,7 +153,7 @@ async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str
 # -- messages and timers ---------------------------------------------------------------------------------------
 
 
-async def cancel(session: Session, group: Group, id: str | int) -> None:
+async def cancel(session: Session, group: Group, id: Id) -> None:
     """Remove a pending message; it will not be handled.
 
     Raises MessageNotFound, and MessageBusy when a consumer may have it in hand.
@@ -164,7 +164,7 @@ async def cancel(session: Session, group: Group, id: str | int) -> None:
 async def reschedule(
     session: Session,
     group: Group,
-    id: str | int,
+    id: Id,
     *,
     delay: float | timedelta | None = None,
     at: Score | None = None,

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.operate import wake
-from ..errors import ServerUnavailable
+from ..errors import ConfigurationError, ServerUnavailable
+from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
 from ..settings.events import Event, event, many
 from ..settings.policy import Policy, merge_policy, read_policy
 from ..store.keys import LaneKeys
@@ -25,12 +26,15 @@ RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are put off."""
 
 
-async def change_policy(net: Net, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any]) -> Policy:
-    """What the server keeps, changed by what is asked for; and what a change brings with it.
+async def change_policy(
+    net: Net, queue: str, lanes: list[LaneKeys], asked: Mapping[str, Any], fields: QueueFields | None = None
+) -> Policy:
+    """What the server keeps, changed by what is asked for; and what a change brings with it. `fields` take theirs.
 
     Read, checked and written in one transaction over all lanes, so that two clients at once do not undo each
     other's policy, nor leave two that exclude each other. Raises ConfigurationError, ServerUnavailable.
     """
+    found = BodyFields()
     unsure: list[dict[str, str]] = []
     may_lose = True
     for _ in range(TRIES):
@@ -43,6 +47,11 @@ async def change_policy(net: Net, queue: str, lanes: list[LaneKeys], asked: Mapp
                 with Reading(net.name):
                     policy = merge_policy(queue, before[0], asked)
                 writes = _writes(lanes, before, policy)
+                if fields:
+                    found = await _merged_fields(
+                        alone, net.name, queue, lanes, before[0].get(BODY_FIELDS), fields.asked
+                    )
+                    writes += _field_writes(lanes[0], before[0].get(BODY_FIELDS), found)
                 is_done = await _transact(alone, writes) if writes else await _leave(alone)
         except ServerUnavailable:
             # The WATCH went with its connection, perhaps after all was done: look again. Where nothing was sent yet,
@@ -52,6 +61,8 @@ async def change_policy(net: Net, queue: str, lanes: list[LaneKeys], asked: Mapp
             may_lose, unsure = bool(writes), unsure or (before if writes else [])
             continue
         if is_done:
+            if fields:
+                fields.take(found)
             await _follow(net, queue, lanes, before if writes else unsure, policy, asked)
             return policy
     raise ServerUnavailable(f"the policy of queue {queue!r} is being changed by others all the time; try again")
@@ -75,6 +86,31 @@ def _writes(lanes: list[LaneKeys], before: list[dict[str, str]], policy: Policy)
         changed = {key: value for key, value in wanted.items() if old.get(key) != value}
         writes += [("HSET", keys.policy, *chain.from_iterable(changed.items()))] if changed else []
     return writes
+
+
+async def _merged_fields(
+    alone: Alone, name: str, queue: str, lanes: list[LaneKeys], stored: str | None, asked: BodyFields
+) -> BodyFields:
+    """The fields of a queue with those asked for. Others than its own are told, or refused once it has been used.
+
+    Before the first message a wrong name was perhaps only tried. Raises ConfigurationError.
+    """
+    with Reading(name):
+        known = read_fields(stored)
+    try:
+        return merge_fields(queue, known, asked)
+    except ConfigurationError:
+        counts = await alone.send([("HGET", keys.stats, "appended") for keys in lanes])
+        if any(count not in (None, b"0") for count in counts):
+            raise
+    merged = merge_fields(queue, known, asked, is_used=False)
+    log.warning("queue %s: %s was %s, and nothing was appended by it; it is %s now", queue, BODY_FIELDS, known, merged)
+    return merged
+
+
+def _field_writes(keys: LaneKeys, stored: str | None, fields: BodyFields) -> list[Command]:
+    is_new = fields != read_fields(stored)
+    return [("HSET", keys.policy, BODY_FIELDS, write_fields(fields, stored))] if is_new else []
 
 
 async def _policies(alone: Alone, name: str, lanes: list[LaneKeys]) -> list[dict[str, str]]:

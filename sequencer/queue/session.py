@@ -9,6 +9,7 @@ from ..calls.net_protocol import Alone, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
 from ..errors import ConfigurationError, DataError, ServerNotUsable
+from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
 from ..settings.options import MAX_LANES, QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, lane_keys, lane_of, registry_key
@@ -27,6 +28,8 @@ class Session:
         """The queue's options, as this client was given them."""
         self.net = net
         """Over which operations run."""
+        self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
+        """Which fields of a body make group, id and score: before the first use those that were named."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self._lanes: list[LaneKeys] = []
@@ -61,6 +64,18 @@ class Session:
         with Reading(self.net.name):
             self._learn(reply)
             return merge_policy(self.options.queue, texts(reply), {})
+
+    async def fresh_fields(self) -> BodyFields:
+        """The body fields as the server remembers them now."""
+        keys = (await self.lanes(register=False))[0]
+        (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
+        with Reading(self.net.name):
+            return read_fields(stored.decode() if stored else None)
+
+    async def take_fields(self) -> None:
+        """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
+        known = await self.fresh_fields()
+        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
 
     async def allow(self, role: Role) -> None:
         """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
@@ -101,7 +116,7 @@ class Session:
         count, is_known = await self._find_lane_count(register)
         keys = [lane_keys(options.namespace, options.queue, lane) for lane in range(count)]
         if register:
-            policy, is_stored = await change_policy(self.net, options.queue, keys, options.asked), True
+            policy, is_stored = await change_policy(self.net, options.queue, keys, options.asked, self.fields), True
         else:
             before = (await read_policies(self.net, keys))[0]
             with Reading(self.net.name):
@@ -186,8 +201,10 @@ class Session:
         if stored and all(stored):
             return
         fields = self._policy.stored().items()
+        fields_text = write_fields(self.fields.now, None)
         # In one transaction: of two clients that come back with two policies, one sets all of it in all lanes.
         writes = [("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields]
+        writes += [("HSETNX", keys[0].policy, BODY_FIELDS, fields_text)] if any(self.fields.now) else []
         await alone.send([("MULTI",), *writes, ("EXEC",)])
         tell(queue_restored(queue, len(keys)))
 

@@ -16,7 +16,7 @@ from ..settings.policy import Policy
 from ..store.envelope import encode_id
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
-from ..store.item import Group
+from ..store.item import Group, Id
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head, number_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
@@ -165,7 +165,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
         return [readable_message(member, score, record or b"", *rest) for (member, score), record in found]
 
 
-async def get(session: Session, group: Group, id: str | int) -> MessageInfo | None:
+async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
     """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
     key, message_id = encode_group(group), encode_id(id)
     keys = await session.keys_of(key, register=False)

@@ -11,15 +11,17 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import orjson
 
-from ..errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, shown
+from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, shown
 
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 MAX_DELAY_S = 100 * 366 * 86_400
+EXAMPLE = "2030-01-31T09:00:00+01:00"
 MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
 
 
@@ -27,8 +29,8 @@ def encode_id(message_id: Any) -> str:
     """The id as text. Raises InvalidId."""
     if type(message_id) is str and message_id.isascii() and 0 < len(message_id) <= MAX_ID_BYTES:
         return message_id  # the usual case
-    if isinstance(message_id, bool) or not isinstance(message_id, str | int):
-        raise InvalidId(f"id {shown(message_id)} is {type(message_id).__name__}, must be str or int")
+    if isinstance(message_id, bool) or not isinstance(message_id, str | int | UUID):
+        raise InvalidId(f"id {shown(message_id)} is {type(message_id).__name__}, must be str, int or UUID")
     value = message_id.value if isinstance(message_id, Enum) else message_id
     if isinstance(value, int) and value.bit_length() >= 8 * MAX_ID_BYTES:
         raise InvalidId(f"id {shown(value)} is too long, at most {MAX_ID_BYTES} bytes")
@@ -45,15 +47,18 @@ def encode_id(message_id: Any) -> str:
 
 
 def encode_score(score: Any) -> str:
-    """The score as the shortest text that reads back as the same double. Raises InvalidScore."""
+    """The score as the shortest text that reads back as the same double. Raises InvalidScore.
+
+    A point in time, as an aware datetime or as ISO 8601 text, is its seconds since 1970.
+    """
     if type(score) in (int, float) and -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
         return repr(float(score) + 0.0)  # the usual case; neither NaN nor infinity lies between
-    if isinstance(score, datetime):
-        if score.utcoffset() is None:
-            raise InvalidScore(f"score {shown(score)} has no time zone; use an aware datetime")
-        score = score.timestamp()
+    if isinstance(score, str | datetime):
+        score = _seconds(score, f"score {shown(score)}", "is neither a number nor ISO 8601 text", InvalidScore)
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise InvalidScore(f"score {shown(score)} is {type(score).__name__}, must be a number or an aware datetime")
+        raise InvalidScore(
+            f"score {shown(score)} is {type(score).__name__}, must be a number, an aware datetime, or ISO 8601 text"
+        )
     if isinstance(score, float) and not math.isfinite(score):
         raise InvalidScore(f"score {shown(score)} must be finite")
     if not -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
@@ -62,6 +67,18 @@ def encode_score(score: Any) -> str:
             "use seconds, milliseconds or microseconds instead of nanoseconds"
         )
     return repr(float(score) + 0.0)
+
+
+def _seconds(moment: str | datetime, name: str, problem: str, error: type[InvalidMessage]) -> float:
+    """Seconds since 1970. Raises `error`, with the name, and for text that is no time with the problem."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise error(f"{name} {problem}, like {EXAMPLE}") from None
+    if moment.utcoffset() is None:
+        raise error(f"{name} has no time zone; say it, like {EXAMPLE}")
+    return moment.timestamp()
 
 
 def _has_non_finite(value: Any) -> bool:
@@ -110,15 +127,8 @@ def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
 def encode_time(at: Any) -> int:
     """A point in time (seconds, aware datetime, or ISO 8601 text) as us since 1970. Raises InvalidTime."""
     given = at
-    if isinstance(at, str):
-        try:
-            at = datetime.fromisoformat(at)
-        except ValueError:
-            raise InvalidTime(f"at={shown(given)} is not ISO 8601, like 2030-01-31T09:00:00+01:00") from None
-    if isinstance(at, datetime):
-        if at.utcoffset() is None:
-            raise InvalidTime(f"at={shown(str(given))} has no time zone; say it, like 2030-01-31T09:00:00+01:00")
-        at = at.timestamp()
+    if isinstance(at, str | datetime):
+        at = _seconds(at, f"at={shown(at)}", "is not ISO 8601", InvalidTime)
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at <= MAX_TIME_S:
         raise InvalidTime(
             f"at={shown(given)} must be seconds since 1970, at most {MAX_TIME_S:.0f}, an aware datetime, "

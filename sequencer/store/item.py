@@ -14,21 +14,26 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore, shown
+from ..settings.body_fields import BodyFields, QueueFields
 from ..settings.options import QueueOptions
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
 
 Group = Sequence[str | int | UUID] | str | int | UUID
-Score = float | int | datetime
+Score = float | int | datetime | str
+"""A number, or a point in time: an aware datetime, or ISO 8601 text with its zone."""
+Id = str | int | UUID
 FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at"))
 
 
 class ItemMaker:
     """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
 
-    def __init__(self, options: QueueOptions) -> None:
-        self._options, self._ids = options, _IdMaker()
+    def __init__(self, options: QueueOptions, fields: QueueFields | None = None) -> None:
+        """`fields`: those that the queue's session takes; else they are those of the options."""
+        named = BodyFields(options.group_by, options.id_by, options.score_by)
+        self._options, self._fields, self._ids = options, fields or QueueFields(named), _IdMaker()
 
     def make(
         self,
@@ -42,32 +47,39 @@ class ItemMaker:
         *,
         is_sequence: bool,
     ) -> Item:
-        """An item from `append`'s arguments; what is None comes out of the body where the options name a field.
+        """An item from `append`'s arguments; what is None comes out of the body where a field is named for it.
 
         `is_sequence`: whether the queue's scores are consecutive numbers. What breaks another rule is said before.
         """
-        options = self._options
+        fields = self._fields
         if group is None:
-            if options.group_by is None:
+            if fields.group_by is None:
                 raise InvalidGroup("no group given; pass group=[...] or make the Sequencer with group_by=(...)")
-            group = [_field(body, name, "group_by", InvalidGroup) for name in options.group_by]
-        if message_id is None and options.id_by is not None:
-            message_id = _field(body, options.id_by, "id_by", InvalidId)
-        if score is None and options.score_by is not None:
-            score = _field(body, options.score_by, "score_by", InvalidScore)
+            group = [_field(body, name, "group_by", InvalidGroup) for name in fields.group_by]
+        if message_id is None and fields.id_by is not None:
+            message_id = _field(body, fields.id_by, "id_by", InvalidId)
+        if score is None and fields.score_by is not None:
+            score = _field(body, fields.score_by, "score_by", InvalidScore)
         key, text = encode_group(group), "" if score is None else encode_score(score)
         given_id = "" if message_id is None else encode_id(message_id)
-        envelope = encode_envelope(body, headers, options.max_body_bytes)
+        envelope = encode_envelope(body, headers, self._options.max_body_bytes)
         due = "" if delay is None and at is None else encode_due(delay, at)
         if is_sequence:
-            number = _number(text)
+            number = _number(text, score)
             given_id = given_id or number
         return Item(key, given_id or self._ids.make(), text, envelope, due)
 
     def make_of(self, value: Any, *, is_sequence: bool) -> Item:
-        """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments."""
-        if self._options.group_by is not None:
-            return self.make(value, None, None, None, None, is_sequence=is_sequence)
+        """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments.
+
+        Such a mapping goes in the first case too, where it has not the fields of a body.
+        """
+        if self._fields.group_by is not None:
+            try:
+                return self.make(value, None, None, None, None, is_sequence=is_sequence)
+            except InvalidGroup:
+                if not _is_arguments(value):
+                    raise
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
             raise InvalidMessage(
                 f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
@@ -81,9 +93,28 @@ class ItemMaker:
             body, group, get("id"), get("score"), headers, get("delay"), get("at"), is_sequence=is_sequence
         )
 
+    def check(self, body: Any, group: Any, *others: Any) -> bool:
+        """Refuse what breaks a rule whatever the queue remembers. True where that may give the group."""
+        is_open = group is None and self._fields.group_by is None and isinstance(body, Mapping)
+        self.make(body, "still open" if is_open else group, *others, is_sequence=False)
+        return is_open
 
-def _number(score: str) -> str:
+    def check_of(self, value: Any) -> bool:
+        """The same of an item of `append_many`."""
+        if self._fields.group_by is None and isinstance(value, Mapping) and not _is_arguments(value):
+            return self.check(value, None, None, None, None)
+        self.make_of(value, is_sequence=False)
+        return False
+
+
+def _is_arguments(value: Any) -> bool:
+    return isinstance(value, Mapping) and "body" in value and "group" in value and FIELDS.issuperset(value)
+
+
+def _number(score: str, given: Any) -> str:
     """The number of a message in a sequence, as the id that it has if none is given."""
+    if isinstance(given, str | datetime):
+        raise InvalidScore(f"score {shown(given)} is a time; in a queue with sequence=True it is the producer's number")
     if not score:
         raise InvalidScore("no score given; in a queue with sequence=True it is the producer's own number, 1, 2, 3 ...")
     if not float(score).is_integer() or float(score) < 0:
@@ -95,9 +126,24 @@ def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> An
     if not isinstance(body, Mapping):
         raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {type(body).__name__}")
     value = body.get(name)
-    if value is None:
-        raise error(f"body has no field {name!r}, which {option} names; it has {sorted(map(str, body))[:20]}")
-    return value
+    return _nested(body, name, option, error) if value is None else value
+
+
+def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[InvalidMessage]) -> Any:
+    """The value at the end of a dotted path, where the body has no field of that whole name."""
+    found: Any = body
+    names = [path] if path in body else path.split(".")
+    for depth, name in enumerate(names):
+        where = f"{'.'.join(names[:depth])!r}" if depth else "it"
+        if not isinstance(found, Mapping):
+            raise error(f"body has no field {path!r}, which {option} names; {where} is {type(found).__name__}")
+        if name not in found:
+            has = sorted(map(str, found))[:20]
+            raise error(f"body has no field {path!r}, which {option} names; {where} has {has}")
+        found = found[name]
+    if found is None:
+        raise error(f"field {path!r} of the body, which {option} names, is null; give it a value")
+    return found
 
 
 class _IdMaker:

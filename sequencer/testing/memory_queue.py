@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from ..calls.claim import Claimed
-from ..client import Sequencer, _checked_handler
+from ..client import Sequencer
 from ..consume.emitter import ConsumerEvents
+from ..consume.handler_check import checked_handler
 from ..consume.steps import carry_out
 from ..consume.threads import Consumer
 from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
@@ -148,7 +149,7 @@ class MemoryQueue(Sequencer):
         return self._run(handler, options).to_the_end(MAX_STEPS)
 
     def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
-        function = self.registered_handler if handler is None else _checked_handler(handler)
+        function = self.registered_handler if handler is None else checked_handler(handler)
         if function is None:
             raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
         return _Run(self, function, options)

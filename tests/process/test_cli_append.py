@@ -51,6 +51,27 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     assert make("xxx_job").info().backlog == 4
 
 
+def test_the_queue_remembers_the_fields_and_configure_shows_them(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    by = ("--group-by", "user.id", "--id-by", "event", "--score-by", "created_at")
+    lines = ndjson(*[{"user": {"id": 7}, "event": f"e{n}", "created_at": f"2026-11-23T10:0{n}:00Z"} for n in (1, 0)])
+    tried = cli.run("append", "jobs", "--group-by", "usr.id", "--id-by", "event", input=lines)
+    assert (tried.returncode, "body has no field 'usr.id', which group_by names; it has" in tried.stderr) == (2, True)
+    assert cli.run("append", "jobs", *by, input=lines).stdout.startswith("appended 2, duplicates 0, refused 0 ")
+    again = cli.run("append", "jobs", input=lines + ndjson({"group": ["x"], "body": {"event": 1}, "score": 1}))
+    assert again.stdout.startswith("appended 1, duplicates 2, refused 0 "), again.stderr
+    assert [message.id for message in make().peek(7)] == ["e0", "e1"]
+    refused = cli.run("append", "jobs", "--group-by", "user", input=lines)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: queue 'jobs' has group_by=('user.id',) since its first use, group_by=(")
+    shown = cli.run("configure", "jobs").stdout
+    assert re.search(r"group_by +user.id *\nid_by +event *\nscore_by +created_at *\n", shown)
+    assert json.loads(cli.run("configure", "jobs", "--json").stdout)["fields"] == {
+        "group_by": ["user.id"],
+        "id_by": "event",
+        "score_by": "created_at",
+    }
+
+
 def test_standard_input_with_everything_said_in_the_line(cli: Cli, seq: Sequencer) -> None:
     full = {"group": ["a", 1], "body": [1, None], "id": "one", "score": 2.5, "headers": {"trace": "t1"}}
     done = cli.run("append", "jobs", input=ndjson("", full, "   ", {"group": "a", "body": "text"}))
@@ -128,7 +149,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
         ({"group": group, "id": "", "body": body}, "id is empty"),
         ({"group": group, "id": True, "body": body}, "id True is bool"),
         ({"group": group, "score": True, "body": body}, "score True is bool"),
-        ({"group": group, "score": "12", "body": body}, "score '12' is str"),
+        ({"group": group, "score": "12", "body": body}, "score '12' is neither a number nor ISO 8601 text"),
         ({"group": group, "score": 2**53 + 1, "body": body}, "is beyond 2**53"),
         ('{"group": ["a"], "score": 1e999, "body": {}}', "line 16: "),
         ({"group": group, "body": "b" * 200}, "at most max_body_bytes=100"),

@@ -11,11 +11,23 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.errors import DataError, IdConflict, InvalidMessage, OutcomeUnknown, QueueFull, ServerUnavailable
+from sequencer.errors import (
+    BatchRefused,
+    ConfigurationError,
+    DataError,
+    IdConflict,
+    InvalidGroup,
+    InvalidMessage,
+    OutcomeUnknown,
+    QueueFull,
+    ServerUnavailable,
+)
 from sequencer.net.link import Link
+from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
+from sequencer.testing.wire import Wire, wired
 
 from .conftest import command
 
@@ -85,6 +97,48 @@ def test_a_body_without_its_fields_is_refused(make: Callable[..., Sequencer], bo
     with pytest.raises(InvalidMessage, match="field"):
         seq.append(body)
     assert seq.info().backlog == 0
+
+
+def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], link: Link) -> None:
+    """Who names none takes them at the first append, at its first round trip for many, and on a pipeline."""
+    body = {"user": {"id": 7}, "event": "e1", "at": "2026-11-23T10:00:00+01:00"}
+    named = {"group_by": ("user.id",), "id_by": "event", "score_by": "at"}
+    make(**named).append(body)
+    assert make().append(body).duplicate
+    assert make().append_many([body, {**body, "event": "e2"}]).duplicates == 1
+    assert make(id_by="event").append({**body, "event": "e3"}).id == "e3"
+    assert make().append({"own": 1}, group="own", id=1, score=1).id == "1"
+    assert [(message.id, message.score) for message in make().peek(7)] == [(f"e{n}", 1795424400.0) for n in (1, 2, 3)]
+    for name, value in (("group_by", ("user",)), ("id_by", "id"), ("score_by", "ts")):
+        with pytest.raises(ConfigurationError, match=f"'jobs' has {name}=.* since its first use, {name}=.* was asked"):
+            make(**{name: value}).connect()
+    assert make().fields == make(**named).fields == BodyFields(("user.id",), "event", "at")
+
+
+def test_without_fields_a_message_without_a_group_makes_no_queue(make: Callable[..., Sequencer], link: Link) -> None:
+    with pytest.raises(InvalidGroup, match="no group given"):
+        make().append({"user": 7})
+    with pytest.raises(BatchRefused, match="must be a mapping with 'body' and 'group'"):
+        make().append_many([{"user": 7}])
+    assert link.command("KEYS", "*") == []
+
+
+def test_an_append_costs_the_same_round_trips_with_remembered_fields(make: Callable[..., Sequencer]) -> None:
+    sent: list[int] = []
+
+    class Counting(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            sent.append(len(commands))
+            return commands
+
+    make(group_by=("user",)).append({"user": 1})
+    plain = make("other")
+    plain.append(1, group="g")
+    client = make(redis=wired(plain.endpoint, Counting))
+    client.append({"user": 2})
+    before = len(sent)
+    client.append({"user": 3})
+    assert len(sent) - before == 1
 
 
 def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:

@@ -19,6 +19,10 @@ from sequencer.store.text import dumps_words, loads_words
 from sequencer.values.message import Failure
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+ZONES: Any = st.timedeltas(timedelta(hours=-23), timedelta(hours=23)).map(
+    lambda by: timezone(timedelta(minutes=by // timedelta(minutes=1)))
+)
+LATELY = {"min_value": datetime(1970, 1, 2), "max_value": datetime(2100, 1, 1)}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
@@ -98,6 +102,24 @@ def test_an_aware_datetime_is_its_seconds() -> None:
     assert encode_score(moment) == encode_score(moment.astimezone(timezone(timedelta(hours=2))))
 
 
+@given(st.datetimes(timezones=ZONES), st.sampled_from(["T", " "]))
+def test_iso_text_is_the_score_of_its_datetime(moment: datetime, between: str) -> None:
+    text = moment.isoformat(between)
+    assert encode_score(text) == encode_score(moment) == repr(moment.timestamp() + 0.0)
+    if moment.utcoffset() == timedelta(0):
+        assert encode_score(text.replace("+00:00", "Z")) == encode_score(moment)
+
+
+@given(st.datetimes(**LATELY, timezones=ZONES), st.datetimes(**LATELY, timezones=ZONES))
+def test_scores_of_times_are_ordered_as_the_times(first: datetime, then: datetime) -> None:
+    """Also those that lie a microsecond apart, until the year 2100."""
+    for one in (first.isoformat(), first):
+        for other in (then.isoformat(), then, first + timedelta(microseconds=1)):
+            known = datetime.fromisoformat(other) if isinstance(other, str) else other
+            a, b = float(encode_score(one)), float(encode_score(other))
+            assert (a < b, a == b) == (first < known, first == known)
+
+
 @pytest.mark.parametrize(
     ("score", "word"),
     [
@@ -105,7 +127,9 @@ def test_an_aware_datetime_is_its_seconds() -> None:
         (math.inf, "finite"),
         (-math.inf, "finite"),
         (True, "bool"),
-        ("7", "str"),
+        ("7", "neither a number nor ISO 8601 text"),
+        ("", "neither a number nor ISO 8601 text"),
+        ("2026-01-02", "time zone"),
         (None, "NoneType"),
         (2**53 + 1, "2\\*\\*53"),
         (1_763_000_000_000_000_000, "nanoseconds"),
@@ -135,8 +159,9 @@ def test_a_bad_id_is_refused_with_its_reason(message_id: Any, word: str) -> None
         encode_id(message_id)
 
 
-def test_ids_may_be_numbers_and_up_to_256_bytes() -> None:
+def test_ids_may_be_numbers_uuids_and_up_to_256_bytes() -> None:
     assert encode_id(7) == "7"
+    assert encode_id(uuid.UUID(int=7)) == str(uuid.UUID(int=7))
     assert encode_id("é" * 128) == "é" * 128
 
 

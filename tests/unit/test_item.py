@@ -14,7 +14,7 @@ from sequencer.store.item import ItemMaker
 
 NOWHERE = "redis://127.0.0.1:1"
 BAD: list[dict[str, Any]] = [
-    {"body": 1},
+    {"body": 1, "group": []},
     {"body": float("nan"), "group": "g"},
     {"body": 1, "group": ""},
     {"body": 1, "group": "g", "id": ""},

@@ -1,0 +1,84 @@
+"""Which fields of a body make group, id and score, and how the server remembers that with the queue. Pure.
+
+Who names one first sets it for the queue; who names none takes what is there; another value is refused. The server
+keeps one JSON object, so that another kind of field can join, and a client leaves alone what it does not know there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ..errors import ConfigurationError
+
+BODY_FIELDS = "fields"
+"""Where the server keeps them: a field of the policy of lane 0."""
+
+
+class BodyFields(NamedTuple):
+    """Names of body fields; a dot in a name leads into a field of a field. None where there is none."""
+
+    group_by: tuple[str, ...] | None = None
+    id_by: str | None = None
+    score_by: str | None = None
+
+
+class QueueFields:
+    """The fields that a client takes: those it named, and from its first use on those that the queue remembers."""
+
+    __slots__ = ("asked", "group_by", "id_by", "score_by")
+
+    def __init__(self, asked: BodyFields) -> None:
+        self.asked = asked
+        self.take(asked)
+
+    def take(self, found: BodyFields) -> None:
+        """From now on these."""
+        self.group_by, self.id_by, self.score_by = found
+
+    @property
+    def now(self) -> BodyFields:
+        """Those taken by now."""
+        return BodyFields(self.group_by, self.id_by, self.score_by)
+
+
+def read_fields(stored: str | None) -> BodyFields:
+    """From the text that the server keeps, None for none. Raises ValueError for what no client of ours wrote."""
+    values = _object(stored)
+    group_by = values.get("group_by")
+    names = [*(group_by or ()), *(one for name in ("id_by", "score_by") if (one := values.get(name)) is not None)]
+    is_list = group_by is None or (isinstance(group_by, list) and bool(group_by))
+    if not is_list or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{stored!r} does not say which fields of a body make group, id and score")
+    return BodyFields(tuple(group_by) if group_by else None, values.get("id_by"), values.get("score_by"))
+
+
+def write_fields(fields: BodyFields, stored: str | None) -> str:
+    """The text that the server keeps, when it had this one. Raises ValueError for what no client of ours wrote."""
+    known = {name: value for name, value in fields._asdict().items() if value is not None}
+    return json.dumps({**_object(stored), **known})
+
+
+def merge_fields(queue: str, known: BodyFields, asked: BodyFields, *, is_used: bool = True) -> BodyFields:
+    """What a queue remembers when a client asks for these. Before a message was appended, the client's go before.
+
+    Raises ConfigurationError for another value than the one it remembers.
+    """
+    merged = known._asdict()
+    for name, value in asked._asdict().items():
+        if value is None:
+            continue
+        if is_used and merged[name] not in (None, value):
+            raise ConfigurationError(
+                f"queue {queue!r} has {name}={merged[name]!r} since its first use, {name}={value!r} was asked; "
+                f"leave {name} out, or use another queue name"
+            )
+        merged[name] = value
+    return BodyFields(**merged)
+
+
+def _object(stored: str | None) -> dict[str, Any]:
+    values = json.loads(stored) if stored else {}
+    if not isinstance(values, dict):
+        raise ValueError(f"{stored!r} is no JSON object")
+    return values

@@ -1,0 +1,212 @@
+"""Fields of a body that make group, id and score: dotted paths, and what the queue remembers of their names."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.errors import ConfigurationError, DataError, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from sequencer.queue.session import Session
+from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
+from sequencer.settings.options import QueueOptions
+from sequencer.settings.policy import Policy
+from sequencer.store.item import ItemMaker
+from sequencer.store.keys import lane_keys
+from sequencer.testing import MemoryQueue
+
+from ..support.listed_net import ListedNet, run
+
+NAME = st.text("ab.é", min_size=1, max_size=4)
+BODY = st.recursive(st.integers(0, 9), lambda inner: st.dictionaries(NAME, inner, max_size=3), max_leaves=8)
+SOME = st.none() | st.text(min_size=1, max_size=5)
+NAMED = st.builds(BodyFields, st.none() | st.lists(st.text(min_size=1), min_size=1).map(tuple), SOME, SOME)
+
+
+def maker(**options: Any) -> ItemMaker:
+    return ItemMaker(QueueOptions(queue="q", **options))
+
+
+# -- paths ------------------------------------------------------------------------------------------------------
+
+
+def by_parts(body: Any, path: str) -> Any:
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+@given(st.dictionaries(NAME, BODY, max_size=3), NAME)
+def test_a_dotted_path_leads_to_the_field_that_its_parts_name(body: dict[str, Any], path: str) -> None:
+    wanted = body[path] if path in body else by_parts(body, path)
+    make = maker(group_by=("key",), id_by=path)
+    try:
+        item = make.make({"key": 1, **body}, None, None, None, None, is_sequence=False)
+    except InvalidId:
+        assert not isinstance(wanted, int)
+    else:
+        assert item.id == str(wanted)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"user": {"name": "ann"}}, "body has no field 'user.id', which group_by names; 'user' has ['name']"),
+        ({"user": 7}, "body has no field 'user.id', which group_by names; 'user' is int"),
+        ({"id": 7}, "body has no field 'user.id', which group_by names; it has ['id']"),
+        ({"user": {"id": None}}, "field 'user.id' of the body, which group_by names, is null; give it a value"),
+        ({"user.id": None}, "field 'user.id' of the body, which group_by names, is null; give it a value"),
+    ],
+)
+def test_a_field_that_is_not_there_is_said_with_what_is(body: Any, said: str) -> None:
+    with pytest.raises(InvalidGroup) as caught:
+        maker(group_by=("user.id",)).make_of(body, is_sequence=False)
+    assert str(caught.value) == said
+
+
+def test_fields_of_fields_make_group_id_and_score() -> None:
+    some = UUID(int=7)
+    make = maker(group_by=("user.id", "order"), id_by="event.id", score_by="event.at")
+    item = make.make_of(
+        {"user": {"id": 1}, "order": 2, "event": {"id": some, "at": "1970-01-01T00:00:05Z"}}, is_sequence=False
+    )
+    assert (item.group, item.id, item.score) == ("1:2", str(some), "5.0")
+
+
+def test_a_time_is_no_number_of_a_sequence() -> None:
+    with pytest.raises(InvalidScore, match="is a time; in a queue with sequence=True"):
+        maker(score_by="at").make({"at": "1970-01-01T00:00:05Z"}, "g", None, None, None, is_sequence=True)
+
+
+# -- an item that may be a body, or the arguments of append -------------------------------------------------------
+
+
+def test_arguments_go_where_they_have_not_the_fields_of_a_body() -> None:
+    make = maker(group_by=("user",), id_by="n")
+    assert make.make_of({"group": ["x"], "body": {"n": 5}}, is_sequence=False)[:2] == ("x", "5")
+    assert make.make_of({"group": 1, "body": 2, "user": 3, "n": 4}, is_sequence=False)[:2] == ("3", "4")
+    assert make.make_of({"user": 3, "n": 4, "group": 1, "body": 2}, is_sequence=False).envelope.startswith(b'[{"user"')
+    for wrong in ({"body": 1}, {"group": 1, "body": 1, "other": 1}, {"n": 1}):
+        with pytest.raises(InvalidGroup, match="no field 'user', which group_by names"):
+            make.make_of(wrong, is_sequence=False)
+
+
+def test_before_the_queue_was_asked_only_what_is_wrong_in_any_case_is_refused() -> None:
+    make = maker()
+    for unknown in ({"user": 1}, {"body": 1}, {"body": 1, "group": "g", "user": 1}):
+        assert make.check_of(unknown)
+    assert make.check({"user": 1}, None, None, None, None)
+    assert not make.check({"user": 1}, "g", None, None, None)
+    assert not make.check_of({"body": 1, "group": "g"})
+    for wrong in ("text", {"body": 1, "group": []}, {"user": float("nan")}):
+        with pytest.raises(InvalidMessage):
+            make.check_of(wrong)
+    with pytest.raises(InvalidGroup, match="no group given"):
+        make.check(1, None, None, None, None)
+    with pytest.raises(InvalidGroup, match="no field 'user'"):
+        maker(group_by=("user",)).check_of({"n": 1})
+
+
+# -- what is remembered -------------------------------------------------------------------------------------------
+
+
+@given(NAMED, NAMED)
+def test_what_is_stored_reads_back_and_keeps_what_it_does_not_know(first: BodyFields, then: BodyFields) -> None:
+    text = write_fields(first, '{"kind_by": "type"}')
+    assert read_fields(text) == first
+    assert '"kind_by": "type"' in write_fields(then, text)
+    assert read_fields(None) == BodyFields()
+
+
+@given(NAMED, NAMED)
+def test_each_field_is_set_once_and_taken_by_who_names_none(known: BodyFields, asked: BodyFields) -> None:
+    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in BodyFields._fields}
+    differ = [name for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]]
+    if differ:
+        with pytest.raises(ConfigurationError) as caught:
+            merge_fields("q", known, asked)
+        for value in pairs[differ[0]]:
+            assert f"{differ[0]}={value!r}" in str(caught.value), "both are named"
+    else:
+        merged = merge_fields("q", known, asked)
+        assert list(merged) == [a if a is not None else b for a, b in zip(asked, known, strict=True)]
+        assert merge_fields("q", merged, BodyFields()) == merged == merge_fields("q", merged, asked)
+
+
+@pytest.mark.parametrize(
+    "foreign", ["", "7", "[]", '{"group_by": "user"}', '{"group_by": []}', '{"id_by": 7}', '{"score_by": ""}', "{"]
+)
+def test_what_no_client_of_ours_wrote_is_said(foreign: str) -> None:
+    if foreign:
+        with pytest.raises(ValueError, match=r".+"):
+            read_fields(foreign)
+    net = ListedNet([b"1"], [foreign.encode()])
+    seq = Session(QueueOptions(queue="q"), net)
+    seq._lanes, seq._is_known = [lane_keys("sequencer", "q", 0)], True
+    net.answers.pop(0)
+    if foreign:
+        with pytest.raises(DataError):
+            run(seq.fresh_fields())
+    else:
+        assert run(seq.fresh_fields()) == BodyFields()
+
+
+def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() -> None:
+    queue = MemoryQueue("orders", group_by=["user.id"], id_by="n")
+    queue.append({"user": {"id": 7}, "n": 1})
+    other = MemoryQueue("orders")
+    other._net, other._session = queue._net, Session(other.options, queue._net)
+    assert run(other._session.lanes(role="append"))
+    assert other._session.fields.now == queue.fields == BodyFields(("user.id",), "n")
+    for options, said in (
+        ({"group_by": ("user",)}, r"has group_by=\('user.id',\) since its first use, group_by=\('user',\) was asked"),
+        ({"id_by": "id"}, "has id_by='n' since its first use, id_by='id' was asked; leave id_by out"),
+    ):
+        session = Session(QueueOptions(queue="orders", **options), queue._net)
+        with pytest.raises(ConfigurationError, match=said):
+            run(session.lanes())
+    more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
+    run(more.lanes())
+    assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
+
+
+def test_before_the_first_message_a_wrong_name_was_only_tried(caplog: pytest.LogCaptureFixture) -> None:
+    queue = MemoryQueue("orders", group_by=["usr"])
+    queue.connect()
+    session = Session(QueueOptions(queue="orders", group_by=("user",)), queue._net)
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        run(session.lanes())
+    assert queue.fields.group_by == ("user",)
+    assert "('usr',)" in caplog.text
+    assert "('user',)" in caplog.text
+
+
+def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
+    keys, stored = lane_keys("n", "q", 0), [word.encode() for pair in Policy().stored().items() for word in pair]
+    net = ListedNet(
+        [b"1"], [b"OK", b"OK", b"OK", [], b"OK"], {}, [b"1"], [b"OK"], [[*stored, b"fields", b'{"id_by": "n"}']]
+    )
+    net.answers.append([b"OK"])
+    seq = Session(QueueOptions(queue="q", namespace="n"), net)
+    run(seq.lanes())
+    assert seq.fields.now == BodyFields(id_by="n")
+
+    async def restored() -> None:
+        async with net.alone("") as alone:
+            await seq.restore_registration(alone)
+
+    net.answers[:] = [[None, [], 0], [1], [b"1"], {"EXEC": []}]
+    run(restored())
+    assert ("HSETNX", keys.policy, BODY_FIELDS, '{"id_by": "n"}') in net.asked
+
+
+def test_the_fields_of_a_client_are_those_it_named_until_it_takes_others() -> None:
+    fields = QueueFields(BodyFields(id_by="n"))
+    assert (fields.id_by, fields.group_by) == ("n", None)
+    fields.take(BodyFields(("g",), "n"))
+    assert fields.now == BodyFields(("g",), "n")
+    assert fields.asked == BodyFields(id_by="n")
