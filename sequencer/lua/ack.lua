@@ -24,6 +24,7 @@ local now_us = ARGV[4]
 local length = ARGV[5]
 local runs = ARGV[6]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ memory/check_memory

@@ -35,9 +35,11 @@ local prefix, owner, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max_groups, room, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now_us, is_ahead, alone = ARGV[7], ARGV[8] == '1', tonumber(ARGV[9])
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ lane_clock
+--+ clock_text
 call('HLEN', stats)
 call('HLEN', failures)
 local hints, clock = call('LLEN', dispatch), lane_clock()
@@ -140,7 +142,7 @@ if #groups > 0 then
   if #groups == 1 and not is_ahead then
     holders[2] = token .. '1' .. owner
   end
-  call('SET', clock_key, token)
+  call('SET', clock_key, clock_text(token))
   call('ZADD', schedule, unpack(visibles))
   call('HSET', leases, unpack(holders))
 end

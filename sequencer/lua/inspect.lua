@@ -16,6 +16,7 @@ local group = ARGV[2]
 local id = ARGV[3]
 local now_us = ARGV[4]
 --+ prelude
+--+ route
 local now = time_us(now_us)
 --+ memory/marks_of
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused')

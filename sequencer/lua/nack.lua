@@ -25,6 +25,7 @@ local mark = ARGV[9]
 local is_late = ARGV[10] == '1'
 local now_us = ARGV[11]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end

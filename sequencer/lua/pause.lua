@@ -9,10 +9,12 @@
 -- RETURN  1 if that changed something, else 0
 local schedule, leases, paused = KEYS[1], KEYS[2], KEYS[3]
 local policy_key, dispatch = KEYS[4], KEYS[5]
+local prefix = ARGV[1]
 local group = ARGV[2]
 local is_paused = ARGV[3] == '1'
 local now_us = ARGV[4]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 call('LLEN', dispatch)

@@ -4,8 +4,10 @@
 -- ARGV[2] letters  JSON [letter, ...]; at most 1000
 -- RETURN  how many there were
 local dead, letters, stats = KEYS[1], KEYS[2], KEYS[3]
+local prefix = ARGV[1]
 local words = cjson.decode(ARGV[2])
-local call, pcall = redis.call, redis.pcall
+--+ prelude
+--+ route
 local count = call('HDEL', letters, unpack(words))
 call('ZREM', dead, unpack(words))
 if count > 0 then

@@ -17,10 +17,12 @@ local prefix = ARGV[1]
 local words = cjson.decode(ARGV[2])
 local now_us = ARGV[3]
 --+ prelude
+--+ route
 local now = time_us(now_us)
 --+ memory/check_memory
 --+ memory/marks_of
 --+ wake
+--+ clock_text
 local mark_us = tonumber(call('HGET', policy_key, 'mark_us') or 0)
 check_memory()
 call('ZCARD', dead)
@@ -33,7 +35,7 @@ for _, letter in ipairs(words) do
   call('ZCARD', prefix .. 'order:' .. group)
   call('HLEN', prefix .. 'body:' .. group)
 end
-call('SET', clock_key, call('GET', clock_key) or fmt('%.0f', now))
+call('SET', clock_key, call('GET', clock_key) or clock_text(fmt('%.0f', now)))
 
 local function put_back(letter) -- the mark of the reply
   local score, record = (call('HGET', letters, letter) or ''):match('^([^\n]*)\n[^\n]*\n(.*)$')

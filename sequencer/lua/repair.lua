@@ -24,7 +24,10 @@ local now_us = ARGV[5]
 --+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
+local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap', 'route')
+local route = policy[4] or ''
 --+ read_clock
+--+ clock_text
 --+ repair/check_letters
 --+ repair/check_members
 --+ repair/check_records
@@ -36,13 +39,12 @@ local function tell(what, name, detail, can_repair) -- whether to repair it
   return can_repair
 end
 
-local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap')
 local ticks = call('GET', clock_key) or '0'
 local clock = read_clock(ticks)
 if not clock then
   clock = now
   if tell('clock', clock_key, ticks) then
-    call('SET', clock_key, fmt('%.0f', now))
+    call('SET', clock_key, clock_text(fmt('%.0f', now)))
   end
 end
 check_letters(words[3], tell)

@@ -22,6 +22,7 @@ local skip = ARGV[5] == '1'
 local mark = ARGV[6]
 local now_us = ARGV[7]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')

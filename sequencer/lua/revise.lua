@@ -21,8 +21,10 @@ local score = ARGV[4]
 local due = ARGV[5]
 local now_us = ARGV[6]
 --+ prelude
+--+ route
 local now = time_us(now_us)
 --+ lane_clock
+--+ clock_text
 --+ memory/check_memory
 --+ memory/retire
 --+ wake
@@ -43,7 +45,7 @@ check_memory()
 if score == '' then
   call('HDEL', leases, '')
 else
-  call('SET', clock_key, stamp)
+  call('SET', clock_key, clock_text(stamp))
 end
 local taken, old_score = remove_pending(group, id)
 if not taken then

@@ -17,6 +17,7 @@ local member = ARGV[3]
 local old_mark, mark = ARGV[4], ARGV[5]
 local now_us = ARGV[6]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ memory/check_memory

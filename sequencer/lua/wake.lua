@@ -12,6 +12,7 @@ local prefix = ARGV[1]
 local group = ARGV[2]
 local now_us = ARGV[3]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')

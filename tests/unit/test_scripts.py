@@ -128,7 +128,7 @@ def test_a_script_with_its_parts_stays_within_its_budget(name: str) -> None:
     assert len(script_source(name).splitlines()) <= ASSEMBLED_LINES
 
 
-@pytest.mark.parametrize("name", [name for name in PARTS if name != "parts/rights"])
+@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("parts/rights", "parts/route")])
 def test_a_part_is_functions_and_values(name: str) -> None:
     """None that assigns to a local of its caller, or returns for it; and its header names all that it reads."""
     text = own_source(name)
@@ -153,6 +153,26 @@ READS = {
     *("SMISMEMBER", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
 }
 ASKS = "local lacks, may, key = nil, redis.acl_check_cmd, KEYS[1]"
+
+
+UNROUTED = {
+    "renew": "it only prolongs a token that is valid",
+    "repair": "it works on a lane as it is",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_script_compares_the_route_before_it_writes_or_answers(name: str) -> None:
+    """But for these. What it was asked behind all other arguments is what the net puts there."""
+    text = script_source(name)
+    asks = text.find("redis.error_reply('ROUTE '")
+    assert (asks >= 0) == (name not in UNROUTED)
+    behind = text[text.find("local route = ARGV[#ARGV]") : asks]
+    assert commands_in(behind) <= READS
+    before = re.sub(r"call\('HDEL', leases, ''\)", "", text[: max(0, asks)])
+    assert commands_in(before) <= READS
+    own = own_source(name).partition("--+ route\n" if "--+ route\n" in own_source(name) else "redis.error_reply")[0]
+    assert not re.search(r"^\s*(if .* then )?return\b", own, re.MULTILINE) or name in UNROUTED
 
 
 @pytest.mark.parametrize("name", NAMES)
