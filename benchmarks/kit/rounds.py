@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -112,6 +112,18 @@ def wrong_in(numbers: Mapping[tuple[str, str], int], handled: Sequence[Handled],
     counts = [f"{count} {name.replace('_', ' ')}" for name in FAULTS if (count := getattr(verdict, name))]
     case = [f"for example {verdict.cases[0]}"] if verdict.cases else []
     return "; ".join([*([problem] if problem else []), *counts, *case])
+
+
+def measured(
+    parameters: Any, cases: Sequence[T], run: Callable[[T, Turn], Run], on_run: Callable[[Run], None]
+) -> list[Run]:
+    """All runs, the cases in turn within each round. The parameters have `warmup` and `runs`. Raises ServerError."""
+    runs = []
+    for turn in turns(parameters.warmup, parameters.runs):
+        for case in in_turn(cases, turn):
+            runs.append(replace(run(case, turn), turn=turn))
+            on_run(runs[-1])
+    return runs
 
 
 # -- the server ---------------------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +16,7 @@ import typer
 from ...net.endpoint import redact
 from ..load.workload import Spread
 from . import charts, machine, report
+from .rounds import Where, chosen_placement
 from .server import server
 
 FINE, INVALID, WRONG_USE, SERVER = 0, 1, 2, 3
@@ -32,10 +35,45 @@ class Scenario:
     """What all scenarios have. A run has `system`, `is_valid`, `line()` and `as_json()`."""
 
     name: str
+    usual: Any
+    """The parameters: a dataclass that has `runs`, perhaps `warmup` and `placement`, and `as_json()`."""
+    smoke: Any
+    """The same, tiny."""
     measure: Callable[[str, Any, Callable[[Any], None]], list[Any]]
     summarise: Callable[[list[Any]], list[dict[str, Any]]]
     tables: Callable[[list[dict[str, Any]]], Iterable[Table]]
     charts: Callable[[list[dict[str, Any]]], Iterable[charts.Chart]] = lambda _summary: ()
+    server: Callable[[str | None], AbstractContextManager[str]] = server
+    """Gives the URL of the server that is measured: the given one, else one of its own."""
+
+    def command(self, choose: Callable[..., Any]) -> Callable[..., None]:
+        """Make a command of a function that takes the usual parameters and options of its own, and returns what to
+        measure. The options that all scenarios have are added: `--warmup` and `--placement` where a parameter is.
+        """
+
+        def command(
+            *,
+            runs: Runs = None,
+            warmup: Warmup = None,
+            placement: Where = None,
+            redis: RedisUrl = None,
+            output: Output = None,
+            as_json: AsJson = False,
+            smoke: Smoke = False,
+            **own: Any,
+        ) -> None:
+            common = {"runs": runs, "warmup": warmup, "placement": chosen_placement(placement, redis)}
+            given = {name: value for name, value in common.items() if value is not None and hasattr(self.usual, name)}
+            parameters = choose(self.smoke if smoke else self.usual, **own)
+            run(self, replace(parameters, **given), redis, output, as_json)
+
+        _, *its = inspect.signature(choose, eval_str=True).parameters.values()
+        *all_have, _ = inspect.signature(command, eval_str=True).parameters.values()
+        missing = {name for name in ("warmup", "placement") if not hasattr(self.usual, name)}
+        shown = [*its, *(one for one in all_have if one.name not in missing)]
+        command.__doc__, command.__annotations__ = choose.__doc__, {one.name: one.annotation for one in shown}
+        command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # any has one
+        return command
 
 
 def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | None, as_json: bool) -> None:
@@ -43,7 +81,7 @@ def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | N
     output = output or report.default_path(scenario.name)
     began = datetime.now(UTC)
     progress, console = report.make_console(stderr=True), report.make_console()
-    with server(redis) as url:
+    with scenario.server(redis) as url:
         about = machine.describe(url)
         report.print_machine(progress, about)
         runs = scenario.measure(url, parameters, lambda one: progress.print(one.line(), soft_wrap=True, markup=False))

@@ -45,6 +45,14 @@ def command(
         runs=runs or usual.runs,
         warmup=usual.warmup if warmup is None else warmup,
     )
-    scenario = Scenario("peers", peers_trials.measure, results.summarise, results.tables, results.charts)
+    scenario = Scenario(
+        "peers",
+        peers_trials.USUAL,
+        peers_trials.SMOKE,
+        peers_trials.measure,
+        results.summarise,
+        results.tables,
+        results.charts,
+    )
     with host.server() as address:
         run(scenario, parameters, address.url, output, as_json)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..kit.rounds import turns
 from ..load.placement import Placement
 from .cells import Cell, Run, run_cell
 from .host import Address
@@ -89,12 +90,10 @@ def measure(url: str, parameters: Parameters, on_run: OnRun) -> list[Run]:
     for run in trials(address, parameters, best):
         on_run(run)
         runs.append(run)
-    for number in range(parameters.warmup + parameters.runs):
-        is_warmup = number < parameters.warmup
-        index = number + 1 - (0 if is_warmup else parameters.warmup)
+    for turn in turns(parameters.warmup, parameters.runs):
         for cell in cells(parameters, best):
-            phase = run_cell(address, parameters.cache, cell, number)
-            run = Run(cell=cell, index=index, is_warmup=is_warmup, is_trial=False, phase=phase)
+            phase = run_cell(address, parameters.cache, cell, turn.seed)
+            run = Run(cell=cell, index=turn.index, is_warmup=turn.is_warmup, is_trial=False, phase=phase)
             on_run(run)
             runs.append(run)
     return runs

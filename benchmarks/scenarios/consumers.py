@@ -29,19 +29,16 @@ from ..kit.report import show_range
 from ..kit.rounds import (
     Run,
     Turn,
-    Where,
     Work,
-    chosen_placement,
-    in_turn,
+    measured,
     placed,
     server_work,
     show,
     show_valid,
-    turns,
     wrong_in,
 )
 from ..kit.rounds import summarise as summarise_runs
-from ..kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, parsed, run
+from ..kit.scenario import Scenario, parsed
 from ..load.arrivals import MODULE, delays, numbers_of
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
@@ -78,16 +75,10 @@ SMOKE = replace(USUAL, consumers=(1, 3), backlog=500, rate=300, seconds=0.6, gro
 
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
-    """All runs, the numbers of consumers in turn within each round. Raises ServerError."""
-    runs = []
+    """All runs, the cases in turn within each round. Raises ServerError."""
+    cases = [(kind, consumers) for kind in KINDS for consumers in parameters.consumers]
     with placed(url, parameters.placement):
-        for turn in turns(parameters.warmup, parameters.runs):
-            for kind in KINDS:
-                for consumers in in_turn(parameters.consumers, turn):
-                    run = replace(run_case(url, parameters, consumers, kind, turn.seed), turn=turn)
-                    on_run(run)
-                    runs.append(run)
-    return runs
+        return measured(parameters, cases, lambda case, turn: run_case(url, parameters, *case, turn.seed), on_run)
 
 
 def name_of(kind: Kind, consumers: int) -> str:
@@ -95,7 +86,7 @@ def name_of(kind: Kind, consumers: int) -> str:
     return f"{kind}, {consumers}"
 
 
-def run_case(url: str, parameters: Parameters, consumers: int, kind: Kind, seed: int) -> Run:
+def run_case(url: str, parameters: Parameters, kind: Kind, consumers: int, seed: int) -> Run:
     """One run with processes and keys of its own, both gone afterwards. Raises ServerError."""
     messages = parameters.backlog if kind == "drain" else max(2, round(parameters.rate * parameters.seconds))
     workload, cpus = Workload(Spread(parameters.groups), messages, 1, seed), client_cpus(parameters.placement)
@@ -221,7 +212,12 @@ def counts(text: str) -> tuple[int, ...]:
     return found
 
 
+SCENARIO = Scenario("consumers", USUAL, SMOKE, measure, summarise, tables, charts)
+
+
+@SCENARIO.command
 def command(
+    usual: Parameters,
     processes: Annotated[
         str | None, typer.Option("--consumers", help="Numbers of processes.  [1,2,4,8,32; smoke: 1,3]")
     ] = None,
@@ -232,25 +228,12 @@ def command(
         int | None, typer.Option(min=1, max=10**5, help="Messages a second of the stream.  [3000; smoke: 300]")
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0.5, max=600, help="Of the stream.  [4; smoke: 0.6]")] = None,
-    runs: Runs = None,
-    warmup: Warmup = None,
-    placement: Where = None,
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> Parameters:
     """Total rate and server CPU with 1 to 32 consumer processes, most of them idle."""
-    usual = SMOKE if smoke else USUAL
-    parameters = replace(
+    return replace(
         usual,
         consumers=parsed("--consumers", counts, processes, usual.consumers),
         backlog=backlog or usual.backlog,
         rate=rate or usual.rate,
         seconds=seconds or usual.seconds,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
-        placement=chosen_placement(placement, redis),
     )
-    scenario = Scenario("consumers", measure, summarise, tables, charts)
-    run(scenario, parameters, redis, output, as_json)

@@ -30,9 +30,9 @@ import typer
 from ...testing import Handled
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
-from ..kit.rounds import Run, Turn, Where, chosen_placement, in_turn, placed, show, show_valid, turns, wrong_in
+from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
-from ..kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, run
+from ..kit.scenario import Scenario
 from ..load.arrivals import HOT, MODULE, delays, numbers_of, reached
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
@@ -75,15 +75,9 @@ SMOKE = replace(USUAL, consumers=(2,), load=0.2, seconds=0.6, settle_s=0.2, grou
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, the cases in turn within each round. Raises ServerError."""
-    runs = []
+    cases = [(consumers, kind) for consumers in parameters.consumers for kind in KINDS]
     with placed(url, parameters.placement):
-        for turn in turns(parameters.warmup, parameters.runs):
-            for consumers in parameters.consumers:
-                for kind in in_turn(KINDS, turn):
-                    run = replace(run_case(url, parameters, consumers, kind, turn.seed), turn=turn)
-                    on_run(run)
-                    runs.append(run)
-    return runs
+        return measured(parameters, cases, lambda case, turn: run_case(url, parameters, *case, turn.seed), on_run)
 
 
 def name_of(consumers: int, kind: Kind) -> str:
@@ -228,31 +222,23 @@ def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
     yield Chart("p99", "Wait of the other groups' messages, p99", "ms", labels, series)
 
 
+SCENARIO = Scenario("fairness", USUAL, SMOKE, measure, summarise, tables, charts)
+
+
+@SCENARIO.command
 def command(
+    usual: Parameters,
     load: Annotated[
         float | None,
         typer.Option(min=0.05, max=0.95, help="Part of the consumers' time for the others.  [0.6; smoke: 0.2]"),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0.5, max=600, help="Of a run.  [10; smoke: 0.6]")] = None,
     groups: Annotated[int | None, typer.Option(min=1, max=10**5, help="Other groups.  [1000; smoke: 20]")] = None,
-    runs: Runs = None,
-    warmup: Warmup = None,
-    placement: Where = None,
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> Parameters:
     """The wait of all other groups' messages with and without one group that never ends."""
-    usual = SMOKE if smoke else USUAL
-    parameters = replace(
+    return replace(
         usual,
         load=load or usual.load,
         seconds=seconds or usual.seconds,
         groups=groups or usual.groups,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
-        placement=chosen_placement(placement, redis),
     )
-    scenario = Scenario("fairness", measure, summarise, tables, charts)
-    run(scenario, parameters, redis, output, as_json)

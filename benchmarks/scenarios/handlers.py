@@ -37,18 +37,15 @@ from ..kit.phase import limit_s, wait_drained
 from ..kit.rounds import (
     Run,
     Turn,
-    Where,
     chart,
-    chosen_placement,
-    in_turn,
+    measured,
     placed,
     show,
     show_valid,
     summarise,
-    turns,
     wrong_in,
 )
-from ..kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, run
+from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.member import QUEUE
@@ -93,14 +90,8 @@ SMOKE = replace(USUAL, work_s=(0.001, 0.02), groups=(3,), consumers=3, seconds=0
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, the cases in turn within each round. Raises ServerError."""
     cases = [(work_s, groups) for work_s in parameters.work_s for groups in parameters.groups]
-    runs = []
     with placed(url, parameters.placement):
-        for turn in turns(parameters.warmup, parameters.runs):
-            for work_s, groups in in_turn(cases, turn):
-                run = replace(run_case(url, parameters, work_s, groups), turn=turn)
-                on_run(run)
-                runs.append(run)
-    return runs
+        return measured(parameters, cases, lambda case, _turn: run_case(url, parameters, *case), on_run)
 
 
 def plan(parameters: Parameters, work_s: float, groups: int) -> list[Planned]:
@@ -225,31 +216,23 @@ def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
     yield chart("busy", "Time spent in handlers", "part of all", "busy", summary)
 
 
+SCENARIO = Scenario("handlers", USUAL, SMOKE, measure, summarise, tables, charts)
+
+
+@SCENARIO.command
 def command(
+    usual: Parameters,
     processes: Annotated[
         int | None, typer.Option("--processes", "-n", min=1, max=256, help="Consumers.  [8; smoke: 3]")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, max=600, help="Of handlers in a run, at least.  [5; smoke: 0.2]")
     ] = None,
-    runs: Runs = None,
-    warmup: Warmup = None,
-    placement: Where = None,
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> Parameters:
     """The part of their time that 8 consumers spend in handlers of 1 ms, 20 ms and 1 s."""
-    usual = SMOKE if smoke else USUAL
-    parameters = replace(
+    return replace(
         usual,
         consumers=processes or usual.consumers,
         groups=(processes, usual.groups[1]) if processes else usual.groups,
         seconds=seconds or usual.seconds,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
-        placement=chosen_placement(placement, redis),
     )
-    scenario = Scenario("handlers", measure, summarise, tables, charts)
-    run(scenario, parameters, redis, output, as_json)

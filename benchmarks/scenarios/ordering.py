@@ -22,8 +22,8 @@ import typer
 
 from ..kit.phase import PHASES, RATES, PhaseName, Timing, limit_s, perform, wait_drained
 from ..kit.report import median_min_max, show_range
-from ..kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, parsed, spreads
-from ..kit.scenario import run as run_scenario
+from ..kit.rounds import turns
+from ..kit.scenario import Scenario, parsed, spreads
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.judge import FAULTS, Phase, judge
@@ -100,14 +100,12 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
     systems: list[System] = ["sequencer", "naive"] if parameters.naive_messages else ["sequencer"]
     runs = []
     for spread in parameters.scenarios:
-        for number in range(parameters.warmup + parameters.runs):
+        for turn in turns(parameters.warmup, parameters.runs):
             for system in systems:
                 messages = parameters.messages if system == "sequencer" else parameters.naive_messages
-                workload = Workload(spread, messages, parameters.producers, seed=number)
+                workload = Workload(spread, messages, parameters.producers, seed=turn.seed)
                 phases = tuple(run_phase(url, system, name, workload, parameters.consumers) for name in PHASES)
-                is_warmup = number < parameters.warmup
-                index = number + 1 - (0 if is_warmup else parameters.warmup)
-                run = Run(spread, system, index, is_warmup, phases)
+                run = Run(spread, system, turn.index, turn.is_warmup, phases)
                 on_run(run)
                 runs.append(run)
     return runs
@@ -203,34 +201,29 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, Sequence[str], 
     yield "Faults in a run: median (min..max) of all runs but the warm-up", FAULT_COLUMNS, fault_rows(summary)
 
 
+SCENARIO = Scenario("ordering", USUAL, SMOKE, measure, summarise, tables)
+
+
+@SCENARIO.command
 def command(
+    usual: Parameters,
     messages: Annotated[int | None, typer.Option(min=1, max=10**7, help="In each phase.  [100000; smoke: 400]")] = None,
     naive_messages: Annotated[
         int | None, typer.Option(min=1, max=10**6, help="The same for the naive version.  [10000; smoke: 200]")
     ] = None,
     producers: Annotated[int, typer.Option(min=1, max=64, help="Processes that append.")] = 2,
     consumers: Annotated[int, typer.Option(min=1, max=64, help="Processes that consume.")] = 2,
-    runs: Runs = None,
-    warmup: Warmup = None,
     scenarios: Annotated[
         str | None, typer.Option(help="Numbers of groups.  [1,100,5000,zipf; smoke: 100,zipf]")
     ] = None,
     naive: Annotated[bool, typer.Option(help="Run the naive version beside it.")] = True,
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> Parameters:
     """Rates with every group in order: producers and consumers at once, and draining a backlog."""
-    usual = SMOKE if smoke else USUAL
-    parameters = Parameters(
+    return replace(
+        usual,
         scenarios=parsed("--scenarios", spreads, scenarios, usual.scenarios),
         messages=messages or usual.messages,
         naive_messages=(naive_messages or usual.naive_messages) if naive else 0,
         producers=producers,
         consumers=consumers,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
     )
-    scenario = Scenario("ordering", measure, summarise, tables)
-    run_scenario(scenario, parameters, redis, output, as_json)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.__main__ import app
 from sequencer.benchmarks.kit.phase import PHASES
+from sequencer.benchmarks.kit.scenario import run as run_scenario
 from sequencer.benchmarks.kit.times import ServerClock, quantiles
 from sequencer.benchmarks.load.judge import Phase, judge
 from sequencer.benchmarks.load.workload import Spread, Workload
@@ -83,7 +83,7 @@ def check_result(result: dict) -> None:  # type: ignore[type-arg]
 
 
 def test_a_run_of_sequencer_with_a_loss_counts_for_nothing(
-    server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workload = Workload(Spread(3), messages=6, producers=2, seed=1)
     all_but_one = [
@@ -92,12 +92,13 @@ def test_a_run_of_sequencer_with_a_loss_counts_for_nothing(
     ]
     phases = tuple(judge(name, workload, all_but_one, 10.0, 100.0) for name in PHASES)
     broken = ordering.Run(workload.spread, "sequencer", 1, False, phases)
-    monkeypatch.setattr(ordering, "measure", lambda *_: [broken])
+    scenario = replace(ordering.SCENARIO, measure=lambda *_: [broken])
 
     output = tmp_path / "r.json"
-    done = CliRunner().invoke(app, ["ordering", "--redis", server.url, "--output", str(output)])
-    assert done.exit_code == 1, done.output
-    assert "NOT VALID: 3 groups, sequencer, run 1: not valid: mixed: 1 losses" in done.output
+    with pytest.raises(typer.Exit) as done:
+        run_scenario(scenario, scenario.smoke, server.url, output, as_json=False)
+    assert done.value.exit_code == 1
+    assert "NOT VALID: 3 groups, sequencer, run 1: not valid: mixed: 1 losses" in capsys.readouterr().out
     result = json.loads(output.read_text())
     assert result["is_valid"] is False
     assert result["summary"][0]["valid_runs"] == 0

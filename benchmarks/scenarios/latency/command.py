@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ...kit.rounds import Where, chosen_placement, summarise
-from ...kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, Warmup, parsed, run
+from ...kit.rounds import summarise
+from ...kit.scenario import Scenario, parsed
 from . import nodejs, trials
 
 
@@ -21,37 +21,25 @@ def rates(text: str) -> tuple[int, ...]:
     return found
 
 
+SCENARIO = Scenario("latency", trials.USUAL, trials.SMOKE, trials.measure, summarise, trials.tables, trials.charts)
+
+
+@SCENARIO.command
 def command(
+    usual: trials.Parameters,
     rate: Annotated[str | None, typer.Option("--rates", help="Messages a second.  [100,1000]")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.2, max=600, help="Of a run.  [10; smoke: 0.5]")] = None,
     groups: Annotated[int | None, typer.Option(min=1, max=10**5, help="[1000; smoke: 20]")] = None,
-    runs: Runs = None,
-    warmup: Warmup = None,
-    placement: Where = None,
     cache: Annotated[Path, typer.Option(help="Where scenario `peers` has installed GroupMQ.")] = Path(nodejs.CACHE),
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> trials.Parameters:
     """From append to handler start with idle consumers, beside GroupMQ where scenario `peers` has installed it."""
-    usual = trials.SMOKE if smoke else trials.USUAL
     parameters = replace(
         usual,
         rates=parsed("--rates", rates, rate, usual.rates),
         seconds=seconds or usual.seconds,
         groups=groups or usual.groups,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
-        placement=chosen_placement(placement, redis),
         cache=str(cache),
     )
     if parameters.left_out:
         typer.echo(f"GroupMQ is left out: {parameters.left_out}", err=True)
-    run(
-        Scenario("latency", trials.measure, summarise, trials.tables, trials.charts),
-        parameters,
-        redis,
-        output,
-        as_json,
-    )
+    return parameters

@@ -27,7 +27,7 @@ from typing import Any
 from ....testing import Handled
 from ...kit.charts import Chart
 from ...kit.phase import limit_s, wait_drained
-from ...kit.rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, wrong_in
+from ...kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in
 from ...load import arrivals
 from ...load.arrivals import delays, numbers_of, reached
 from ...load.fleet import Fleet, MemberFailed
@@ -80,14 +80,8 @@ SMOKE = replace(USUAL, seconds=0.5, settle_s=0.1, groups=20, runs=1, warmup=0)
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, rates and systems in turn within each round. Raises ServerError."""
     cases = [(rate, system) for rate in parameters.rates for system in parameters.systems]
-    runs = []
     with placed(url, parameters.placement):
-        for turn in turns(parameters.warmup, parameters.runs):
-            for rate, system in in_turn(cases, turn):
-                run = run_case(url, parameters, rate, system, turn)
-                on_run(run)
-                runs.append(run)
-    return runs
+        return measured(parameters, cases, lambda case, turn: run_case(url, parameters, *case, turn), on_run)
 
 
 def run_case(url: str, parameters: Parameters, rate: int, system: str, turn: Turn) -> Run:

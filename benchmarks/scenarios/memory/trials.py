@@ -33,7 +33,7 @@ from ....net.link import Link
 from ....store.keys import lane_keys
 from ....testing import Handled
 from ....values.message import Message
-from ...kit.rounds import Run, Turn, in_turn, turns, wrong_in
+from ...kit.rounds import Run, Turn, measured, wrong_in
 from ...kit.server import Gauge
 from ...load.member import QUEUE
 from ...load.task import scratch
@@ -93,14 +93,8 @@ class Kept(NamedTuple):
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, the shapes in turn within each round. Raises ServerError."""
-    runs = []
     with Gauge(url) as gauge:
-        for turn in turns(parameters.warmup, parameters.runs):
-            for shape in in_turn(parameters.shapes, turn):
-                run = run_shape(url, gauge, shape, turn)
-                on_run(run)
-                runs.append(run)
-    return runs
+        return measured(parameters, parameters.shapes, lambda shape, turn: run_shape(url, gauge, shape, turn), on_run)
 
 
 def run_shape(url: str, gauge: Gauge, shape: Shape, turn: Turn) -> Run:

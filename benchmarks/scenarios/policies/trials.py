@@ -25,6 +25,7 @@ from ....net.endpoint import Endpoint
 from ....net.link import Link
 from ....store.keys import lane_keys
 from ...kit.phase import PHASES, RATES, PhaseName, Timing, limit_s, perform, wait_drained
+from ...kit.rounds import turns
 from ...load.fleet import Fleet, MemberFailed
 from ...load.history import Row, read_history
 from ...load.judge import Phase, judge
@@ -147,14 +148,12 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
     """All runs, the variants in turn within each round. Raises ServerError."""
     runs = []
     for spread in parameters.scenarios:
-        for number in range(parameters.warmup + parameters.runs):
-            workload = Workload(spread, parameters.messages, parameters.producers, seed=number)
-            is_warmup = number < parameters.warmup
+        for turn in turns(parameters.warmup, parameters.runs):
+            workload = Workload(spread, parameters.messages, parameters.producers, seed=turn.seed)
             for variant in parameters.variants:
                 memory: dict[str, Kept] = {}
                 phases = tuple(run_phase(url, variant, name, workload, parameters.consumers, memory) for name in PHASES)
-                index = number + 1 - (0 if is_warmup else parameters.warmup)
-                run = Run(spread, variant.name, index, is_warmup, phases, memory)
+                run = Run(spread, variant.name, turn.index, turn.is_warmup, phases, memory)
                 on_run(run)
                 runs.append(run)
     return runs

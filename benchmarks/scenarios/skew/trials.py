@@ -29,6 +29,7 @@ from ....store.keys import lane_keys
 from ....testing import Handled, check_history
 from ...kit.phase import limit_s, wait_drained
 from ...kit.report import median_min_max
+from ...kit.rounds import turns
 from ...kit.times import ServerClock, quantiles, server_clock, show_quantiles
 from ...load.fleet import Fleet, MemberFailed
 from ...load.history import Row, read_history
@@ -135,13 +136,12 @@ class Run:
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, the windows in turn within each round. Raises ServerError."""
     runs = []
-    for number in range(parameters.warmup + parameters.runs):
+    for turn in turns(parameters.warmup, parameters.runs):
         messages = max(1, round(parameters.rate * parameters.seconds))
-        workload = Workload(Spread(parameters.groups), messages, parameters.producers, seed=number)
-        is_warmup = number < parameters.warmup
-        index = number + 1 - (0 if is_warmup else parameters.warmup)
+        workload = Workload(Spread(parameters.groups), messages, parameters.producers, seed=turn.seed)
         for share in SHARES:
-            run = replace(run_window(url, parameters, workload, share), index=index, is_warmup=is_warmup)
+            run = run_window(url, parameters, workload, share)
+            run = replace(run, index=turn.index, is_warmup=turn.is_warmup)
             on_run(run)
             runs.append(run)
     return runs

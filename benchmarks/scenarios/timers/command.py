@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ...kit.scenario import AsJson, Output, RedisUrl, Runs, Scenario, Smoke, run
+from ...kit.scenario import Scenario
 from . import trials
 
+SCENARIO = Scenario("timers", trials.USUAL, trials.SMOKE, trials.measure, trials.summarise, trials.tables)
 
+
+@SCENARIO.command
 def command(
+    usual: trials.Parameters,
     count: Annotated[int | None, typer.Option("--timers", min=1, max=10**5, help="[1000; smoke: 40]")] = None,
     spread_s: Annotated[
         float | None,
@@ -22,26 +26,17 @@ def command(
     ] = None,
     work_ms: Annotated[float, typer.Option("--work", min=0, max=1000, help="Ms that each handler takes.")] = 1.0,
     consumers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes that consume.  [2; smoke: 1]")] = None,
-    runs: Runs = None,
     expiry: Annotated[
         bool, typer.Option(help="Beside it key-expiry events; changes `notify-keyspace-events` meanwhile.")
     ] = True,
-    redis: RedisUrl = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    smoke: Smoke = False,
-) -> None:
+) -> trials.Parameters:
     """How late timers fire under load and after an outage, and how many are lost."""
-    usual = trials.SMOKE if smoke else trials.USUAL
-    parameters = replace(
+    return replace(
         usual,
         timers=count or usual.timers,
         spread_s=spread_s or usual.spread_s,
         rate=rate or usual.rate,
         work_s=work_ms / 1000,
         consumers=consumers or usual.consumers,
-        runs=runs or usual.runs,
         systems=trials.SYSTEMS if expiry else trials.SYSTEMS[:1],
     )
-    scenario = Scenario("timers", trials.measure, trials.summarise, trials.tables)
-    run(scenario, parameters, redis, output, as_json)
