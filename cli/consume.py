@@ -54,6 +54,9 @@ def consume(
         str | None, option("--app", help="module:attribute, a Sequencer with a handler, or a function.")
     ] = None,
     command: Annotated[str | None, option("--exec", help="Shell command for each message, JSON on its stdin.")] = None,
+    pass_redis: Annotated[
+        bool, option("--pass-redis", help="Give the commands of --exec the server's URL, in SEQUENCER_REDIS.")
+    ] = False,
     lease: Annotated[float, option("--lease", help="Seconds until a dead consumer's groups go on.")] = LEASE_S,
     until_empty: Annotated[
         bool, option("--until-empty", help="End when nothing is left but parked or paused groups.")
@@ -118,6 +121,8 @@ def consume(
         app_name = app_from_project(Path.cwd())
     if app_name and command:
         raise typer.BadParameter("give --app or --exec, not both", param_hint="--exec")
+    if pass_redis and command is None:
+        raise typer.BadParameter("it says what the commands of --exec are given; add --exec", param_hint="--pass-redis")
     if audit_length != AUDIT_LENGTH and not audit:
         raise typer.BadParameter("it says how much --audit keeps; add --audit", param_hint="--audit-length")
     log: LogOptions = ctx.obj or LogOptions()
@@ -126,6 +131,7 @@ def consume(
         namespace=namespace,
         app=app_name,
         command=command,
+        passes_redis=pass_redis,
         lease=lease,
         until_empty=until_empty,
         max_messages=max_messages,

@@ -11,7 +11,7 @@ import threading
 
 
 def main() -> None:
-    """Runs the command line; the exit status is the command's."""
+    """Run the command line; the exit status is the command's."""
     if sys.platform == "win32":
         try:
             import sequencer  # noqa: F401 - it refuses this system
@@ -23,6 +23,7 @@ def main() -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda number, _: os._exit(128 + number))
+    hide_password(sys.argv)
     from sequencer.cli import main as run
 
     status = run()
@@ -34,3 +35,24 @@ def main() -> None:
         if signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, signal.SIG_IGN)  # the interpreter gives them their default action while it ends
     sys.exit(status)
+
+
+def hide_password(argv: list[str]) -> None:
+    """Start again without a password among the arguments, where `ps` shows it to every user of the machine.
+
+    Here, since all that is imported later takes a third of a second in which it would show.
+    """
+    for i, word in enumerate(argv):
+        name, is_joined, value = word.partition("=")
+        if name != "--redis":
+            continue
+        if not is_joined and i + 1 < len(argv):
+            value = argv[i + 1]
+        has_password = "@" in value or "password=" in value.lower()
+        if has_password:
+            words = [*argv[:i], *argv[i + (1 if is_joined else 2) :]]
+            os.environ["SEQUENCER_REDIS"] = value
+            os.execv(
+                sys.executable,
+                [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(argv) + 1], *words[1:]],
+            )

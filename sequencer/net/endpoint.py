@@ -7,6 +7,7 @@ are used directly: a pool's hidden retries would send a claim twice, and `repeat
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import redis
+import redis.sentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -39,6 +41,9 @@ TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 MAX_TIMEOUT_S = 86_400.0
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 
+_DATABASE = re.compile(r"/?|/[0-9]+")
+"""The path of a URL: redis-py takes no number for database 0, and /1/2 for 12."""
+
 
 def redact(url: str) -> str:
     """The URL as it may be shown: scheme, host, port and path; never user, password or query.
@@ -60,13 +65,17 @@ def redact(url: str) -> str:
 class Endpoint:
     """A server to connect to, made from a URL or from a redis-py client. Nothing connects until `connect`."""
 
-    def __init__(self, make: Callable[[], Connection], name: str, url: str | None) -> None:
+    def __init__(self, make: Callable[[], Connection], name: str | Callable[[], str], url: str | None) -> None:
         self.make = make
         """Makes a connection that is not connected yet."""
-        self.name = name
-        """How to call it in errors and logs; never holds a password."""
+        self._name = name
         self.url = url
         """The URL for other processes, with its password; None when made from a client."""
+
+    @property
+    def name(self) -> str:
+        """How to call it in errors and logs; never holds a password."""
+        return self._name if isinstance(self._name, str) else self._name()
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -75,6 +84,10 @@ class Endpoint:
         if not found or scheme not in _SCHEMES:
             raise ConfigurationError(
                 f"server URL {redact(url)!r} must begin with redis://, rediss://, unix:// or valkey://"
+            )
+        if scheme != "unix" and "@" not in (path := _path(rest)) and not _DATABASE.fullmatch(path):
+            raise ConfigurationError(
+                f"server URL {redact(url)!r} names no database: its path must be a number, as in {scheme}://host/0"
             )
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
@@ -101,6 +114,8 @@ class Endpoint:
             raise ConfigurationError(
                 f"redis={type(client).__name__} must be a URL, a redis.Redis client, or None for the embedded server"
             )
+        if isinstance(pool, redis.sentinel.SentinelConnectionPool):
+            return cls(_maker(pool), lambda: _sentinel_name(pool), None)
         options = pool.connection_kwargs
         place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         return cls(_maker(pool), str(place), None)
@@ -113,6 +128,26 @@ class Endpoint:
         except (redis.RedisError, OSError, UnicodeError) as error:
             raise translate(error, self.name) from error
         return connection
+
+
+def _path(rest: str) -> str:
+    """The path of a URL behind its scheme; empty where the URL can't be read, which is said elsewhere."""
+    try:
+        return urlsplit(f"redis://{rest}").path
+    except ValueError:
+        return ""
+
+
+def _sentinel_name(pool: Any) -> str:
+    """The primary by its name and, once a Sentinel has said it, by its address."""
+    if not pool.is_master:
+        return f"a replica of {pool.service_name}"
+    if pool.master_address:
+        host, port = pool.master_address
+        return f"primary {pool.service_name} ({host}:{port})"
+    asked = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
+    places = ", ".join(f"{one.get('host', 'localhost')}:{one.get('port', 26379)}" for one in asked)
+    return f"primary {pool.service_name} (of Sentinel {places})"
 
 
 class _Packer:

@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from .handlers.exec import REDIS_VARIABLE
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 
@@ -27,6 +28,8 @@ class ConsumerProcess:
 
     def __init__(self, config: WorkerConfig, module: str) -> None:
         fds = (config.lock_fd, config.report_fd)
+        environment = dict(os.environ)
+        redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
         # it blocked gets it then, and does not die of it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -37,6 +40,7 @@ class ConsumerProcess:
                 stdin=subprocess.PIPE,
                 pass_fds=[fd for fd in fds if fd is not None],
                 start_new_session=True,
+                env=environment,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -56,7 +60,7 @@ class ConsumerProcess:
         self.in_hand = ""
         """Group and id of the message at which it was seen last, if that took a while."""
         self.is_killed = False
-        self._write(config.line())
+        self._write(replace(config, redis_variable=redis).line())
 
     @property
     def returncode(self) -> int | None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,11 +88,92 @@ def test_a_password_is_used_and_shown_nowhere(cli: Cli, secured: str, form: str)
 
 
 def test_a_password_given_on_the_command_line_is_hidden_at_once(cli: Cli, secured: str) -> None:
+    Sequencer("jobs", f"redis://:{CANARY}@{secured}", namespace=cli.environment["SEQUENCER_NAMESPACE"]).connect()
     append = cli.start("info", "jobs", "--watch", "--json", "--redis", f"redis://:{CANARY}@{secured}")
     wait_until(lambda: append.stdout, PATIENCE_S, "it works")
     line = cli.command_line(append.pid)
     assert "info jobs --watch" in line
     clean(line)
+
+
+def environment_of(pid: int) -> str:
+    """What a process was started with; empty when it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().replace(b"\0", b"\n").decode(errors="replace")
+    return ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can't be read here")
+def test_a_password_is_in_no_command_line_and_in_no_environment_of_a_consumer_or_a_command(
+    cli: Cli, secured: str
+) -> None:
+    del cli.environment["SEQUENCER_REDIS"]
+    url = f"redis://:{CANARY}@{secured}"
+    line = '{"group": ["a"], "body": 1}\n'
+    assert cli.run("append", "exec", "--redis", url, input=line).returncode == 0
+    command = "env > environment; while [ ! -e gate ]; do sleep 0.05; done"
+    consume = cli.start("consume", "exec", "--exec", command, "--until-empty", "--redis", url)
+    try:
+        wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command runs")
+        pids = cli.left()
+        assert len(pids) >= 3, "a supervisor, a consumer and a command"
+        clean(*[cli.command_line(pid) for pid in pids])
+        clean(*[environment_of(pid) for pid in pids if pid != consume.pid])
+    finally:
+        cli.open("gate")
+    assert consume.ended() == 0
+    written = (cli.directory / "environment").read_text()
+    assert "SEQUENCER_REDIS" not in written
+    assert "SEQUENCER_NAMESPACE" in written
+    clean(written, consume.stdout, consume.stderr)
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: str, is_variable: bool) -> None:
+    url = f"redis://:{CANARY}@{secured}"
+    line = '{"group": ["a"], "body": 1}\n'
+    queue = f"passed-{is_variable}"
+    assert cli.run("append", queue, "--redis", url, input=line).returncode == 0
+    words = ["consume", queue, "--exec", 'echo "$SEQUENCER_REDIS" >> url', "--until-empty"]
+    given = {"SEQUENCER_REDIS": url} if is_variable else {}
+    done = cli.run(*words, "--pass-redis", *([] if is_variable else ["--redis", url]), **given)
+    assert done.returncode == 0, done.stderr
+    assert (cli.directory / "url").read_text() == f"{url}\n"
+    wrong = cli.run("consume", queue, "--pass-redis", "--until-empty", **given)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "add --exec" in wrong.stderr
+
+
+def test_an_app_finds_the_server_that_was_named(cli: Cli, secured: str) -> None:
+    url = f"redis://:{CANARY}@{secured}"
+    (cli.directory / "found.py").write_text(
+        "from sequencer import Sequencer\n"
+        "seq = Sequencer('app')\n"
+        "@seq.handler\n"
+        "def handle(message):\n"
+        "    import os\n"
+        "    open('found', 'w').write(os.environ['SEQUENCER_REDIS'])\n"
+    )
+    del cli.environment["SEQUENCER_NAMESPACE"]
+    assert cli.run("append", "app", "--redis", url, input='{"group": ["a"], "body": 1}\n').returncode == 0
+    done = cli.run("consume", "app", "--app", "found:seq", "--until-empty", "--redis", url)
+    assert done.returncode == 0, done.stderr
+    assert (cli.directory / "found").read_text() == url
+
+
+def test_a_password_is_hidden_before_anything_is_imported(cli: Cli, tmp_path: Path) -> None:
+    """Imports take a third of a second, in which anybody may look."""
+    package = tmp_path / "first" / "sequencer"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import os, sys\n"
+        "open('seen', 'w').write(' '.join(sys.orig_argv) + ' ' + os.environ.get('SEQUENCER_REDIS', ''))\n"
+        "os._exit(0)\n"
+    )
+    cli.run("info", "--redis", f"redis://:{CANARY}@nowhere", PYTHONPATH=str(package.parent))
+    command_line, _, url = (tmp_path / "seen").read_text().rpartition(" ")
+    assert command_line.endswith("sequencer info")
+    assert CANARY in url
 
 
 @pytest.mark.parametrize(

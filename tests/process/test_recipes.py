@@ -20,6 +20,7 @@ import kubernetes_validate  # type: ignore[import-untyped]  # it has no types, a
 import pytest
 import yaml
 
+from sequencer import Sequencer
 from sequencer.testing import wait_until
 
 from .conftest import PATIENCE_S, Cli, Work
@@ -221,10 +222,12 @@ def test_systemd_starts_again_after_all_but_wrong_use(cli: Cli) -> None:
     assert lost.returncode not in (0, wrong.returncode), lost
 
 
-def test_the_probe_tells_whether_the_server_and_the_queue_can_be_reached(cli: Cli) -> None:
+def test_the_probe_tells_whether_the_server_and_the_queue_can_be_reached(cli: Cli, seq: Sequencer) -> None:
     program, *words = pod()["containers"][0]["readinessProbe"]["exec"]["command"]
     assert program == "sequencer"
-    assert cli.run(*words).returncode == 0  # also before the first message
+    assert cli.run(*words).returncode == 2, "nobody made the queue yet"
+    seq.connect()  # as a consumer does when it starts
+    assert cli.run(*words).returncode == 0, "also before the first message"
     lost = cli.run(*words, SEQUENCER_REDIS="redis://127.0.0.1:1")
     assert lost.returncode != 0
     assert "can't be reached" in lost.stderr

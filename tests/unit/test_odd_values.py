@@ -13,12 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.sentinel
 
 import sequencer
 from sequencer import Policy, Sequencer, SequencerError
 from sequencer.calls.source import script_source
 from sequencer.doctor.diagnose import diagnose
-from sequencer.errors import ConfigurationError, InvalidBody, InvalidGroup, InvalidId, InvalidScore, InvalidTime, shown
+from sequencer.errors import (
+    ConfigurationError,
+    InvalidBody,
+    InvalidGroup,
+    InvalidId,
+    InvalidScore,
+    InvalidTime,
+    ServerUnavailable,
+    shown,
+)
 from sequencer.net.endpoint import TIMEOUTS, Endpoint, redact
 from sequencer.settings.options import QueueOptions
 from sequencer.store.envelope import encode_due, encode_envelope, encode_id, encode_score
@@ -111,6 +121,31 @@ def test_a_database_that_no_server_has_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="can't be read; check port, path and options"):
         Endpoint.from_url(url)
     assert Endpoint.from_url("redis://h/15").make().db == 15
+
+
+@pytest.mark.parametrize("url", ["redis://h/abc", "rediss://h:1/0x1", "valkey://h/1/2", "redis://h/-1", "redis://h/1 "])
+def test_a_path_that_is_no_number_is_no_database(url: str) -> None:
+    """redis-py takes database 0, or for /1/2 database 12."""
+    with pytest.raises(ConfigurationError, match=r"names no database: its path must be a number, as in \w+://host/0"):
+        Endpoint.from_url(url)
+
+
+@pytest.mark.parametrize("url", ["redis://h", "redis://h/", "redis://h/0", "redis://h?db=0", "valkey://h:1/0?db=0"])
+def test_a_url_without_a_number_is_database_0(url: str) -> None:
+    assert Endpoint.from_url(url).make().db == 0
+
+
+def test_errors_of_a_sentinel_client_name_the_primary(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentinel: Any = redis.sentinel.Sentinel([("127.0.0.1", 1), ("127.0.0.1", 2)])  # type: ignore[no-untyped-call]
+    endpoint = Endpoint.from_client(sentinel.master_for("orders"))
+    with pytest.raises(
+        ServerUnavailable, match=r"server primary orders \(of Sentinel 127.0.0.1:1, 127.0.0.1:2\) can't"
+    ):
+        endpoint.connect()
+    monkeypatch.setattr(sentinel, "discover_master", lambda name: ("127.0.0.1", 3))
+    with pytest.raises(ServerUnavailable, match=r"server primary orders \(127.0.0.1:3\) can't be reached"):
+        endpoint.connect()
+    assert Endpoint.from_client(sentinel.slave_for("orders")).name == "a replica of orders"
 
 
 @pytest.mark.parametrize("look", [Sequencer.groups, Sequencer.parked, Sequencer.dead, lambda s, **k: s.peek("g", **k)])

@@ -28,6 +28,7 @@ from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
 
 SHELL = "/bin/sh"
+REDIS_VARIABLE = "SEQUENCER_REDIS"
 STOP_S = 2.0
 """A signal for everybody reaches a command and its consumer within this time of each other."""
 NOT_RUN = (126, 127)
@@ -37,7 +38,9 @@ _PLAIN = r"[\w@%+:,./{}!-]"
 _FIRST_WORD = re.compile(rf"\s*((?:[A-Za-z_]\w*={_PLAIN}*\s+)*)(?!\d+[<>])({_PLAIN}+)(?=[\s;&|<>]|$)(?!\s*\()")
 
 
-def exec_handler(command: str, *, stop: Stop | None = None, report: Report = ignore) -> Handler:
+def exec_handler(
+    command: str, *, stop: Stop | None = None, report: Report = ignore, redis_url: str | None = None
+) -> Handler:
     """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
 
     The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
@@ -47,8 +50,10 @@ def exec_handler(command: str, *, stop: Stop | None = None, report: Report = ign
 
     A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
     message, are no failures: StopConsuming.
+
+    The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
     """
-    return _Command(command, stop, report)
+    return _Command(command, stop, report, redis_url)
 
 
 def check_command(command: str) -> None:
@@ -95,7 +100,9 @@ def _kill_with_parent_words() -> list[str]:
 class _Command:
     """The handler. It knows whether it has run a command yet."""
 
-    def __init__(self, command: str, stop: Stop | None, report: Report) -> None:
+    def __init__(self, command: str, stop: Stop | None, report: Report, redis_url: str | None) -> None:
+        self._environment = {name: value for name, value in os.environ.items() if name != REDIS_VARIABLE}
+        self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
         self._command, self._stop, self._report = command, stop, report
         self._words = [*_kill_with_parent_words(), SHELL, "-c", command]
         self._output = StderrRelay()
@@ -120,7 +127,9 @@ class _Command:
         with interrupts_masked(), signal_fd() as wakeup_fd:
             try:
                 pipe = subprocess.PIPE
-                with subprocess.Popen(self._words, stdin=pipe, stderr=pipe, process_group=0) as process:
+                with subprocess.Popen(
+                    self._words, stdin=pipe, stderr=pipe, process_group=0, env=self._environment
+                ) as process:
                     self._report({"event": "command", "pgid": process.pid})
                     pipes = CommandPipes(process, line, self._output, wakeup_fd)
                     try:

@@ -26,6 +26,10 @@ class WorkerConfig:
     namespace: str = "sequencer"
     app: str | None = None
     command: str | None = None
+    passes_redis: bool = False
+    """Whether the commands are given `url`, in SEQUENCER_REDIS."""
+    redis_variable: str | None = None
+    """SEQUENCER_REDIS as the service has it, for an app: a consumer does not get it by its environment."""
     settings: QueueSettings = field(default_factory=QueueSettings)
     """Options of the queue, as a Sequencer takes them; an app that is a Sequencer has its own."""
     lease: float = LEASE_S
@@ -74,7 +78,9 @@ def prepare(
         _compare(config, sequencer.options, app.sequencer.options)
         return app.sequencer, app.handler
     if config.command:
-        return sequencer, exec_handler(config.command, stop=stop, report=report)
+        return sequencer, exec_handler(
+            config.command, stop=stop, report=report, redis_url=config.url if config.passes_redis else None
+        )
     lock_fd = -1 if config.lock_fd is None else config.lock_fd
     return sequencer, Printer(lock_fd, lease_s=config.lease, report=report)
 

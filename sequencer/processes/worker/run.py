@@ -30,6 +30,7 @@ from ...settings.backoff import RECONNECT
 from ...settings.events import Event
 from ...values.message import ConsumeSummary, Message
 from .. import logs
+from ..handlers.exec import REDIS_VARIABLE
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
 from ..service_events import consumer_cant_work
 from ..signals import STOP_SIGNALS, stop_signals_in_use
@@ -227,6 +228,8 @@ def main() -> int:
     config = read_config(control)
     if config is None:
         return WRONG_USE
+    if config.app and config.redis_variable is not None:
+        os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
     logs.configure(config.log_level, config.log_format)
     worker = Worker(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.

@@ -61,7 +61,8 @@ def _as_queue(name: str) -> tuple[Any, Mapping[str, Any]]:
 
 
 FIXED = (
-    "server URL must begin with redis://, rediss://, unix:// or valkey:// can't be read; check port, path and options"
+    "server URL must begin with redis://, rediss://, unix:// or valkey:// can't be read; check port, path and options "
+    "names no database: its path must be a number, as in host/0"
 )
 """What an error says of any URL."""
 

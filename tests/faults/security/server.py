@@ -18,7 +18,7 @@ from sequencer.server import find_binary
 
 START_S = 10.0
 COMMAND_S = 60.0
-COMMAND = (sys.executable, "-P", "-c", "import sys; from sequencer.cli import main; sys.exit(main())")
+COMMAND = (sys.executable, "-P", "-c", "import sys; from sequencer_start import main; main()")
 """The installed command, whatever is on PATH."""
 
 
