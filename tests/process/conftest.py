@@ -14,13 +14,15 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
+from sequencer.cli.main import run
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 
 from ..faults.shell.processes import living
@@ -133,6 +135,25 @@ class Cli:
             env=self.environment | environment,
             check=False,
         )
+
+    def call(self, *words: object, input: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        """As `run`, but in this process, in a tenth of the time: for a command that starts nothing and ends by itself.
+
+        The log is the test's own, so nothing of it is on standard error.
+        """
+        given, out, err = (TextIOWrapper(BytesIO(text.encode()), write_through=True) for text in (input, "", ""))
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), chdir(self.directory):
+            for name, value in (self.environment | environment).items():
+                patch.setenv(name, value)
+            patch.setattr("sys.stdin", given)
+            patch.setattr("sys.argv", [self.program, *map(str, words)])
+            hears = signal.getsignal(signal.SIGINT)
+            try:
+                status = run()
+            finally:
+                signal.signal(signal.SIGINT, hears)
+        said = (stream.buffer.getvalue().decode() for stream in (out, err))
+        return subprocess.CompletedProcess([*map(str, words)], status, *said)
 
     def start(self, *words: object, **environment: str) -> Running:
         """Start the command in the background; it is killed at the end of the test."""

@@ -113,7 +113,7 @@ def gives_up(message: Message) -> None:
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_right_one(cli: Cli, words: tuple[object, ...], said: str) -> None:
-    done = cli.run(*words)
+    done = cli.call(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
@@ -191,7 +191,7 @@ def test_shell_completion(cli: Cli) -> None:
 def test_a_wrong_value_is_one_clear_sentence_and_stores_nothing(
     cli: Cli, link: Link, words: tuple[object, ...], said: str
 ) -> None:
-    done = cli.run(*words, input='{"group": ["a"], "body": {}}\n')
+    done = cli.call(*words, input='{"group": ["a"], "body": {}}\n')
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
