@@ -146,6 +146,12 @@ def has_been_used(client: Sequencer) -> bool:
     return bool(info.groups or info.is_paused or any(info.totals.values()))
 
 
+def is_of_default(ctx: typer.Context, name: str) -> bool:
+    """Whether nobody gave a parameter its value."""
+    source = ctx.get_parameter_source(name)
+    return source is None or source.name == "DEFAULT"
+
+
 def is_of_variable(ctx: typer.Context, parameter: str) -> bool:
     """Whether a variable of the environment gave the value of a parameter, and not the call."""
     source = ctx.get_parameter_source(parameter)

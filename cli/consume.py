@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -21,9 +21,9 @@ from ..processes.logs import LogOptions, background_writing, emit_of_service
 from ..processes.service_events import queue_unused, service_ended, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
-from ..processes.worker.config import WorkerConfig, prepare
+from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.events import many
-from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure
+from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
 from ..values.version import VERSION
 from ..values.views import QueueInfo
 from .app import (
@@ -36,6 +36,7 @@ from .app import (
     app,
     has_been_used,
     hear_interrupts,
+    is_of_default,
     is_of_variable,
     option,
 )
@@ -111,7 +112,7 @@ def consume(
     With --app (or SEQUENCER_APP, or [tool.sequencer] app in pyproject.toml) runs that handler; with --exec a
     command; with neither prints each message as one JSON line, before it is acknowledged. The summary goes to
     standard error, or as JSON to standard output with --json (not while messages are printed there). What --exec
-    raises when the command fails is CommandFailed.
+    raises when the command fails is CommandFailed. Options given here go before those of an app that is a Sequencer.
     """
     if redis:
         os.environ["SEQUENCER_REDIS"] = redis
@@ -136,13 +137,16 @@ def consume(
         until_empty=until_empty,
         max_messages=max_messages,
         max_age=max_age,
-        settings={
-            "max_attempts": max_attempts,
-            "backoff": backoff,
-            "on_failure": on_failure,
-            "park_on": _names(park_on),
-            "dead_letter_on": _names(dead_letter_on),
-        },
+        settings=_named(
+            ctx,
+            {
+                "max_attempts": max_attempts,
+                "backoff": backoff,
+                "on_failure": on_failure,
+                "park_on": _names(park_on),
+                "dead_letter_on": _names(dead_letter_on),
+            },
+        ),
         audit=audit,
         audit_length=audit_length,
         grace=grace,
@@ -150,6 +154,12 @@ def consume(
         log_format=log.format,
     )
     return _supervise(config, processes, json)
+
+
+def _named(ctx: typer.Context, settings: QueueSettings) -> QueueSettings:
+    """Those that the command line or a variable gives: they go before an app's own."""
+    given = {name: value for name, value in settings.items() if not is_of_default(ctx, name)}
+    return cast(QueueSettings, given)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -163,6 +173,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if config.command is not None:
         check_command(config.command)
+    changed = overrides(config)
     client, _ = prepare(config)
     hear_interrupts()
     config.options()  # what a consumer would refuse is refused here
@@ -172,7 +183,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
         with background_writing():
-            _say_started(config, processes, client.endpoint.name)
+            _say_started(config, processes, client.endpoint.name, changed)
             _say_unused(client, known)
             status = supervisor.run()
             _end_at_signals(status)
@@ -201,8 +212,9 @@ def _end_at_signals(status: int) -> None:
         signal.signal(number, end)
 
 
-def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
+def _say_started(config: WorkerConfig, processes: int, server: str, changed: list[str]) -> None:
     app = f"app {config.app}" if config.app else f"command {config.command!r}" if config.command else "printing"
+    app += f" with {', '.join(changed)}" if changed else ""
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )

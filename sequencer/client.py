@@ -225,7 +225,8 @@ class Sequencer:
     # -- consuming --------------------------------------------------------------------------------------------
 
     def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages (a decorator). It gets one Message."""
+        """Register the function that handles this queue's messages, one Message a call (a decorator). Raises
+        ConfigurationError for one that can't."""
         self._handler = checked_handler(function)
         return function
 

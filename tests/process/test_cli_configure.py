@@ -182,12 +182,12 @@ APP = ("--app", "own:seq", "--until-empty")
         (("--park-on", "not a name"), "error: park_on: 'not a name' must be an exception class, or its name"),
         (("--audit", "--audit-length", 0), "error: audit_length=0 must be a whole number from 1"),
         (("--audit-length", 7), "it says how much --audit keeps; add --audit"),
-        ((*APP, "--on-failure", "dead_letter"), "sets on_failure='drop' itself; leave --on-failure dead_letter out"),
-        ((*APP, "--park-on", "ValueError"), "sets park_on='KeyError' itself; leave --park-on ValueError out"),
+        ((*APP, "--namespace", "other"), "sets namespace="),
+        ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError stands in park_on and in dead_letter_on"),
         ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
     ],
 )
-def test_consume_refuses_wrong_policies_and_those_an_app_sets_itself(
+def test_consume_refuses_wrong_policies_and_a_namespace_that_an_app_sets_itself(
     cli: Cli, seq: Sequencer, namespace: str, link: Link, words: tuple[object, ...], said: str
 ) -> None:
     seq.append({}, "a", id="one")
@@ -199,6 +199,35 @@ def test_consume_refuses_wrong_policies_and_those_an_app_sets_itself(
     else:
         assert cli.run("consume", "jobs", *words).returncode == 0
         assert seq.info().backlog == 0
+
+
+FAILING = """from sequencer import Sequencer
+seq = Sequencer("jobs", namespace=NAMESPACE, on_failure="drop", max_attempts=9, backoff=60, backoff_cap=60)
+
+@seq.handler
+def handle(message):
+    raise KeyError(message.id)
+"""
+
+
+def test_options_of_the_command_line_go_before_those_of_an_app_and_the_banner_says_so(
+    cli: Cli, seq: Sequencer, namespace: str
+) -> None:
+    (cli.directory / "own.py").write_text(FAILING.replace("NAMESPACE", repr(namespace)))
+    seq.append({}, "a", id="one")
+    given = ("--on-failure", "dead_letter", "--max-attempts", 2, "--backoff", 0.01)
+    done = cli.run("consume", "jobs", *APP, *given)
+    assert done.returncode == 0, done.stderr
+    said = "app own:seq with max_attempts=2 (its own: 9), backoff=0.01 (its own: 60), on_failure=dead_letter (its own: "
+    assert said + "drop), on " in done.stderr
+    [dead] = seq.dead()
+    assert (dead.message.id, dead.attempts, dead.error.type) == ("one", 2, "KeyError")
+
+    seq.append({}, "a", id="two")
+    parked = cli.run("consume", "jobs", *APP, "--park-on", "KeyError")
+    assert parked.returncode == 4
+    assert "app own:seq with park_on=KeyError (its own: ), on " in parked.stderr
+    assert [(group.head_id, group.attempts) for group in seq.parked()] == [("two", 1)]
 
 
 def test_consume_records_what_it_handled_on_request(cli: Cli, make: Callable[..., Sequencer], link: Link) -> None:

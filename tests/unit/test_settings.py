@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import inspect
 import typing
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 import typer.main
 
-import sequencer.cli.main  # noqa: F401 - its import registers the commands
+import sequencer.cli.main  # its import registers the commands
+import sequencer.processes.worker.config
 from sequencer import Sequencer, errors
 from sequencer.cli.app import app
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
-from sequencer.processes.worker.config import WorkerConfig, prepare
+from sequencer.processes.handlers.apps import App
+from sequencer.processes.worker.config import WorkerConfig, overrides, prepare
 from sequencer.settings.options import DEFAULTS, FIELD_OF, FORMER_ERRORS, QueueOptions, QueueSettings
 from sequencer.settings.policy import FIELDS, NAMES, Policy, read_policy
 from sequencer.testing import MemoryQueue
@@ -91,6 +93,20 @@ def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
     assert (options.max_attempts, options.park_on, options.lanes) == (2, ("KeyError",), 3)
     assert (options.backoff_s, options.backoff_cap_s) == (90.0, 90.0), "the cap gives way"
     assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
+
+
+def test_an_app_keeps_what_the_command_line_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Sequencer("q", max_attempts=9, backoff=2, backoff_cap=3, on_failure="drop", lanes=2)
+    app.handler(print)
+    monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, app))
+    config = WorkerConfig(queue="q", app="own:seq", settings={"backoff": 90.0, "on_failure": "drop"})
+    assert overrides(config) == ["backoff=90.0 (its own: 2)"]
+    options = prepare(config)[0].options
+    assert options == replace(QueueOptions(queue="q"), **{**OWN, "backoff_s": 90.0, "backoff_cap_s": 90.0})
+    assert prepare(WorkerConfig(queue="q", app="own:seq"))[0].options == options
+
+
+OWN: dict[str, Any] = {"max_attempts": 9, "on_failure": "drop", "lanes": 2}
 
 
 @pytest.mark.parametrize("module", ["sequencer.errors.", "sequencer.handlers.", ""])

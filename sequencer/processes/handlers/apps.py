@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Sequencer
+from ...consume.handler_check import checked_handler
 from ...drain.effects import Handler
 from ...errors import HandlerNotFound
 
@@ -31,7 +32,8 @@ class App:
 def load_app(spec: str) -> App:
     """Import `module:attribute`: a Sequencer with a registered handler, or a function that takes a Message.
 
-    The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found.
+    The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found, and
+    ConfigurationError for a function that can't be a handler.
     """
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
@@ -65,7 +67,7 @@ def load_app(spec: str) -> App:
         raise HandlerNotFound(
             f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
         )
-    return App(value, None)
+    return App(checked_handler(value), None)
 
 
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:

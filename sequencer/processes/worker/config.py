@@ -31,7 +31,7 @@ class WorkerConfig:
     redis_variable: str | None = None
     """SEQUENCER_REDIS as the service has it, for an app: a consumer does not get it by its environment."""
     settings: QueueSettings = field(default_factory=QueueSettings)
-    """Options of the queue, as a Sequencer takes them; an app that is a Sequencer has its own."""
+    """Options of the queue, as a Sequencer takes them; of an app that is a Sequencer they go before its own."""
     lease: float = LEASE_S
     until_empty: bool = False
     max_messages: int | None = None
@@ -68,14 +68,14 @@ def prepare(
     config: WorkerConfig, stop: Stop | None = None, report: Report = ignore
 ) -> tuple[Sequencer, Handler | Printer]:
     """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
-    cap = max(DEFAULTS["backoff_cap"], config.settings.get("backoff", 0.0))  # so that any backoff fits below it
-    settings: QueueSettings = {"backoff_cap": cap, **config.settings}
-    sequencer = Sequencer(config.queue, config.url, namespace=config.namespace, **settings)
+    sequencer = Sequencer(config.queue, config.url, namespace=config.namespace, **_settings(config))
     if config.app:
         app = load_app(config.app)
         if app.sequencer is None:
             return sequencer, app.handler
-        _compare(config, sequencer.options, app.sequencer.options)
+        own = app.sequencer.options
+        _compare(config, own)
+        app.sequencer.options = replace(own, **_overrides(config, sequencer.options, own))
         return app.sequencer, app.handler
     if config.command:
         return sequencer, exec_handler(
@@ -85,19 +85,40 @@ def prepare(
     return sequencer, Printer(lock_fd, lease_s=config.lease, report=report)
 
 
-def _compare(config: WorkerConfig, wanted: QueueOptions, own: QueueOptions) -> None:
-    """Refuse what would be asked for and not done: a Sequencer brings its own queue and options."""
+def overrides(config: WorkerConfig) -> list[str]:
+    """What the command line asks of an app that has other options, each in words. To be asked before `prepare`."""
+    app = load_app(config.app) if config.app else None
+    if app is None or app.sequencer is None:
+        return []
+    own = app.sequencer.options
+    asked = _overrides(config, Sequencer(config.queue, config.url, **_settings(config)).options, own)
+    names = [name for name in config.settings if asked[FIELD_OF[name]] != getattr(own, FIELD_OF[name])]
+    return [f"{name}={_text(asked[FIELD_OF[name]])} (its own: {_text(getattr(own, FIELD_OF[name]))})" for name in names]
+
+
+def _settings(config: WorkerConfig) -> QueueSettings:
+    cap = max(DEFAULTS["backoff_cap"], config.settings.get("backoff", 0.0))  # so that any backoff fits below it
+    settings: QueueSettings = {"backoff_cap": cap, **config.settings}
+    return settings
+
+
+def _overrides(config: WorkerConfig, asked: QueueOptions, own: QueueOptions) -> dict[str, Any]:
+    """Fields of an app's options that the command line gives another value."""
+    changed = {FIELD_OF[name]: getattr(asked, FIELD_OF[name]) for name in config.settings}
+    if own.backoff_cap_s < changed.get("backoff_s", 0.0):
+        changed["backoff_cap_s"] = changed["backoff_s"]
+    return changed
+
+
+def _compare(config: WorkerConfig, own: QueueOptions) -> None:
+    """Refuse what would be asked for and not done: a Sequencer brings its own queue and namespace."""
     if own.queue != config.queue:
         raise ConfigurationError(
             f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; run: sequencer consume {own.queue}"
         )
-    usual = QueueOptions(queue=config.queue)
-    for name in ("namespace", *config.settings):
-        of = FIELD_OF.get(name, name)
-        asked, has = getattr(wanted, of), getattr(own, of)
-        if asked not in (getattr(usual, of), has):
-            option = f"--{name.replace('_', '-')} {_text(asked)}"
-            raise ConfigurationError(f"app {config.app} sets {name}={_text(has)!r} itself; leave {option} out")
+    if config.namespace not in (QueueOptions(queue=config.queue).namespace, own.namespace):
+        option = f"--namespace {config.namespace}"
+        raise ConfigurationError(f"app {config.app} sets namespace={own.namespace!r} itself; leave {option} out")
 
 
 def _text(value: Any) -> Any:

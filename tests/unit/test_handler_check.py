@@ -1,0 +1,100 @@
+"""A handler is checked when it is registered, with one sentence that says what it lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.consume.handler_check import checked_handler
+from sequencer.errors import ConfigurationError, HandlerNotFound
+from sequencer.processes.handlers.apps import load_app
+
+
+async def coroutine(message: Message) -> None: ...
+
+
+async def stream(message: Message) -> AsyncIterator[int]:
+    yield 1
+
+
+def generator(message: Message) -> Iterator[int]:
+    yield 1
+
+
+def nothing() -> None: ...
+
+
+def two(message: Message, session: object) -> None: ...
+
+
+def named(message: Message, *, session: object) -> None: ...
+
+
+def plain(message: Message) -> None: ...
+
+
+def spare(message: Message, session: object = None, *more: object, **named: object) -> None: ...
+
+
+class Shop:
+    def method(self, message: Message) -> None: ...
+
+    def __call__(self, message: Message) -> None: ...
+
+
+class Awaited:
+    async def __call__(self, message: Message) -> None: ...
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (coroutine, "coroutine is a coroutine function; this client calls plain functions only"),
+    (partial(coroutine), "is a coroutine function"),
+    (Awaited(), "is a coroutine function"),
+    (generator, "generator is a generator function; "),
+    (partial(generator), "is a generator function"),
+    (stream, "stream is an asynchronous generator function; "),
+    (nothing, "nothing() -> 'None' can't be called with one argument, the message (too many positional arguments)"),
+    (two, "(missing a required argument: 'session'); give it one parameter, and any others a default"),
+    (named, "missing a required"),
+    (Shop.method, "Shop.method(self, message: 'Message') -> 'None' can't be called with one argument"),
+    (partial(two, 1, 2), "too many positional arguments"),
+]
+GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, session=1), print, [].append, Mock(), lambda m: m]
+
+
+@pytest.mark.parametrize(("function", "said"), REFUSED, ids=str)
+def test_a_function_that_can_not_be_a_handler_is_refused(function: Any, said: str) -> None:
+    seq = Sequencer("q", "redis://127.0.0.1:1")
+    ways: list[Callable[[Any], Any]] = [checked_handler, seq.handler, seq.consume, seq.consumer]
+    for way in ways:
+        with pytest.raises(ConfigurationError) as caught:
+            way(function)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert seq.registered_handler is None
+
+
+@pytest.mark.parametrize("function", GOOD, ids=str)
+def test_what_takes_one_message_is_taken(function: Any) -> None:
+    assert checked_handler(function) is function
+
+
+def test_what_is_no_function_is_said() -> None:
+    with pytest.raises(HandlerNotFound, match="handler 'x' is not callable"):
+        checked_handler("x")  # type: ignore[arg-type]
+
+
+def test_the_function_of_an_app_is_checked_before_consumers_start(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "checked_shop.py").write_text("def handle(message, db): ...\nasync def wait(message): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match=re.escape("handler checked_shop.handle(message, db) can't be called")):
+        load_app("checked_shop:handle")
+    with pytest.raises(ConfigurationError, match=r"checked_shop\.wait is a coroutine function"):
+        load_app("checked_shop:wait")
