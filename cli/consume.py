@@ -24,6 +24,7 @@ from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
+from ..values.commands import resume_all
 from ..values.version import VERSION
 from ..values.views import QueueInfo
 from .app import (
@@ -272,3 +273,5 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
         states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
         state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
         say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
+        if left.parked > 1:
+            say(f"to let all parked groups go on: {resume_all(left.queue, config.namespace)}")

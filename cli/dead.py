@@ -12,6 +12,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
+from ..values.commands import resume_all
 from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
@@ -122,16 +123,18 @@ def redrive(
     if json:
         print_json({**as_json(done), "dry_run": False})
     else:
-        _say_redriven(client.queue, done)
+        _say_redriven(client.queue, client.options.namespace, done)
 
 
-def _say_redriven(queue: str, done: Redriven) -> None:
+def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     typer.echo(f"redriven {done.redriven:,}")
     if done.pending:
         typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
     for group in done.parked:
         words = " ".join(shlex.quote(plain(part)) for part in group)
         typer.echo(f"group {named(group)} is parked; to let it go on: sequencer resume {queue} {words}")
+    if len(done.parked) > 1:
+        typer.echo(f"to let all parked groups go on: {resume_all(queue, namespace)}")
 
 
 @queue_command(dead)

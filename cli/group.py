@@ -1,23 +1,72 @@
-"""Commands that let groups go on or hold them back: resume, skip, pause, unpause."""
+"""Commands that let groups go on or hold them back, one or many: resume, skip, unskip, pause, unpause."""
 
 from __future__ import annotations
+
+from typing import Annotated, Any
 
 import typer
 
 from ..client import Sequencer
+from ..errors import ConfigurationError
+from ..values.commands import command, id_option
 from ..values.text import named, plain
 from ..values.views import Gap
-from .app import GroupArgument, JsonOption, OptionalGroupArgument, app, queue_command
+from .app import FINE, GroupArgument, JsonOption, OptionalGroupArgument, app, call_option, queue_command
+from .many import (
+    AllOption,
+    DryRunOption,
+    ErrorOption,
+    ManyGroupsArgument,
+    RateOption,
+    SinceOption,
+    YesOption,
+    confirm,
+    is_for_many,
+    progress,
+    refuse_alone,
+    say_many,
+    seconds_of,
+)
 from .render import print_either, print_json
 
 
 @queue_command(app)
-def resume(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
-    """Let a parked or waiting group go on now, its head with fresh attempts."""
+def resume(
+    client: Sequencer,
+    group: ManyGroupsArgument = None,
+    everything: AllOption = False,
+    error: ErrorOption = None,
+    since: SinceOption = None,
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Let a parked or waiting group go on now, its head with fresh attempts; or many parked groups at once.
+
+    With --all, --error or --since: the groups are read first, and one that fails again meanwhile is left alone. Exits 1
+    when some were left. After a break, run it again.
+    """
+    if is_for_many(group, everything, error, since):
+        with progress("resuming") as told:
+            done = client.resume_many(
+                error=error,
+                since=seconds_of(since),
+                everything=everything,
+                rate=rate,
+                dry_run=dry_run,
+                on_progress=told,
+            )
+        return say_many(done, "resumed", client.queue, client.options.namespace, json)
+    refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for many groups")
+    _resume_one(client, group or [], json)
+    return FINE
+
+
+def _resume_one(client: Sequencer, group: list[str], as_json: bool) -> None:
     is_resumed = client.resume(group)
     found = client.explain(group)
     is_paused = found.reason in ("paused", "queue paused")
-    if json:
+    if as_json:
         print_json({"group": group, "resumed": is_resumed, "paused": is_paused})
     elif is_resumed and is_paused:
         typer.echo(f"its head has fresh attempts, but {plain(found.text)}")
@@ -26,39 +75,117 @@ def resume(client: Sequencer, group: GroupArgument, json: JsonOption = False) ->
 
 
 @queue_command(app)
-def skip(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
-    """Remove the failed head of a group, and let the group go on. Prints the removed message: it is the only copy.
+def skip(
+    client: Sequencer,
+    group: ManyGroupsArgument = None,
+    id: Annotated[
+        str | None, call_option("--id", help="Only if this message is the failed head.", show_default=False)
+    ] = None,
+    dead_letter: Annotated[bool, call_option("--dead-letter", help="Make it a dead letter.")] = False,
+    everything: AllOption = False,
+    error: ErrorOption = None,
+    since: SinceOption = None,
+    discard: Annotated[bool, call_option("--discard", help="Of many groups: the messages are gone for good.")] = False,
+    yes: YesOption = False,
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Remove the failed head of a group, and let the group go on. Prints the removed message; `unskip` puts it back.
 
-    In a sequence that waits for a missing number, steps over what is missing instead.
+    In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
+    the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
     """
-    skipped = client.skip(group)
+    if is_for_many(group, everything, error, since):
+        refuse_alone({"--id": id}, "for one group")
+        how = {"error": error, "since": seconds_of(since), "everything": everything, "rate": rate}
+        return _skip_many(client, how, discard, yes, dry_run, json)
+    refuse_alone({"--discard": discard, "--yes": yes, "--rate": rate, "--dry-run": dry_run}, "for many groups")
+    _skip_one(client, group or [], id, dead_letter, json)
+    return FINE
+
+
+def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: bool, json: bool) -> int:
+    what = "discarded" if discard else "made dead letters"
+    if discard and not dry_run:
+        count = "" if yes else f"{client.skip_many(**how, dry_run=True).chosen:,} "
+        if not confirm(f"Discard the failed heads of {count}groups of queue {client.queue} for good?", yes):
+            return FINE
+    with progress("skipping") as told:
+        done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
+    return say_many(done, f"skipped, their heads {what},", client.queue, client.options.namespace, json)
+
+
+def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:
+    skipped = client.skip(group, id=id, dead_letter=dead_letter)
     if isinstance(skipped, Gap):
-        if json:
-            print_json(skipped)
-        else:
-            which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
-            typer.echo(f"stepped over {which} in group {named(group)}, which goes on")
+        which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
+        print_either(as_json, skipped, f"stepped over {which} in group {named(group)}, which goes on")
         return
-    if not json:
-        typer.echo(f"removed {plain(skipped.id)} from group {named(group)}, which goes on; it was:", err=True)
+    name, what = ("dead redrive", "made a dead letter of") if dead_letter else ("unskip", "removed")
+    back = command(
+        name, client.queue, *skipped.group, namespace=client.options.namespace, options=id_option(skipped.id)
+    )
+    until = "" if dead_letter else "until the next skip, "
+    if not as_json:
+        said = f"{what} {plain(skipped.id)} from group {named(group)}, which goes on"
+        typer.echo(f"{said}; {until}this puts it back: {back}", err=True)
     print_json(skipped)
 
 
 @queue_command(app)
-def pause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
+def unskip(
+    client: Sequencer,
+    group: GroupArgument,
+    id: Annotated[str | None, call_option("--id", help="Only if it is this message.", show_default=False)] = None,
+    json: JsonOption = False,
+) -> None:
+    """Put the message that was skipped last back into its place, with fresh attempts: for a skip whose answer was lost.
+
+    It is kept until the next skip in its lane.
+    """
+    message = client.unskip(group, id=id)
+    print_either(json, message, f"{plain(message.id)} is back in group {named(group)}")
+
+
+@queue_command(app)
+def pause(
+    client: Sequencer,
+    group: OptionalGroupArgument = None,
+    everything: Annotated[bool, call_option("--all", help="Is refused: pause the queue.", hidden=True)] = False,
+    json: JsonOption = False,
+) -> None:
     """Hold back a group, or without PART the whole queue, from the next claim on. Appending goes on.
 
     What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
     """
+    if everything:
+        line = command("pause", client.queue, namespace=client.options.namespace)
+        raise ConfigurationError(f"pause --all would pause each group by itself; pause the queue: {line}")
     is_changed = client.pause(group or None)
     _say_paused(client.queue, group, is_changed, "paused" if is_changed else "paused already", json)
 
 
 @queue_command(app)
-def unpause(client: Sequencer, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
-    """Let a paused group, or without PART a paused queue, go on. Groups paused by themselves stay so."""
+def unpause(
+    client: Sequencer,
+    group: OptionalGroupArgument = None,
+    everything: Annotated[bool, call_option("--all", help="Every group that was paused by itself.")] = False,
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Let a paused group, or without PART a paused queue, go on. Groups paused by themselves stay so, without --all."""
+    if everything and group:
+        raise ConfigurationError("the parts of a group are given together with --all; leave one of the two out")
+    if everything:
+        with progress("unpausing") as told:
+            done = client.unpause_many(everything=True, rate=rate, dry_run=dry_run, on_progress=told)
+        return say_many(done, "unpaused", client.queue, client.options.namespace, json)
+    refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for --all")
     is_changed = client.unpause(group or None)
     _say_paused(client.queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
+    return FINE
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:

@@ -6,9 +6,11 @@ import sys
 import time
 from typing import Annotated
 
+import typer
 from rich.live import Live
 
 from ..client import Sequencer, list_queues
+from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
@@ -83,8 +85,20 @@ def groups(
 @queue_command(app)
 def parked(client: Sequencer, limit: LimitOption = 100, json: JsonOption = False) -> None:
     """Parked groups, and what their heads failed with."""
-    found = client.parked(limit=limit)
+    found = list(client.parked(limit=limit))
     _show_groups(found, json, "no parked groups")
+    if not json:
+        _say_parked(client, len(found))
+
+
+def _say_parked(client: Sequencer, shown: int) -> None:
+    """How many there are, and the commands for all of them, where there is more than one."""
+    count = client.count_parked()
+    if count > shown:
+        every = command("parked", client.queue, namespace=client.options.namespace, options=["--limit", str(count)])
+        typer.echo(f"{shown:,} of {count:,}; to see all: {every}")
+    if count > 1:
+        typer.echo(f"to let all of them go on: {resume_all(client.queue, client.options.namespace)}")
 
 
 def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:

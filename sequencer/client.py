@@ -17,11 +17,14 @@ from .drain.effects import Handler
 from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
 from .net.appender import Appender
-from .net.blocking import BlockingNet, blocking, finish
+from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
 from .queue.session import Session, check_first, queue_names
+from .queue.stuck import many
+from .queue.stuck.parked import count_parked, parked
+from .queue.stuck.unskip import unskip
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.options import (
@@ -180,7 +183,8 @@ class Sequencer:
 
     info = blocking(counts.info)
     groups = blocking(views.groups)
-    parked = blocking(views.parked)
+    parked = blocking_list(parked)
+    count_parked = blocking(count_parked)
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)
     explain = blocking(views.explain)
@@ -214,11 +218,15 @@ class Sequencer:
     # -- operating --------------------------------------------------------------------------------------------
 
     resume = blocking(operate.resume)
+    resume_many = blocking(many.resume_many)
     skip = blocking(operate.skip)
+    skip_many = blocking(many.skip_many)
+    unskip = blocking(unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
+    unpause_many = blocking(many.unpause_many)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
 

@@ -102,11 +102,12 @@ class InvalidBody(InvalidMessage):
 class IdConflict(SequencerError):
     """The id is already pending in this group with another body, headers or score; the new one was not stored."""
 
-    def __init__(self, message_id: str, group: tuple[str, ...]) -> None:
+    def __init__(self, message_id: str, group: tuple[str, ...], text: str = "") -> None:
         self.id = message_id
         self.group = group
         super().__init__(
-            f"id {message_id!r} of group {list(group)} is already pending with other content; "
+            text
+            or f"id {message_id!r} of group {list(group)} is already pending with other content; "
             "use a new id, or append the same body, headers and score to repeat it"
         )
 

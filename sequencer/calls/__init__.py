@@ -8,11 +8,27 @@ from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, appe
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
 from .examine import Checked, Facts, Found, inspect, repair
-from .operate import Redriving, Resumed, pause, purge, redrive, resume, revise, skip_gap, wake
+from .operate import (
+    MAX_RESUME,
+    Ending,
+    ParkedGroup,
+    Redriving,
+    Resumed,
+    Resuming,
+    pause,
+    purge,
+    redrive,
+    resume,
+    resume_many,
+    revise,
+    skip_gap,
+    wake,
+)
 from .settle import Ack, Acked, HandlerRun, Nack, ack, nack, renew
 
 __all__ = [
     "MAX_APPEND",
+    "MAX_RESUME",
     "REFUSALS",
     "Ack",
     "Acked",
@@ -20,6 +36,7 @@ __all__ = [
     "Call",
     "Checked",
     "Claimed",
+    "Ending",
     "Facts",
     "Found",
     "Halted",
@@ -29,8 +46,10 @@ __all__ = [
     "Nack",
     "OnConflict",
     "Outcome",
+    "ParkedGroup",
     "Redriving",
     "Resumed",
+    "Resuming",
     "ack",
     "append",
     "claim",
@@ -44,6 +63,7 @@ __all__ = [
     "renew",
     "repair",
     "resume",
+    "resume_many",
     "revise",
     "skip_gap",
     "wake",

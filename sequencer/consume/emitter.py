@@ -55,6 +55,8 @@ class _Window:
     queue: str
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
+    mend_all: str = ""
+    """Of what was suppressed: the command that mends all of it."""
 
 
 class EventEmitter:
@@ -146,6 +148,7 @@ class EventEmitter:
             window.lines += 1
             if is_over := window.lines > LINES:
                 window.suppressed[event.fields.get("error_type", "")] += 1
+                window.mend_all = event.fields.get("mend_all", window.mend_all)
         if not is_over:
             self._log_line(event.level, event.text, event.name, event.queue, event.fields, event.error)
 
@@ -157,6 +160,7 @@ class EventEmitter:
         kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
         said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
         said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
+        said += f"; all of them: {window.mend_all}" if window.mend_all else ""
         self._log_line(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
 
     def _log_line(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
@@ -190,7 +194,8 @@ class ConsumerEvents:
 
     def failed(self, one: Failed) -> None:
         """A message failed; emitted before the server learns it. Raises nothing but what is no Exception."""
-        self.emitter.emit(consumer_events.failed(self._options, self._owner, one))
+        parked = self.emitter.counts.parked
+        self.emitter.emit(consumer_events.failed(self._options, self._owner, one, parked=parked))
 
     def interrupted(self, message: Message) -> None:
         """A handler was interrupted, or said itself that its consumer is to stop."""

@@ -37,7 +37,7 @@ RECORDS_PAGE = 20
 """Records read by one command, only where a group's order and body differ: they may be large."""
 TYPES = {
     "zset": ("schedule", "dead"),
-    "hash": ("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters"),
+    "hash": ("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
     "string": ("clock",),
     "list": ("dispatch",),
     "set": ("paused", "seen", "seen_old"),

@@ -50,12 +50,12 @@ _INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
 _PLAIN: dict[Role, list[str]] = {
     "append": _CONNECT,
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
-    "operate": [*_CONNECT, "ZRANGE", "HMGET", "ZSCORE"],
+    "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS"],
 }
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "wake"),
     "consume": ("claim", "ack", "nack", "renew", "wake"),
-    "operate": ("inspect", "resume", "skip_gap", "wake", "revise", "pause", "redrive", "purge"),
+    "operate": ("inspect", "resume", "resume_many", "skip_gap", "wake", "revise", "pause", "redrive", "purge"),
 }
 
 
@@ -113,7 +113,8 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.pause(keys, SCRATCH, True),
         calls.pause(keys, SCRATCH, False),
         calls.wake(keys, SCRATCH),
-        calls.resume(keys, SCRATCH, b"", "", skip=True),
+        calls.resume(keys, SCRATCH, b"", "", ending="drop"),
+        calls.resume_many(keys, [calls.ParkedGroup(SCRATCH, "", "", "")]),
         calls.inspect(keys, SCRATCH, "1"),
         calls.repair(keys, SCRATCH, dry_run=False),
     ):

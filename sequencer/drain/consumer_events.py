@@ -11,14 +11,14 @@ from ..errors import SequencerError
 from ..settings.events import Event, duration, error_text, event, type_name
 from ..settings.options import QueueOptions
 from ..store.group import decode_group
-from ..values.commands import command
+from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
 from ..values.text import named
 from .outcome import Failed
 
 
-def failed(options: QueueOptions, owner: str, one: Failed) -> Event:
-    """What a message failed with, and what becomes of it."""
+def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
+    """What a message failed with, and what becomes of it. `parked`: how many groups this consumer parked before."""
     message, failure, decision, queue = one.message, one.failure, one.decision, options.queue
     fields: dict[str, Any] = {
         "group": list(message.group),
@@ -43,14 +43,16 @@ def failed(options: QueueOptions, owner: str, one: Failed) -> Event:
         fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
         fields["skip"] = _command(options, "skip", *message.group)
         said = f"{_mended(said, fields)}; or without this message: {fields['skip']}"
+        if parked:
+            fields["mend_all"] = resume_all(options.queue, options.namespace)
+            said += f"; or all parked groups: {fields['mend_all']}"
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
     if decision.ending == "drop":
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
-    ids = [f"--id={message.id}"] if message.id.startswith("-") else ["--id", message.id]
     fields["see"] = _command(options, "dead show", message.id, *message.group)
-    fields["mend"] = _command(options, "dead redrive", *message.group, more=ids)
+    fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
 
 

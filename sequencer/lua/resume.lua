@@ -1,30 +1,33 @@
--- resume: lets a parked or waiting group go on at once, with fresh attempts; may first remove its
--- failed head.
+-- resume: lets a parked or waiting group go on at once, with fresh attempts; may first take away
+-- its failed head.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash
+-- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] skipped hash
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they
 --                  did not see
 -- ARGV[4] member   of that failure; "" for none
--- ARGV[5] skip     "1": remove the member first
+-- ARGV[5] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
+--                  skipped one; "dead": it becomes a dead letter first
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
 -- ARGV[7] now_us   "" for the server's time
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do), "leased", "changed",
 --         "missing", "unfailed"; score and record are those of a removed message, else ""
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local skipped = KEYS[8]
 local prefix = ARGV[1]
 local group = ARGV[2]
 local failure = ARGV[3]
 local member = ARGV[4]
-local skip = ARGV[5] == '1'
+local ending = ARGV[5]
 local mark = ARGV[6]
 local now_us = ARGV[7]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
+local skip = ending ~= ''
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
 if visible ~= visible then return {'missing', '', ''} end
 if call('HEXISTS', leases, group) == 1 and visible < 9e15 then return {'leased', '', ''} end
@@ -39,12 +42,16 @@ end
 --+ memory/remember_marks
 --+ memory/retire
 --+ remove
+--+ set_aside
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
 call('LLEN', dispatch)
 call('HLEN', stats)
 call('ZCARD', schedule)
+call('HLEN', skipped)
+call('ZCARD', prefix .. 'dead')
+call('HLEN', prefix .. 'letters')
 
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
 local score, record = '', ''
@@ -56,12 +63,19 @@ if member ~= '' then
   end
   if skip then
     local ids = {}
+    if ending == 'dead' and score ~= '' then
+      set_aside(group, member, score, record, failure)
+    elseif score ~= '' then
+      call('UNLINK', skipped)
+      local kept = score .. '\n' .. failure .. '\n' .. record
+      call('HSET', skipped, letter_of(group, member), kept)
+    end
     remove(group, {member}, 1, ids, order)
     remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
     if mark ~= '' then
       remember_marks({group, mark}, mark_us, mark_cap)
     end
-    pcall('HINCRBY', stats, 'skipped', 1)
+    pcall('HINCRBY', stats, ending == 'dead' and 'dead' or 'skipped', 1)
   elseif record ~= '' then
     call('HSET', body, id, sub(record, 1, 16) .. '0000' .. sub(record, 21))
   end

@@ -6,8 +6,8 @@ import functools
 import inspect
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import redis
@@ -213,6 +213,43 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(f"operation {name} waits for something that is not its net; this is a bug")
 
 
+class Listing(Iterator[T]):
+    """What a look finds, read page by page while it is iterated. It has no length; it is false when nothing is left."""
+
+    def __init__(self, items: AsyncIterator[T]) -> None:
+        self._items, self._ahead = items, list[T]()
+
+    def __next__(self) -> T:
+        if self:
+            return self._ahead.pop()
+        raise StopIteration
+
+    def __bool__(self) -> bool:
+        if not self._ahead:
+            with suppress(StopAsyncIteration):
+                self._ahead.append(finish(_next_of(self._items)))
+        return bool(self._ahead)
+
+
+async def _next_of(items: AsyncIterator[T]) -> T:
+    return await anext(items)
+
+
+def blocking_list(
+    operation: Callable[Concatenate[Any, P], AsyncIterator[T]],
+) -> Callable[Concatenate[Any, P], Listing[T]]:
+    """The blocking method for an operation that yields; as `blocking`."""
+
+    @functools.wraps(operation)
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Listing[T]:
+        return Listing(operation(self._session, *args, **kwargs))
+
+    signature = _signature(operation)
+    returned = str(signature.return_annotation).replace("AsyncIterator", "Iterator")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return method
+
+
 def blocking(operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """The blocking method of a client class for an operation over its `_session`: same parameters, same docstring."""
 
@@ -220,8 +257,12 @@ def blocking(operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return finish(operation(self._session, *args, **kwargs))
 
+    method.__signature__ = _signature(operation)  # type: ignore[attr-defined]
+    return method
+
+
+def _signature(operation: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(operation)
     first, *others = signature.parameters.values()
     own = first.replace(name="self", annotation=inspect.Parameter.empty)
-    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
-    return method
+    return signature.replace(parameters=[own, *others])

@@ -20,6 +20,7 @@ from ..store.keys import LaneKeys
 from ..store.record import LetterName, decode_letter
 from ..store.replies import Reading, pairs, text
 from ..values.checks import check_limit, check_rate
+from ..values.message import Failure
 from ..values.views import DeadLetter, Redriven
 from .session import Session
 
@@ -43,8 +44,7 @@ class DeadLetterFilter(NamedTuple):
     @classmethod
     def of(cls, group: Group | None, id: Id | None, error: str | None) -> DeadLetterFilter:
         """From what a caller gives. Raises ConfigurationError, InvalidGroup, InvalidId."""
-        if error is not None and not isinstance(error, str):
-            raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+        check_error(error)
         return cls(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
 
     @classmethod
@@ -61,8 +61,19 @@ class DeadLetterFilter(NamedTuple):
         return self.group in (None, name.group) and self.id in (None, name.id)
 
     def fits(self, dead: DeadLetter) -> bool:
-        said = f"{dead.error.type}: {dead.error.message}"
-        return self.error is None or self.error == dead.error.type or fnmatch.fnmatchcase(said, self.error)
+        return fits_error(self.error, dead.error)
+
+
+def check_error(error: object) -> None:
+    """What chooses by an error. Raises ConfigurationError."""
+    if error is not None and not isinstance(error, str):
+        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+
+
+def fits_error(error: str | None, failure: Failure) -> bool:
+    """Whether a failure fits a type, or a pattern for "Type: message"."""
+    said = f"{failure.type}: {failure.message}"
+    return error is None or error == failure.type or fnmatch.fnmatchcase(said, error)
 
 
 # -- operations ------------------------------------------------------------------------------------------------
@@ -145,15 +156,20 @@ async def purge(
     error: str | None = None,
     everything: bool = False,
 ) -> int:
-    """Delete dead letters for good, chosen as for `redrive`; how many there were. Raises as `redrive` does."""
+    """Delete dead letters for good, chosen as for `redrive`; how many there were.
+
+    To repeat it deletes nothing else. Raises as `redrive` does.
+    """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
     await session.allow("operate")
     count = 0
     for keys, letters in await _by_lane(session, wanted):
         for some in _cut(letters, PAGE):
-            count += (await session.net.ask(calls.purge(keys, some))).value
+            answer = await session.net.ask(calls.purge(keys, some))
+            # After a repeated call, those that were not there any more went with the first try.
+            count += len(some) if answer.is_repeat else answer.value
     if id is not None and not count:
-        raise _not_found(id, session)
+        raise MessageNotFound(f"{_not_found(id, session)}; if it was purged before, that is done")
     return count
 
 

@@ -20,6 +20,7 @@ from ..errors import (
     MessageNotFound,
     NotParked,
     OutcomeUnknown,
+    ServerUnavailable,
 )
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.failure import decode_failure
@@ -29,6 +30,7 @@ from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS, readable_message
 from ..store.replies import Reading
 from ..store.watermark import Sequenced, advance
+from ..values.commands import command, id_option
 from ..values.message import Message
 from ..values.views import Gap
 from .explain import explanation, missing_number
@@ -61,29 +63,32 @@ async def resume(session: Session, group: Group) -> bool:
         return True
     if missing:
         raise NotParked(f"group {_name(key)} waits for a missing number (see explain); append it, or skip it")
-    done, _ = await _resume(session, keys, key, skip=False)
+    done, _ = await _resume(session, keys, key, "")
     return done.status == "resumed"
 
 
-async def skip(session: Session, group: Group) -> Message | Gap:
-    """Remove the failed head of a group and let the group go on; returns the removed message, the only copy of it.
+async def skip(
+    session: Session, group: Group, *, id: str | int | None = None, dead_letter: bool = False
+) -> Message | Gap:
+    """Remove the failed head of a group and let the group go on; returns the removed message.
 
-    In a sequence that waits for a number, step over what is missing instead; returns the Gap. A message with such
-    a number is late when it comes after all. Raises GroupNotFound, NotParked when its head did not fail,
-    GroupBusy when a consumer holds it.
+    It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
+    if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
+    returns the Gap. A message with such a number is late when it comes after all. Raises GroupNotFound, NotParked when
+    its head did not fail or is another than `id`, GroupBusy when a consumer holds it, OutcomeUnknown.
     """
-    key = encode_group(group)
+    key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, register=False)
     is_sequence = (await session.policy(register=False)).sequence
     await session.allow("operate")
-    if is_sequence and (gap := await _skip_gap(session, keys, key)):
+    if is_sequence and (gap := await _skip_gap(session, keys, key, wanted)):
         return gap
-    done, member = await _resume(session, keys, key, skip=True)
+    done, member = await _resume(session, keys, key, "dead" if dead_letter else "drop", wanted)
     return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, session.options.queue)
 
 
-async def _skip_gap(session: Session, keys: LaneKeys, group: str) -> Gap | None:
-    """The gap that was skipped; None when the group waits for no number."""
+async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None) -> Gap | None:
+    """The gap that was skipped; None when the group waits for no number. Raises NotParked where an id is given."""
     seen: tuple[int, int] | None = None
     policy = await session.policy(register=False)
     for _ in range(TRIES):
@@ -92,6 +97,8 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str) -> Gap | None:
             missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
         if seen is None and (missing is None or facts.failure):
             return None
+        if id is not None:
+            raise NotParked(f"group {_name(group)} waits for a missing number, and not at {id!r}; leave out the id")
         seen = seen or missing
         if missing != seen or seen is None:
             break  # only what was seen is skipped
@@ -105,35 +112,73 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str) -> Gap | None:
     raise GroupBusy(f"group {_name(group)} was changed or taken meanwhile; look again")
 
 
-async def _resume(session: Session, keys: LaneKeys, group: str, *, skip: bool) -> tuple[calls.Resumed, str]:
-    """What the script did, and the member that it was about."""
+async def _resume(
+    session: Session, keys: LaneKeys, group: str, ending: calls.Ending, id: str | None = None
+) -> tuple[calls.Resumed, str]:
+    """What the script did, and the member that it was about. With an ending, that is taken away."""
     seen: str | None = None
     for _ in range(TRIES):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         member = _failed_member(facts)
-        if skip and seen not in (None, member):
+        _check_head(group, member, id)
+        if ending and seen not in (None, member):
             break  # only what was seen is skipped
         seen = member
-        mark = await _mark_behind(session, keys, group, member, facts.mark) if skip and member else ""
-        answer = await session.net.ask(calls.resume(keys, group, facts.failure, member, skip=skip, mark=mark))
+        mark = await _mark_behind(session, keys, group, member, facts.mark) if ending and member else ""
+        answer = await _ask(session, calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark))
         done = answer.value
         if done.status == "resumed":
             return done, member
-        _doubt(answer, skip, f"message {member[STAMP_DIGITS:]!r} was skipped")
+        if ending and answer.is_repeat:
+            raise _unknown(session, group, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
             return done._replace(status="resumed"), member  # the first try did it
         if done.status != "changed":
             break
+    _check_resumed(session, group, done, what=" to skip" if ending else "")
+    return done, member
+
+
+async def _ask(session: Session, call: calls.Call[calls.Resumed]) -> Answer[calls.Resumed]:
+    """Raises OutcomeUnknown where a message may have been taken away, and no try was answered."""
+    _, group, _, member, ending, *_ = call.args
+    try:
+        return await session.net.ask(call)
+    except ServerUnavailable as error:
+        if ending and error.maybe_sent:
+            raise _unknown(session, str(group), str(member), str(ending)) from error
+        raise
+
+
+def _unknown(session: Session, group: str, member: str, ending: str) -> OutcomeUnknown:
+    """Of a skip whose answer was lost: what was taken away is kept, and this puts it back."""
+    id, options = member[STAMP_DIGITS:], session.options
+    name = "dead redrive" if ending == "dead" else "unskip"
+    line = command(name, options.queue, *decode_group(group), namespace=options.namespace, options=id_option(id))
+    kept = "it is a dead letter" if ending == "dead" else "it is kept until the next skip"
+    return OutcomeUnknown(
+        f"whether message {id!r} was skipped is unknown, because an answer was lost; look before you repeat it. If it "
+        f"was, {kept}; to put it back: {line}",
+        id,
+    )
+
+
+def _check_head(group: str, member: str, id: str | None) -> None:
+    if id is not None and member and member[STAMP_DIGITS:] != id:
+        raise NotParked(f"group {_name(group)} stands at {member[STAMP_DIGITS:]!r} by now, not at {id!r}; look again")
+
+
+def _check_resumed(session: Session, group: str, done: calls.Resumed, *, what: str) -> None:
+    """Raises GroupNotFound, GroupBusy, NotParked."""
     if done.status == "missing":
         raise GroupNotFound(f"group {_name(group)} has no messages in queue {session.options.queue!r}")
     if done.status in ("leased", "changed"):
         raise GroupBusy(f"group {_name(group)} is held by a consumer just now; look again, and repeat if still needed")
     if done.status == "unfailed":
         raise NotParked(
-            f"group {_name(group)} has no failed head{' to skip' if skip else ''}: it is not parked, nor waiting after "
-            "a failure; explain says what it waits for"
+            f"group {_name(group)} has no failed head{what}: it is not parked, nor waiting after a failure; explain "
+            "says what it waits for"
         )
-    return done, member
 
 
 def _failed_member(facts: calls.Facts) -> str:

@@ -49,11 +49,6 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
     return found[:limit]
 
 
-async def parked(session: Session, *, limit: int = 1000) -> list[GroupInfo]:
-    """Parked groups, each with the failure of its head."""
-    return await groups(session, "parked", limit=limit)
-
-
 async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found: list[tuple[str, ...]] = []
@@ -73,11 +68,17 @@ class LaneView(NamedTuple):
     paused: set[bytes]
 
 
-async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: int) -> list[GroupInfo]:
+async def lane_view(net: Net, keys: LaneKeys) -> LaneView:
+    """One look at a lane."""
     now, leases = await now_of(net, keys), await leases_of(net, keys)
     words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
     with Reading(net.name):
-        view = LaneView(now, leases, set(words))
+        return LaneView(now, leases, set(words))
+
+
+async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: int) -> list[GroupInfo]:
+    view = await lane_view(net, keys)
+    now = view.now_us
     ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": ("-inf", "inf"), None: ("-inf", "inf")}
     low, high = ends.get(state, (f"({now}", f"({PAUSED:.0f}"))
     found: list[GroupInfo] = []
@@ -90,11 +91,12 @@ async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: 
         start, size = start + PAGE, len(page)
         if state == "paused":
             page = [(group, at) for group, at in page if group in view.paused or at == PAUSED]
-        found += [info for info in await _infos(net, keys, page, view) if state in (None, info.state)]
+        found += [info for info in await infos_of(net, keys, page, view) if state in (None, info.state)]
     return found
 
 
-async def _infos(net: Net, keys: LaneKeys, page: Sequence[tuple[bytes, float]], view: LaneView) -> list[GroupInfo]:
+async def infos_of(net: Net, keys: LaneKeys, page: Sequence[tuple[bytes, float]], view: LaneView) -> list[GroupInfo]:
+    """Groups of a lane, by their names and when they may be claimed."""
     if not page:
         return []
     with Reading(net.name):

@@ -48,6 +48,7 @@ FIELDS: Mapping[str, str] = {
     "see": "command that shows what is wrong",
     "mend": "command that mends it",
     "skip": "command that mends it by giving up the message",
+    "mend_all": "command that mends all parked groups of the queue, where there are more",
     "runs_s": "for how long, in seconds",
     "in_hand": "group and id of the message at which the consumer was seen last",
     "number": "of the first message that is there",
@@ -100,7 +101,7 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
         "before it did not come in time",
-        (*_MESSAGE, *_MENDED, "skip", "number", "first_missing", "last_missing"),
+        (*_MESSAGE, *_MENDED, "skip", "mend_all", "number", "first_missing", "last_missing"),
         True,
     ),
     "dead letter": Kind(ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "late"), True),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ..values.message import Failure
+from .replies import text
 from .text import dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
+DIGEST_BYTES = 400
+"""More than a failure needs behind its traceback: attempt, time and owner."""
 
 
 def encode_failure(failure: Failure, member: str) -> bytes:
@@ -22,6 +25,14 @@ def encode_failure(failure: Failure, member: str) -> bytes:
             "owner": failure.owner,
         }
     )
+
+
+def digest_of(record: bytes) -> str:
+    """What tells a failure of a group from every other one: its length, and its end, which says when it was, and where.
+
+    As resume_many.lua makes it.
+    """
+    return text(b"%d %b" % (len(record), record[-DIGEST_BYTES:]))
 
 
 def _clean(text: str) -> str:

@@ -1,7 +1,7 @@
 """Every key name, and how a group becomes part of one. No other Python file builds a key.
 
-Scripts make those of a group from the lane's prefix. Of the lane's they make some: append.lua and nack.lua, and in
-lua/parts/ set_aside and those of memory/ (seen, marks, numbers).
+Scripts make those of a group from the lane's prefix. Of the lane's they make some: append.lua, nack.lua and
+resume_many.lua, and in lua/parts/ set_aside and those of memory/ (seen, marks, numbers).
 
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
@@ -24,6 +24,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
+    {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
     sequencer:queues                    hash    queue -> number of lanes
 """
@@ -59,6 +60,7 @@ class LaneKeys:
     memory: str
     dead: str
     letters: str
+    skipped: str
     audit: str
 
     def order(self, group: str) -> str:

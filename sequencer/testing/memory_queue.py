@@ -112,7 +112,7 @@ class MemoryQueue(Sequencer):
         began_s = self.now
         run = self._run(handler, ConsumerOptions(lease_s=lease, until_empty=True))
         summary = run.to_the_end(steps)
-        now = self.parked(), self.paused_groups(), self.dead()
+        now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
 
     def consume(

@@ -51,10 +51,10 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
 
 
-def check_rate(rate: Any) -> float:
-    """Messages a second. Raises ConfigurationError."""
+def check_rate(rate: Any, what: str = "messages") -> float:
+    """So many a second. Raises ConfigurationError."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
-        raise ConfigurationError(f"rate={shown(rate)} must be a number of messages a second, above 0, at most 1000000")
+        raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} a second, above 0, at most 1000000")
     return float(rate)
 
 

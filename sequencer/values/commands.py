@@ -16,6 +16,16 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
     return f"sequencer {name} {' '.join(map(quoted, words))}"
 
 
+def id_option(id: str) -> list[str]:
+    """`--id m1`, in one word where the id would be taken for an option."""
+    return [f"--id={id}"] if id.startswith("-") else ["--id", id]
+
+
+def resume_all(queue: str, namespace: str) -> str:
+    """What lets all parked groups of a queue go on."""
+    return command("resume", queue, namespace=namespace, options=["--all"])
+
+
 def quoted(word: str) -> str:
     """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read."""
     if not CONTROL.search(word):

@@ -39,6 +39,26 @@ class Redriven:
 
 
 @dataclass(frozen=True, slots=True)
+class ManySummary:
+    """What `resume_many`, `skip_many` or `unpause_many` did, or would do."""
+
+    chosen: int
+    """Groups that fitted when they were read."""
+    done: int
+    """Groups that go on."""
+    changed: int
+    """Groups that were left alone, since they were not as they had been read: they failed again meanwhile, a consumer
+    has them, or somebody else let them go on."""
+    waiting: int
+    """Parked groups that wait for a missing number: an append of it or `skip` ends that. Counted where all groups are
+    meant, and never among the chosen."""
+    errors: dict[str, int]
+    """The chosen groups by type of error, the most frequent first; empty for `unpause_many`."""
+    is_dry_run: bool = False
+    """Whether nothing was to be changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """The numbers of a sequence that `skip` stepped over: first and last."""
 

@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sequencer.calls import source as sources
 from sequencer.drain import gate, outcome, protocol
 from sequencer.drain.effects import Handle
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import ENDING_BY_OPTION
-from sequencer.net import scripts
 from sequencer.net.appender import Appender
 from sequencer.store.watermark import Sequenced
-from sequencer.testing import wire
 
+from ..support.changed_script import changed_script
 from .simulate.scenario import scenario
 from .simulate.seed import Ground, play_seed, stage_set
 
@@ -30,32 +28,6 @@ SEEDS_FOR_A_TWIN = 200
 def ground() -> Iterator[Ground]:
     with stage_set() as ground:
         yield ground
-
-
-@contextmanager
-def changed_script(name: str, old: str, new: str) -> Iterator[None]:
-    """The library with another text in one of its scripts."""
-    real = sources.script_source
-    assert old in real(name), f"{name}.lua has no {old!r} any more; change this twin"
-
-    def source(script: str) -> str:
-        text = real(script)
-        return text.replace(old, new) if script == name else text
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "script_source", source)
-        _forget()
-        try:
-            yield
-        finally:
-            patch.undo()
-            _forget()
-
-
-def _forget() -> None:
-    scripts.script_sha.cache_clear()
-    wire.script_names.cache_clear()
-    wire._now_at.cache_clear()
 
 
 @contextmanager

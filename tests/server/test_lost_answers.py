@@ -60,6 +60,61 @@ def test_a_skip_whose_answer_is_lost_removes_one_message(
     assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
 
 
+@pytest.mark.parametrize("dead_letter", [False, True])
+def test_a_skip_whose_answer_is_lost_does_not_destroy_the_only_copy(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, dead_letter: bool
+) -> None:
+    """The error names the command that puts it back, into its own place."""
+    seq, other = make(max_attempts=1), make(redis=proxy.url)
+    seq.append({"n": 1}, group="g", id="m1", score=1, headers={"h": "1"})
+    seq.append(2, group="g", id="m2", score=2)
+    seq.consume(fail, until_empty=True)
+    losing(monkeypatch, proxy, "resume")
+    with pytest.raises(OutcomeUnknown) as unknown:
+        other.skip("g", dead_letter=dead_letter)
+    if dead_letter:
+        assert "sequencer dead redrive jobs g --id m1 --namespace" in str(unknown.value)
+        assert seq.redrive("g", id="m1").redriven == 1
+    else:
+        assert "sequencer unskip jobs g --id m1 --namespace" in str(unknown.value)
+        assert seq.unskip("g", id="m1").id == "m1"
+    first, second = seq.peek("g")
+    assert (first.id, first.body, first.headers, first.score, first.attempt) == ("m1", {"n": 1}, {"h": "1"}, 1.0, 1)
+    assert drain(seq) == [{"n": 1}, 2]
+    assert second.id == "m2"
+
+
+def test_an_unskip_whose_answer_is_lost_is_done(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(max_attempts=1), make(redis=proxy.url)
+    seq.append(1, group="g", id="m1")
+    seq.consume(fail, until_empty=True)
+    seq.skip("g")
+    other.connect()
+    losing(monkeypatch, proxy, "redrive")
+    assert other.unskip("g").id == "m1"
+    assert drain(seq) == [1]
+    with pytest.raises(MessageNotFound, match="no skipped message of group"):
+        other.unskip("g")
+
+
+def test_a_purge_whose_answer_is_lost_is_said_to_be_done(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(max_attempts=1, on_failure="dead_letter"), make(redis=proxy.url)
+    for n in range(3):
+        seq.append(n, group="g", id=f"m{n}")
+    seq.consume(fail, until_empty=True)
+    other.connect()
+    losing(monkeypatch, proxy, "purge")
+    assert other.purge(id="m1") == 1
+    losing(monkeypatch, proxy, "purge")
+    assert other.purge(everything=True) == 2
+    assert seq.dead() == []
+    assert other.purge(everything=True) == 0
+
+
 def test_a_resume_whose_answer_is_lost_is_said_to_be_done(
     make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

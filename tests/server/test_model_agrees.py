@@ -14,7 +14,7 @@ from sequencer import EmbeddedServer
 from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
-from sequencer.calls.operate import Resumed, pause, redrive, resume, revise
+from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, revise
 from sequencer.calls.settle import Ack, Nack, ack, nack, renew
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
@@ -22,7 +22,7 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
-from sequencer.store.failure import decode_failure
+from sequencer.store.failure import decode_failure, digest_of
 from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.watermark import advance
@@ -60,7 +60,8 @@ STEP = st.one_of(
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3)),
-    st.tuples(st.just("resume"), GROUP, st.booleans()),
+    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "dead"])),
+    st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )
 POLICIES = st.sampled_from(
@@ -116,6 +117,7 @@ class Both:
         assert {group.decode() for group in command("SMEMBERS", keys.paused)} == model.paused
         letters = [letter.decode() for letter in command("ZRANGE", keys.dead, 0, -1)]
         assert sorted(letters) == sorted(model.letters)
+        assert {letter.decode() for letter in command("HKEYS", keys.skipped)} == model.skipped
         assert not check_invariants(self.link, [keys])
 
 
@@ -172,9 +174,21 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         score = model.orders.get(args[0], {}).get(member)
         is_sequence = model.is_sequence and args[1] and score is not None
         mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
-        both.run(lambda now: resume(keys, args[0], failure, member, skip=args[1], mark=mark, now_us=now))
+        both.run(lambda now: resume(keys, args[0], failure, member, ending=args[1], mark=mark, now_us=now))
+    elif kind == "resume_many":
+        groups = [parked_group(model, group, is_seen=args[1] or group != "a") for group in GROUPS]
+        both.run(lambda now: resume_many(keys, groups, ending=args[0], now_us=now))
     elif both.leases:
         with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
+
+
+def parked_group(model: ModelLane, group: str, *, is_seen: bool) -> ParkedGroup:
+    """A group as somebody saw it, or saw it before it changed."""
+    failure = model.failures.get(group, "").encode()
+    member = decode_failure(failure)[1] if failure else ""
+    score = model.orders.get(group, {}).get(member)
+    mark = advance(model.mark(group) or "#0", [repr(score)]) if model.is_sequence and score is not None else ""
+    return ParkedGroup(group, digest_of(failure if is_seen else b"another"), member, "Error", mark)
 
 
 def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:

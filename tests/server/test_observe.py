@@ -101,7 +101,7 @@ def test_an_observer_that_raises_changes_nothing(
     for group in "abc":
         seq.append(1, group=group)
     assert seq.consume(fail, until_empty=True).failed == 6
-    assert len(seq.parked()) == 3
+    assert seq.count_parked() == 3
     said = [one for one in caplog.records if getattr(one, "event", "") == "observer failed"]
     assert len(said) == 1
     assert "observer raised RuntimeError: no network" in said[0].getMessage()
@@ -118,7 +118,7 @@ def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> Non
         seq.append(1, group=group)
     summary = seq.consume(fail)
     assert (summary.reason, summary.failed) == ("stopped", 1)
-    assert len(seq.parked()) == 1, "what it was told of is done"
+    assert seq.count_parked() == 1, "what it was told of is done"
 
 
 def test_a_loop_of_ones_own_tells_the_same(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
@@ -261,7 +261,7 @@ def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(
     for number in range(20):
         seq.append({"card": "4711 0815"}, group=["user", number], id=f"m{number}")
     seq.consume(fail, until_empty=True)
-    assert len(seq.parked()) == len(sentry.events) == 20
+    assert seq.count_parked() == len(sentry.events) == 20
     tags = {(one["tags"]["queue"], one["tags"]["group"], one["tags"]["message_id"]) for one in sentry.events}
     assert tags == {("jobs", f"user {number}", f"m{number}") for number in range(20)}
     for one in sentry.events:

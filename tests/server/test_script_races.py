@@ -97,7 +97,7 @@ def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(lane: Lane
     lease = lane.claim()["g"]
     lane.nack(lease, None, failure=b"{}")
     lane.append(item("g", "a", body="2"), on_conflict="replace")
-    done = lane.run(resume(lane.keys, "g", b"{}", lease.members[0], skip=skip, now_us=lane.now))
+    done = lane.run(resume(lane.keys, "g", b"{}", lease.members[0], ending="drop" if skip else "", now_us=lane.now))
     assert (done.status, done.record) == ("resumed", b"")
     assert [one.body for one in lane.claim()["g"].messages] == [2]
 
@@ -108,7 +108,7 @@ def test_there_is_nothing_to_skip_where_none_has_failed(lane: Lane) -> None:
     lane.later(10)
     assert lane.claim() == {}
     for status in ("unfailed", "unfailed"):
-        assert lane.run(resume(lane.keys, "g", b"", "", skip=True, now_us=lane.now)).status == status
+        assert lane.run(resume(lane.keys, "g", b"", "", ending="drop", now_us=lane.now)).status == status
         assert lane.visible("g") == math.inf
 
 

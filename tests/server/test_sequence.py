@@ -198,7 +198,7 @@ def test_a_changed_rule_reaches_groups_that_are_parked_at_a_gap(make: Callable[.
     seq = make(sequence=True, gap_timeout=0)
     put(seq, 2)
     assert drain(seq) == []
-    assert len(seq.parked()) == 1
+    assert seq.count_parked() == 1
     make(on_gap="skip").connect()
     assert drain(seq) == [2]
     make(on_gap="park").connect()

@@ -133,7 +133,7 @@ def test_groups_and_peek_respect_their_limits(seq: Sequencer) -> None:
 
 def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
     seq = make("typo")
-    assert (seq.info().groups, seq.groups(), seq.peek("g"), seq.parked()) == (0, [], [], [])
+    assert (seq.info().groups, seq.groups(), seq.peek("g"), list(seq.parked())) == (0, [], [], [])
     with pytest.raises(GroupNotFound):
         seq.resume("g")
     assert list_queues(server.url, namespace) == []

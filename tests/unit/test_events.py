@@ -43,10 +43,12 @@ def message(group: tuple[str, ...] = ("1002", "77"), id: str = "evt-1", attempt:
     return Message(id, group, 1.0, {"card": SECRET}, {"h": SECRET}, attempt, 5, 0.0, "orders", 9)
 
 
-def told(error: BaseException, *, is_held: bool = True, one: Message | None = None, **options: Any) -> Event:
+def told(
+    error: BaseException, *, is_held: bool = True, one: Message | None = None, parked: int = 0, **options: Any
+) -> Event:
     queue = QueueOptions(queue="orders", **{"backoff_s": 1.0, "backoff_cap_s": 1.0, **options})
     judged = failed_with(queue, one or message(), error, owner="me", at=1.0, random=0.5, is_held=is_held)
-    return consumer_events.failed(queue, "me", judged)
+    return consumer_events.failed(queue, "me", judged, parked=parked)
 
 
 def all_events() -> list[Event]:
@@ -55,7 +57,7 @@ def all_events() -> list[Event]:
     late = TooLate(1.0, "5.0", "dead_letter")
     service = service_events
     return [
-        *(told(error), told(Park("x")), told(SetAside("x")), told(late), told(error, is_held=False)),
+        *(told(error), told(Park("x"), parked=1), told(SetAside("x")), told(late), told(error, is_held=False)),
         told(error, max_attempts=2, on_failure="drop"),
         *consumer_events.expired("orders", "me", [leased]),
         consumer_events.halted(options, "me", Halted(("a",), 10**15, "i", 7, (6, 6))),
@@ -94,6 +96,13 @@ def all_events() -> list[Event]:
         queue_restored("orders", 4),
         lines_lost(3, "No space left on device"),
     ]
+
+
+def test_a_second_parked_group_names_what_mends_all() -> None:
+    one, other = (told(Park("x"), parked=parked) for parked in (0, 1))
+    assert "mend_all" not in one.fields
+    assert other.fields["mend_all"] == "sequencer resume orders --all"
+    assert other.text.endswith("; or all parked groups: sequencer resume orders --all")
 
 
 def test_every_event_is_in_the_list_and_none_is_listed_that_nobody_tells() -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import orjson
 import pytest
 
 from sequencer import Gap
 from sequencer.calls import Resumed
 from sequencer.calls.net_protocol import Answer
-from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown
+from sequencer.errors import (
+    DataError,
+    GroupBusy,
+    GroupNotFound,
+    IdConflict,
+    MessageNotFound,
+    NotParked,
+    OutcomeUnknown,
+    ServerUnavailable,
+)
 from sequencer.queue.operate import TRIES, resume, skip
+from sequencer.queue.stuck.unskip import unskip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure
@@ -110,6 +121,36 @@ def test_a_watermark_that_others_wrote_is_an_error_of_ours() -> None:
         run(resume(session_of(seen(mark="#x"), fresh=SEQUENCE), "g"))
 
 
+# -- unskip ----------------------------------------------------------------------------------------------------
+
+LETTER, KEPT = f"{M1[:16]}g\nm1".encode(), b"7\n{}\n" + f"{M1[:16]}0003A[1]".encode()
+
+
+@pytest.mark.parametrize("answer", [b"+", Answer(["missing"], is_repeat=True)])
+def test_the_message_that_was_skipped_last_is_put_back(answer: Any) -> None:
+    session = session_of([[LETTER, KEPT]], answer)
+    message = run(unskip(session, "g", id="m1"))
+    assert (message.id, message.score, message.body) == ("m1", 7.0, 1)
+    (*_, (_, _, letters, _)) = session.net.asked
+    assert orjson.loads(letters) == [LETTER.decode()]
+    assert session.allowed == ["operate"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "error", "words"),
+    [
+        ([[[]]], {}, MessageNotFound, r"no skipped message of group \['g'\] is kept in queue 'q'"),
+        ([[[LETTER, KEPT]]], {"id": "m2"}, MessageNotFound, "no skipped message 'm2' of group"),
+        ([[[LETTER, KEPT]]], {"group": "h"}, MessageNotFound, "another was skipped since"),
+        ([[[LETTER, KEPT]], b"-"], {}, MessageNotFound, "it is there already"),
+        ([[[LETTER, KEPT]], b"="], {}, IdConflict, "message 'm1' of group .* is pending again"),
+    ],
+)
+def test_why_nothing_is_put_back_is_said(answers: Any, options: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        run(unskip(session_of(*answers), **{"group": "g"} | options))
+
+
 # -- skip ------------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +158,43 @@ def test_what_is_skipped_is_returned() -> None:
     session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
     message: Any = run(skip(session, "g"))
     assert (message.id, message.score, message.body, message.attempt) == ("m1", 7.0, {}, 2)
+
+
+def test_only_the_message_is_skipped_that_is_named() -> None:
+    session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
+    message: Any = run(skip(session, "g", id="m1"))
+    assert message.id == "m1"
+    session = session_of(seen(**failed(M2)))
+    with pytest.raises(NotParked, match="stands at 'm2' by now, not at 'm1'"):
+        run(skip(session, "g", id="m1"))
+    assert asked(session) == ["inspect"]
+    session = session_of(seen(mark="#4"), policy=SEQUENCE)
+    with pytest.raises(NotParked, match="waits for a missing number, and not at 'm1'"):
+        run(skip(session, "g", id="m1"))
+
+
+@pytest.mark.parametrize(("dead_letter", "ending"), [(False, "drop"), (True, "dead")])
+def test_what_is_skipped_is_kept_or_becomes_a_dead_letter(dead_letter: bool, ending: str) -> None:
+    session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
+    run(skip(session, "g", dead_letter=dead_letter))
+    assert session.net.asked[-1][5] == ending
+
+
+@pytest.mark.parametrize(
+    ("dead_letter", "line"),
+    [(False, "sequencer unskip q g --id m1 --namespace n"), (True, "sequencer dead redrive q g --id m1 --namespace n")],
+)
+def test_an_unknown_skip_names_the_command_that_puts_the_message_back(dead_letter: bool, line: str) -> None:
+    lost = ServerUnavailable("gone")
+    lost.maybe_sent = True
+    session = session_of(seen(**failed()), lost)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        run(skip(session, "g", dead_letter=dead_letter))
+    assert str(unknown.value).endswith(line)
+    assert unknown.value.id == "m1"
+    session = session_of(seen(**failed()), ServerUnavailable("gone"))
+    with pytest.raises(ServerUnavailable):
+        run(skip(session, "g"))
 
 
 def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:

@@ -10,8 +10,10 @@ from types import ModuleType
 import pytest
 
 from sequencer.queue import append, counts, dead_letters, explain, operate, policy_store, session, state, views
+from sequencer.queue.stuck import choice, many, parked, unskip
 
 MODULES = (append, counts, dead_letters, explain, operate, policy_store, session, state, views)
+STUCK = (choice, many, parked, unskip)
 WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
 AWAITED = ("session", "net", "alone")
 """Parameters of operations whose methods may be awaited."""
@@ -63,7 +65,7 @@ def operations_of(module: ModuleType) -> set[str]:
     return {name for name, value in known.items() if any(one(value) for one in asked)}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", [*MODULES, *STUCK], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_an_operation_waits_for_its_net_only(module: ModuleType) -> None:
     source = inspect.getsource(module)
     assert not imported(source) & (WAITS | {"net"})

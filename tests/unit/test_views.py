@@ -10,7 +10,8 @@ import pytest
 from sequencer.errors import ConfigurationError, DataError
 from sequencer.queue import counts, views
 from sequencer.queue.counts import info
-from sequencer.queue.views import explain, groups, parked, paused_groups, peek, policy
+from sequencer.queue.stuck.parked import parked
+from sequencer.queue.views import explain, groups, paused_groups, peek, policy
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
@@ -111,9 +112,14 @@ def test_a_group_that_ends_while_it_is_read_has_no_head() -> None:
 
 
 def test_parked_groups_of_all_lanes() -> None:
-    lane = [TIME, NO_LEASES, NONE]
-    session = session_of(*lane, schedule(a=math.inf), *heads(b"x"), *lane, schedule(b=math.inf), *heads(b"y"), lanes=2)
-    assert [(group.group, group.state) for group in run(parked(session))] == [(("a",), "parked"), (("b",), "parked")]
+    lane = [TIME, NO_LEASES, [[b"c"]], [1, 1]]
+    one, other = schedule(a=math.inf), schedule(b=math.inf, c=math.inf)
+    session = session_of(*lane, one, *heads(b"x"), *lane, other, *heads(b"y", b"z"), lanes=2)
+
+    async def found() -> list[Any]:
+        return [(group.group, group.state) async for group in parked(session)]
+
+    assert run(found()) == [(("a",), "parked"), (("b",), "parked")], "a paused one is paused"
 
 
 def test_paused_groups_of_all_lanes_are_named_in_order() -> None:

@@ -227,7 +227,7 @@ class Cast:
         rng = self.stage.rng
         try:
             if what in ("resume", "skip"):
-                parked = client.parked()
+                parked = list(client.parked())
                 group = rng.choice(parked).group if parked else None
                 done = getattr(client, what)(group) if group else "nothing"
             elif what == "redrive":

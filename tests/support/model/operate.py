@@ -66,7 +66,7 @@ class MendedLane(LaneState):
                 marks += "+"
         return marks.encode()
 
-    def resume(self, _p: str, group: str, failure: str, member: str, skip: str, mark: str, _now: str) -> Any:
+    def resume(self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, _now: str) -> Any:
         visible = self.schedule.get(group)
         if visible is None:
             return [b"missing", b"", b""]
@@ -74,9 +74,9 @@ class MendedLane(LaneState):
             return [b"leased", b"", b""]
         if self.failures.get(group, "") != failure:
             return [b"changed", b"", b""]
-        if skip == "1" and not member:
+        if ending and not member:
             return [b"unfailed", b"", b""]
-        if skip != "1" and visible <= self.now_us:
+        if not ending and visible <= self.now_us:
             return [b"due", b"", b""]
         if not failure and not math.isinf(visible):
             return [b"unfailed", b"", b""]
@@ -85,7 +85,11 @@ class MendedLane(LaneState):
             score = repr(self.orders.get(group, {}).get(member, ""))
             record = self.bodies.get(group, {}).get(member[16:], "")
             record = record if record[:16] == member[:16] else ""
-            if skip == "1":
+            if ending:
+                if ending == "dead":
+                    self.bury(group, member, self.orders[group][member], record)
+                else:
+                    self.skipped = {f"{member[:16]}{group}\n{member[16:]}"}
                 self.remove(group, [member])
                 self.remember([f"{group}\n{member[16:]}"])
                 self.pass_mark({group: mark} if mark else {})
@@ -95,4 +99,19 @@ class MendedLane(LaneState):
         if visible != PAUSED:
             self.schedule[group] = self.now_us
         self.drop_empty()
-        return [b"resumed", (score if skip == "1" else "").encode(), (record if skip == "1" else "").encode()]
+        return [b"resumed", (score if ending else "").encode(), (record if ending else "").encode()]
+
+    def resume_many(self, _p: str, words: str, ending: str, _now: str) -> bytes:
+        marks = ""
+        for group, digest, member, mark in json.loads(words):
+            failure = self.failures.get(group)
+            if failure is None or not math.isinf(self.schedule.get(group, 0)):
+                marks += "-"
+            elif f"{len(failure.encode())} {failure[-400:]}" != digest:
+                marks += "!"
+            else:
+                kept, first = self.skipped, member or self.members(group)[0]
+                self.resume(_p, group, failure, first, ending, mark if ending else "", _now)
+                self.skipped = kept
+                marks += "+"
+        return marks.encode()

@@ -68,6 +68,8 @@ class LaneState:
         self.seen, self.marks = Generations(), Generations()
         self.numbers: dict[str, str] = {}
         self.letters: dict[str, tuple[float, str]] = {}
+        self.skipped: set[str] = set()
+        """What was skipped last."""
         self.is_gap = False
         """Whether the message that was looked at last waits for a missing number."""
 

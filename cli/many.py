@@ -1,0 +1,126 @@
+"""What `resume`, `skip` and `unpause` share where they act on many groups: options, progress, the text at the end."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..errors import ConfigurationError
+from ..settings.events import many
+from ..values.commands import command
+from ..values.views import ManySummary, as_json
+from .app import FINE, GAVE_UP, call_option, option
+from .render import cells, console, print_json, table
+
+ManyGroupsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PART...", help="The parts of one group; without them, an option that says which.", show_default=False
+    ),
+]
+AllOption = Annotated[bool, call_option("--all", help="Every parked group of the queue.")]
+ErrorOption = Annotated[
+    str | None,
+    call_option(
+        "--error",
+        metavar="PATTERN",
+        help="Every group parked with this error: its type, or a pattern with * and ? for 'Type: message'.",
+        show_default=False,
+    ),
+]
+SinceOption = Annotated[
+    str | None,
+    call_option(
+        "--since", metavar="TIME", help="Only what failed within this time: 90s, 10m, 2h, 1d.", show_default=False
+    ),
+]
+RateOption = Annotated[
+    float | None, call_option("--rate", help="Groups a second, at most; without it, no limit.", show_default=False)
+]
+DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
+"""It has a variable, since that can only make a call do less."""
+YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
+UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+def is_for_many(group: list[str] | None, *chosen: object, choices: str = "--all, --error or --since") -> bool:
+    """Whether a command is for many groups, not for one that is named. Raises ConfigurationError for both, or none."""
+    is_chosen = any(one not in (None, False) for one in chosen)
+    if group and is_chosen:
+        raise ConfigurationError(f"the parts of a group are given together with {choices}; leave one of the two out")
+    if not group and not is_chosen:
+        raise ConfigurationError(f"say which: the parts of one group, or {choices} for many")
+    return is_chosen
+
+
+def refuse_alone(given: dict[str, object], why: str) -> None:
+    """Options that mean nothing for what was asked. Raises ConfigurationError."""
+    for name, value in given.items():
+        if value not in (None, False):
+            raise ConfigurationError(f"{name} is {why}; leave it out")
+
+
+def seconds_of(since: str | None) -> float | None:
+    """`90s`, `10m`, `2h`, `1d` in seconds. Raises BadParameter."""
+    if since is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", since.strip())
+    if not found or found[2] not in UNITS:
+        raise typer.BadParameter(f"{since!r} is no time like 90s, 10m, 2h or 1d", param_hint="--since")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def confirm(question: str, is_sure: bool) -> bool:
+    """Whether to go on with what destroys. Raises ConfigurationError where there is nobody to ask."""
+    if is_sure:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            f"{question.removesuffix('?')}: there is no terminal to ask on; add --yes to do it, or --dry-run to see "
+            "how many it would be"
+        )
+    is_confirmed = typer.confirm(question, err=True)
+    if not is_confirmed:
+        typer.echo("nothing was changed", err=True)
+    return is_confirmed
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; what it gives is called with how many are done, and of how many."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    stream = Console(stderr=True)
+    with Progress(*columns, console=stream, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: bool) -> int:
+    """What became of many groups, and the status: 1 where some were left. `what`: "resumed"."""
+    status = FINE if done.is_dry_run or not (done.changed or done.waiting) else GAVE_UP
+    if json:
+        print_json(as_json(done))
+        return status
+    if done.is_dry_run:
+        typer.echo(f"{many(done.chosen, 'group')} would be {what}")
+        if done.errors:
+            rows = table("error", "groups")
+            for name, count in done.errors.items():
+                rows.add_row(*cells(name, f"{count:,}"))
+            console().print(rows)
+    else:
+        typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}")
+    see = command("parked", queue, namespace=namespace)
+    if done.changed:
+        typer.echo(f"left alone {done.changed:,} that changed meanwhile; see: {see}; then run this again")
+    if done.waiting:
+        said = f"{many(done.waiting, 'parked group')} more, waiting for a missing number: append it, or skip it"
+        typer.echo(f"{said}; see: {see}")
+    return status

@@ -1,0 +1,111 @@
+"""Which parked groups are meant: all, or those whose failure fits; read before anything is done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ... import calls
+from ...calls.net_protocol import Net
+from ...errors import ConfigurationError, shown
+from ...store.failure import decode_failure, digest_of
+from ...store.keys import LaneKeys
+from ...store.replies import Reading, text
+from ...values.checks import check_number
+from ...values.message import Failure
+from ..dead_letters import check_error, fits_error
+from ..session import Session
+from ..views import now_of
+from .parked import parked_names
+
+FAILURES_PAGE = 100
+"""Failures read by one command: with their tracebacks they are a few KB each."""
+MAX_SINCE_S = 100 * 365 * 86_400.0
+
+
+class FailureFilter(NamedTuple):
+    """Which parked groups: those whose failure fits all that is given."""
+
+    error: str | None = None
+    """A pattern with `*` and `?` for "Type: message", or a type alone."""
+    since_s: float | None = None
+    """Only what failed within so many seconds."""
+
+    @classmethod
+    def chosen(cls, error: str | None, since: float | timedelta | None, everything: bool, action: str) -> FailureFilter:
+        """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
+        if everything == (error is not None or since is not None):
+            raise ConfigurationError(f"{action}: give error or since to choose some, or everything=True for all")
+        check_error(error)
+        return cls(error, None if since is None else _seconds(since))
+
+    @property
+    def is_all(self) -> bool:
+        return self == (None, None)
+
+    def fits(self, failure: Failure, now_s: float) -> bool:
+        is_recent = self.since_s is None or failure.at >= now_s - self.since_s
+        return is_recent and fits_error(self.error, failure)
+
+
+class Chosen(NamedTuple):
+    """What was found, lane by lane."""
+
+    by_lane: list[tuple[LaneKeys, list[calls.ParkedGroup]]]
+    waiting: int
+    """Parked groups without a failure: they wait for a missing number. Only counted where all are meant."""
+
+    @property
+    def total(self) -> int:
+        return sum(len(groups) for _, groups in self.by_lane)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many by type of error, the most frequent first."""
+        counts = Counter(group.error for _, groups in self.by_lane for group in groups)
+        return dict(counts.most_common())
+
+
+async def choose(session: Session, wanted: FailureFilter) -> Chosen:
+    """The parked groups that fit, each as it is now."""
+    by_lane, waiting = [], 0
+    for keys in await session.lanes(register=False):
+        now_s = await now_of(session.net, keys) / 1e6
+        found: list[calls.ParkedGroup] = []
+        async for names in parked_names(session.net, keys):
+            failures = await _failures_of(session.net, keys, names)
+            with Reading(session.net.name):
+                found += _fitting(zip(names, failures, strict=True), wanted, now_s)
+            waiting += failures.count(None) if wanted.is_all else 0
+        by_lane.append((keys, found))
+    return Chosen(by_lane, waiting)
+
+
+async def _failures_of(net: Net, keys: LaneKeys, names: Sequence[bytes]) -> list[bytes | None]:
+    some = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]
+    replies = await net.read(keys.failures, [("HMGET", keys.failures, *page) for page in some])
+    with Reading(net.name):
+        return [record for reply in replies for record in reply]
+
+
+def _fitting(
+    found: Iterable[tuple[bytes, bytes | None]], wanted: FailureFilter, now_s: float
+) -> list[calls.ParkedGroup]:
+    groups = []
+    for name, record in found:
+        if record is None:
+            continue
+        failure, member = decode_failure(record)
+        if wanted.fits(failure, now_s):
+            groups.append(calls.ParkedGroup(text(name), digest_of(record), member, failure.type))
+    return groups
+
+
+def _seconds(since: Any) -> float:
+    value = since.total_seconds() if isinstance(since, timedelta) else since
+    if isinstance(value, str):
+        raise ConfigurationError(f"since={shown(since)} must be a number of seconds or a timedelta")
+    check_number("since", value, 0, MAX_SINCE_S, " of seconds")
+    return float(value)

@@ -1,0 +1,176 @@
+"""What lets many groups go on: resume, skip and unpause, over all that are meant. Operations over a net.
+
+Each page of parked groups is one script, so that a group is done whole or not at all. It compares each one's failure
+with the one that was read: who failed again meanwhile, or was mended by somebody else, is counted and left alone. So a
+run ends, whatever consumers do beside it, and a rerun goes on where one was broken off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+from ... import calls
+from ...calls.net_protocol import Answer, Net
+from ...errors import ConfigurationError
+from ...store.keys import LaneKeys
+from ...store.replies import Reading, text, texts
+from ...store.watermark import advance
+from ...values.checks import check_rate
+from ...values.views import ManySummary
+from ..session import Session
+from .choice import FailureFilter, choose
+
+T = TypeVar("T")
+PAGE = 50
+"""Groups in one call: 0.6 ms of the server's time to resume them, 1 ms to make their heads dead letters, in which it
+does nothing else; more where their failures have long tracebacks."""
+Progress = Callable[[int, int], object]
+"""Called after each page: how many groups were done or left so far, and how many there are."""
+
+
+async def resume_many(
+    session: Session,
+    *,
+    error: str | None = None,
+    since: float | timedelta | None = None,
+    everything: bool = False,
+    rate: float | None = None,
+    dry_run: bool = False,
+    on_progress: Progress | None = None,
+) -> ManySummary:
+    """Let many parked groups go on, each with fresh attempts: those that fit all that is given, or everything=True.
+
+    `error` is a type, or a pattern with `*` for "Type: message"; `since`: failed within so many seconds. The groups are
+    read first. One that fails again meanwhile, or that somebody else let go on, is counted and left alone; so is, where
+    all are meant, one that waits for a missing number. At most `rate` groups a second, if given. With `dry_run` nothing
+    is changed. `on_progress(done, total)` is called now and then. After an error, a rerun goes on. Raises
+    ConfigurationError, ServerError.
+    """
+    wanted = FailureFilter.chosen(error, since, everything, "resume_many")
+    return await _run(session, wanted, "", _how(rate, dry_run, on_progress))
+
+
+async def skip_many(
+    session: Session,
+    *,
+    error: str | None = None,
+    since: float | timedelta | None = None,
+    everything: bool = False,
+    discard: bool = False,
+    rate: float | None = None,
+    dry_run: bool = False,
+    on_progress: Progress | None = None,
+) -> ManySummary:
+    """Make the failed heads of many parked groups dead letters, and let the groups go on; chosen as for `resume_many`.
+
+    With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
+    """
+    wanted = FailureFilter.chosen(error, since, everything, "skip_many")
+    return await _run(session, wanted, "drop" if discard else "dead", _how(rate, dry_run, on_progress))
+
+
+async def unpause_many(
+    session: Session,
+    *,
+    everything: bool = False,
+    rate: float | None = None,
+    dry_run: bool = False,
+    on_progress: Progress | None = None,
+) -> ManySummary:
+    """Let every group go on that was paused by itself (everything=True); a pause of the whole queue stays.
+
+    One that somebody else let go on meanwhile is counted as changed. Raises as `resume_many`.
+    """
+    if not everything:
+        raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
+    how = _how(rate, dry_run, on_progress)
+    await session.allow("operate")
+    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes(register=False)]
+    total, done, passed = sum(len(some) for _, some in names), 0, 0
+    async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
+        answer = await session.net.ask_all([calls.pause(keys, name, False) for name in some])
+        done += len(some) if answer.is_repeat else sum(answer.value)
+        passed += len(some)
+        how.tell(passed, total)
+    return ManySummary(total, done, passed - done, 0, {}, dry_run)
+
+
+# -- how all of them do it -------------------------------------------------------------------------------------
+
+
+class _How(NamedTuple):
+    """What a caller says besides which groups."""
+
+    rate: float | None
+    dry_run: bool
+    on_progress: Progress | None
+
+    def tell(self, done: int, total: int) -> None:
+        if self.on_progress:
+            self.on_progress(done, total)
+
+
+def _how(rate: float | None, dry_run: bool, on_progress: Progress | None) -> _How:
+    """Raises ConfigurationError for a wrong rate."""
+    return _How(None if rate is None else check_rate(rate, "groups"), dry_run, on_progress)
+
+
+Pages = list[tuple[LaneKeys, Sequence[T]]]
+
+
+def _pages(by_lane: Iterable[tuple[LaneKeys, Sequence[T]]], how: _How) -> Pages[T]:
+    """What goes into one call each: at a given rate a tenth of a second's worth."""
+    size = PAGE if how.rate is None else max(1, min(PAGE, int(how.rate / 10)))
+    return [(keys, some[first : first + size]) for keys, some in by_lane for first in range(0, len(some), size)]
+
+
+async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[LaneKeys, Sequence[T]]]:
+    """One page after the other, each when the rate allows it."""
+    began, sent = await net.now(), 0
+    for keys, some in pages:
+        ahead_s = began + sent / how.rate - await net.now() if how.rate else 0.0
+        if ahead_s > 0:
+            await net.sleep(ahead_s)
+        yield keys, some
+        sent += len(some)
+
+
+async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
+    await session.allow("operate")
+    chosen, counts = await choose(session, wanted), Counter[str]()
+    async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_lane, how), how):
+        groups = await _marked(session, keys, some) if ending else some
+        answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
+        with Reading(session.net.name):
+            counts.update(_outcomes(answer))
+        how.tell(counts.total(), chosen.total)
+    changed = counts["changed"] + counts["gone"]
+    return ManySummary(chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run)
+
+
+def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
+    """After a repeated call, a group that is not parked any more went on with the first try."""
+    return ["resumed" if answer.is_repeat and one == "gone" else one for one in answer.value]
+
+
+async def _marked(session: Session, keys: LaneKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
+    """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
+    if not (await session.policy(register=False)).sequence:
+        return list(groups)
+    names = [one.group for one in groups]
+    scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
+    marks, *found = await session.net.read(keys.numbers, [("HMGET", keys.numbers, *names), *scores])
+    with Reading(session.net.name):
+        return [
+            one._replace(mark=advance(text(mark or b"#0"), [score.decode()])) if score else one
+            for one, mark, score in zip(groups, marks, found, strict=True)
+        ]
+
+
+async def _paused_names(net: Net, keys: LaneKeys) -> list[str]:
+    (words,) = await net.read(keys.paused, [("SMEMBERS", keys.paused)])
+    with Reading(net.name):
+        return texts(words)

@@ -1,0 +1,80 @@
+"""Parked groups: all of them, though some go on meanwhile and others come. Nothing here writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+
+from ...calls.net_protocol import Command, Net
+from ...store.keys import LaneKeys
+from ...store.replies import Reading, pairs
+from ...values.checks import MAX_LIMIT, check_limit
+from ...values.views import GroupInfo
+from ..session import Session
+from ..views import infos_of, lane_view
+
+PAGE = 500
+
+
+def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[GroupInfo]:
+    """Parked groups, each with the failure of its head: all of them, or at most `limit`.
+
+    They are read page by page, while they are iterated; one that stays parked comes once, whatever others do meanwhile.
+    What is returned has no length (see `count_parked`), and is false when nothing is left. Raises ConfigurationError.
+    """
+    if limit is not None:
+        check_limit(limit)
+    return _parked(session, MAX_LIMIT if limit is None else limit)
+
+
+async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
+    left = limit
+    for keys in await session.lanes(register=False):
+        view = await lane_view(session.net, keys)
+        async for names in parked_names(session.net, keys):
+            at = 0
+            while at < len(names) and left:
+                some = [(name, math.inf) for name in names[at : at + left]]
+                at += len(some)
+                for info in await infos_of(session.net, keys, some, view):
+                    if info.state == "parked":
+                        left -= 1
+                        yield info
+            if not left:
+                return
+
+
+async def count_parked(session: Session) -> int:
+    """How many groups are parked."""
+    count = 0
+    for keys in await session.lanes(register=False):
+        words = (await session.net.read(keys.schedule, [("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
+        with Reading(session.net.name):
+            count += int(words)
+    return count
+
+
+async def parked_names(net: Net, keys: LaneKeys) -> AsyncIterator[list[bytes]]:
+    """The parked groups of a lane, by pages, in the order of their names. One that stays parked comes exactly once.
+
+    All have one score, so they stand at the end of the schedule by their names. They move down when groups before them
+    end. So a page has to begin at or before the last name of the page before; where it does not, it is read from
+    further down.
+    """
+    counts: list[Command] = [("ZCARD", keys.schedule), ("ZCOUNT", keys.schedule, "inf", "inf")]
+    total, count = await net.read(keys.schedule, counts)
+    start, last = max(0, total - count - 1), b""
+    while True:
+        command = ("ZRANGE", keys.schedule, start, start + PAGE - 1, "WITHSCORES")
+        words = (await net.read(keys.schedule, [command]))[0]
+        with Reading(net.name):
+            page = [(name, float(at)) for name, at in pairs(words)]
+        if start and not (page and (page[0][1] < math.inf or page[0][0] <= last)):
+            start = max(0, start - PAGE + 1)
+            continue
+        if names := [name for name, at in page if at == math.inf and name > last]:
+            yield names
+            last = names[-1]
+        if len(page) < PAGE:
+            return
+        start += PAGE - 1

@@ -1,0 +1,232 @@
+"""Many groups at once on a real server: resumed, skipped, unpaused; what changed meanwhile is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+
+from ..support.changed_script import changed_script
+from .test_lost_answers import losing
+from .test_operate_races import before
+
+
+class Timeout(Exception):
+    """Something that is over tomorrow."""
+
+
+def fail(message: Message) -> None:
+    raise (Timeout if message.body == "slow" else ValueError)(f"no {message.id}")
+
+
+def park(seq: Sequencer, count: int = 10) -> None:
+    """So many groups, each of two messages, parked on the first; every third by a Timeout."""
+    for n in range(count):
+        body = "slow" if n % 3 == 0 else "bad"
+        seq.append_many({"body": body, "group": ["g", n], "id": f"m{k}", "score": k} for k in range(2))
+    seq.consume(fail, until_empty=True)
+    assert seq.count_parked() == count
+
+
+def names(seq: Sequencer) -> list[str]:
+    return sorted(info.group[1] for info in seq.parked())
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_all_parked_groups_go_on(make: Callable[..., Sequencer], lanes: int) -> None:
+    seq = make(max_attempts=1, lanes=lanes)
+    park(seq, 130)
+    asked = seq.resume_many(everything=True, dry_run=True)
+    assert (asked.chosen, asked.done, asked.errors) == (130, 0, {"ValueError": 86, "Timeout": 44})
+    assert seq.count_parked() == 130
+    done = seq.resume_many(everything=True)
+    assert (done.done, done.changed, done.errors) == (130, 0, asked.errors)
+    assert not seq.parked()
+    seen: list[int] = []
+    seq.consume(lambda message: seen.append(message.attempt), until_empty=True)
+    assert seen == [1] * 260, "with fresh attempts"
+    assert seq.resume_many(everything=True).chosen == 0, "a rerun has nothing left to do"
+
+
+def test_some_are_chosen_by_error_or_time(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    park(seq)
+    assert seq.resume_many(error="Time*: no m?", since=timedelta(hours=1)).done == 4
+    assert names(seq) == ["1", "2", "4", "5", "7", "8"]
+    assert seq.resume_many(since=0.0).chosen == 0
+    assert seq.resume_many(since=3600).done == 6
+
+
+def fails_again(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, list[str]]:
+    """Between the look of a resume_many and its act, one group goes on and fails anew, and one is resumed: how many
+    were resumed and left alone, and who is parked then.
+    """
+    park(seq, 5)
+
+    def act() -> None:
+        assert seq.resume(["g", 1]) is True
+        seq.consume(fail, until_empty=True)
+        assert seq.resume(["g", 3]) is True
+
+    before(monkeypatch, "resume_many", act)
+    done = seq.resume_many(everything=True)
+    return done.done, done.changed, names(seq)
+
+
+def test_a_fresh_failure_between_look_and_act_is_left_alone(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq = make(max_attempts=1)
+    assert fails_again(seq, monkeypatch) == (3, 2, ["1"])
+    assert seq.explain(["g", 1]).reason == "parked"
+
+
+def test_a_twin_that_compares_no_hash_is_noticed(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with changed_script("resume_many", "found == digest", "true"):
+        assert fails_again(make(max_attempts=1), monkeypatch) == (4, 1, [])
+
+
+def test_a_run_ends_though_everything_fails_again_at_once(make: Callable[..., Sequencer]) -> None:
+    """While the dependency is down; each group is resumed once."""
+    seq = make(max_attempts=1)
+    park(seq, 30)
+    again: list[int] = []
+
+    def told(done: int, total: int) -> None:
+        again.append(seq.consume(fail, until_empty=True).failed)
+
+    done = seq.resume_many(everything=True, rate=50, on_progress=told)
+    assert (done.done, sum(again), seq.count_parked()) == (30, 30, 30)
+
+
+def test_groups_at_a_gap_are_counted_and_left(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, gap_timeout=0.01, max_attempts=1)
+    seq.append(1, group="failed", score=1, id="f1")
+    seq.append(2, group="failed", score=2, id="f2")
+    seq.append(9, group="gap", score=9)
+    seq.consume(fail, until_empty=True)
+    assert seq.count_parked() == 2
+    asked = seq.skip_many(everything=True, dry_run=True)
+    assert (asked.chosen, asked.waiting) == (1, 1)
+    done = seq.skip_many(everything=True)
+    assert (done.done, done.waiting, seq.count_parked()) == (1, 1, 1)
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    assert seen == [2], "the number of the skipped one has passed"
+    assert [letter.message.id for letter in seq.dead()] == ["f1"]
+
+
+def test_skipped_heads_become_dead_letters_or_are_gone(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    park(seq)
+    done = seq.skip_many(error="Timeout")
+    assert (done.done, done.errors, seq.info().totals["dead"]) == (4, {"Timeout": 4}, 4)
+    letters = seq.dead()
+    assert {(letter.message.id, letter.error.type, letter.attempts) for letter in letters} == {("m0", "Timeout", 1)}
+    assert seq.skip_many(everything=True, discard=True).done == 6
+    assert (len(seq.dead()), seq.info().totals["skipped"]) == (4, 6)
+    seq.redrive(everything=True)
+    seen: list[tuple[str, str]] = []
+    seq.consume(lambda message: seen.append((message.group[1], message.id)), until_empty=True)
+    assert sorted(seen) == sorted([(n, "m1") for n in "0123456789"] + [(n, "m0") for n in "0369"])
+
+
+def test_a_skipped_id_stays_known(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    park(seq, 1)
+    seq.skip_many(everything=True)
+    assert seq.append("slow", group=["g", 0], id="m0", score=0).duplicate
+
+
+def test_groups_that_were_paused_go_on_and_the_queue_stays_so(make: Callable[..., Sequencer]) -> None:
+    seq = make(lanes=2)
+    for n in range(150):
+        seq.append(n, group=n)
+        seq.pause(n)
+    seq.pause("without messages")
+    seq.pause()
+    assert seq.unpause_many(everything=True, dry_run=True).chosen == 151
+    told: list[tuple[int, int]] = []
+    done = seq.unpause_many(everything=True, on_progress=lambda *numbers: told.append(numbers))
+    assert (done.chosen, done.done, done.changed, seq.paused_groups()) == (151, 151, 0, [])
+    assert told[-1] == (151, 151)
+    assert seq.info().is_paused
+    seq.unpause()
+    assert seq.consume(lambda message: None, until_empty=True).handled == 150
+
+
+def test_a_resumed_group_that_is_paused_stays_so(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    park(seq, 2)
+    seq.pause(["g", 0])
+    assert seq.resume_many(everything=True).done == 2
+    assert seq.consume(lambda message: None, until_empty=True).handled == 2
+    assert [info.state for info in seq.groups()] == ["paused"]
+
+
+def test_an_idle_consumer_is_woken(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    park(seq, 3)
+    assert link.command("LLEN", keys.dispatch) == 0
+    seq.resume_many(everything=True)
+    assert link.command("LLEN", keys.dispatch) == 1
+
+
+def test_an_answer_that_is_lost_is_counted_as_done(
+    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq, other = make(max_attempts=1), make(redis=proxy.url)
+    park(seq, 3)
+    other.connect()
+    losing(monkeypatch, proxy, "resume_many")
+    assert other.resume_many(everything=True).done == 3
+    seq.consume(fail, until_empty=True)
+    losing(monkeypatch, proxy, "resume_many")
+    assert other.skip_many(everything=True).done == 3
+    assert len(seq.dead()) == 3, "once each"
+
+
+def test_a_group_that_others_spoiled_keeps_none_of_the_others(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    park(seq, 3)
+    link.command("DEL", keys.order("g:1"))
+    link.command("SET", keys.order("g:1"), "x")
+    assert seq.skip_many(everything=True).done == 2
+    assert link.command("ZSCORE", keys.schedule, "g:1") == b"inf"
+    link.command("DEL", keys.order("g:1"), keys.body("g:1"))
+    link.command("ZREM", keys.schedule, "g:1")
+    link.command("HDEL", keys.failures, "g:1")
+
+
+def test_all_that_are_parked_are_listed_page_by_page(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1, lanes=2)
+    park(seq, 1100)
+    found = seq.parked()
+    assert found
+    assert sorted(int(info.group[1]) for info in found) == list(range(1100))
+    assert not found
+    with pytest.raises(TypeError):
+        len(seq.parked())  # type: ignore[arg-type]  # it has no length
+    assert len(list(seq.parked(limit=7))) == 7
+
+
+def test_parked_groups_may_go_on_while_they_are_listed(make: Callable[..., Sequencer]) -> None:
+    """And end: read by their places alone, others would be passed over."""
+    seq = make(max_attempts=1)
+    park(seq, 1200)
+    for number, info in enumerate(seq.parked()):
+        seq.resume(info.group)
+        if number % 100 == 0:
+            seq.consume(lambda message: None, until_empty=True)
+    assert seq.count_parked() == 0

@@ -1,0 +1,102 @@
+"""What a skip takes away: named, made a dead letter, or kept in its lane until the next skip and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.errors import IdConflict, MessageNotFound, NotParked
+
+
+def fail(_: Message) -> None:
+    raise ValueError("no")
+
+
+def parked(make: Callable[..., Sequencer], **options: Any) -> Sequencer:
+    """Groups g and h, each of messages m1 to m3, parked on the first."""
+    seq = make(max_attempts=1, **options)
+    for group in "gh":
+        seq.append_many({"body": n, "group": group, "id": f"m{n}", "score": n} for n in (1, 2, 3))
+    seq.consume(fail, until_empty=True)
+    return seq
+
+
+def drain(seq: Sequencer) -> list[tuple[str, str]]:
+    seen: list[tuple[str, str]] = []
+    seq.consume(lambda message: seen.append((message.group[0], message.id)), until_empty=True)
+    return sorted(seen)
+
+
+def test_a_skip_by_id_leaves_another_head_alone(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make)
+    with pytest.raises(NotParked, match=r"group \['g'\] stands at 'm1' by now, not at 'm2'"):
+        seq.skip("g", id="m2")
+    assert [message.id for message in seq.peek("g")] == ["m1", "m2", "m3"]
+    assert seq.explain("g").reason == "parked"
+    assert seq.skip("g", id="m1").id == "m1"  # type: ignore[union-attr]  # no sequence has a Gap here
+    with pytest.raises(NotParked, match="has no failed head to skip"):
+        seq.skip("g", id="m1")
+
+
+def test_a_skipped_message_may_become_a_dead_letter(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make)
+    seq.skip("g", dead_letter=True)
+    (letter,) = seq.dead()
+    assert (letter.message.id, letter.attempts, letter.error.type) == ("m1", 1, "ValueError")
+    totals = seq.info().totals
+    assert (totals["dead"], totals["skipped"]) == (1, 0)
+    assert seq.append(1, group="g", id="m1", score=1).duplicate, "its id stays known"
+    with pytest.raises(MessageNotFound):
+        seq.unskip("g")
+    assert seq.redrive("g", id="m1").redriven == 1
+    assert [message.id for message in seq.peek("g")] == ["m1", "m2", "m3"]
+
+
+def test_the_last_skipped_message_comes_back_to_its_place(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make)
+    seq.skip("g")
+    with pytest.raises(MessageNotFound):
+        seq.unskip("h")
+    with pytest.raises(MessageNotFound, match="no skipped message 'm2'"):
+        seq.unskip("g", id="m2")
+    assert (seq.unskip("g").id, seq.dead()) == ("m1", [])
+    assert [(message.id, message.attempt) for message in seq.peek("g")] == [("m1", 1), ("m2", 1), ("m3", 1)]
+    with pytest.raises(MessageNotFound):
+        seq.unskip("g")
+
+
+def test_the_next_skip_in_its_lane_takes_its_place(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make)
+    seq.skip("g")
+    seq.skip("h")
+    with pytest.raises(MessageNotFound, match="another was skipped since"):
+        seq.unskip("g")
+    assert seq.unskip("h").id == "m1"
+
+
+def test_the_last_message_of_a_group_comes_back_too(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append("only", group="g", id="x")
+    seq.consume(fail, until_empty=True)
+    seq.skip("g")
+    assert seq.groups() == []
+    assert seq.unskip("g").body == "only"
+    assert drain(seq) == [("g", "x")]
+
+
+def test_a_message_does_not_come_back_over_one_with_its_id(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make, dedup_window=0.0)
+    seq.skip("g")
+    seq.append("new", group="g", id="m1", score=9)
+    with pytest.raises(IdConflict, match=r"message 'm1' of group .* is pending again"):
+        seq.unskip("g")
+
+
+def test_a_number_that_was_skipped_comes_back_in_a_sequence(make: Callable[..., Sequencer]) -> None:
+    seq = parked(make, sequence=True)
+    seq.skip("g")
+    seq.unskip("g")
+    assert drain(seq) == [("g", "m1"), ("g", "m2"), ("g", "m3")]

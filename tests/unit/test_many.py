@@ -1,0 +1,223 @@
+"""resume, skip and unpause of many groups, over a net that answers from a list: pages, rates, changes, lost answers."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.calls.net_protocol import Answer
+from sequencer.errors import ConfigurationError, DataError
+from sequencer.queue.stuck import parked as parked_module
+from sequencer.queue.stuck.many import resume_many, skip_many, unpause_many
+from sequencer.queue.stuck.parked import parked, parked_names
+from sequencer.settings.policy import Policy
+from sequencer.store.failure import digest_of, encode_failure
+from sequencer.store.keys import lane_keys
+from sequencer.values.message import Failure
+from sequencer.values.views import ManySummary
+
+from ..support.listed_net import ListedNet, ListedSession, run
+
+TIME = [b"1700000000", b"0"]
+MEMBER = "1700000000000000m1"
+
+
+def failure(error: str = "ValueError", at: float = 0.0, member: str = MEMBER) -> bytes:
+    return encode_failure(Failure("m1", error, "no stock", "", 1, at, "h"), member)
+
+
+def lane(*failures: bytes | None) -> list[Any]:
+    """The answers to the reading of a lane in which so many groups are parked, g0, g1 ..."""
+    names = [f"g{n}".encode() for n in range(len(failures))]
+    page = [word for name in names for word in (name, b"inf")]
+    return [[TIME], [len(names), len(names)], [page], *([[list(failures)]] if names else [])]
+
+
+def session_of(*answers: Any, lanes: int = 1, policy: Policy | None = None) -> Any:
+    return ListedSession(ListedNet(*answers), lanes=lanes, policy=policy)
+
+
+def sent(session: Any) -> list[list[Any]]:
+    """The groups of each call."""
+    return [orjson.loads(words[2]) for words in session.net.asked if words[0] == "resume_many"]
+
+
+def test_all_are_resumed_as_they_were_seen() -> None:
+    session = session_of(*lane(failure(), None, failure("KeyError")), b"+!")
+    done = run(resume_many(session, everything=True))
+    assert done == ManySummary(2, 1, 1, 1, {"ValueError": 1, "KeyError": 1})
+    digests = [digest_of(one) for one in (failure(), failure("KeyError"))]
+    assert sent(session) == [[["g0", digests[0], MEMBER, ""], ["g2", digests[1], MEMBER, ""]]]
+    assert session.allowed == ["operate"]
+    assert not session.net.answers
+
+
+def test_those_are_chosen_whose_failure_fits() -> None:
+    old, new = failure(at=1_699_999_000.0), failure("KeyError", at=1_699_999_990.0)
+    for choice, groups in (
+        ({"error": "KeyError"}, ["g1"]),
+        ({"error": "*: no st?ck"}, ["g0", "g1"]),
+        ({"since": 60}, ["g1"]),
+        ({"since": timedelta(hours=1)}, ["g0", "g1"]),
+        ({"since": 3600, "error": "Value*"}, ["g0"]),
+    ):
+        session = session_of(*lane(old, new, None), b"+" * len(groups))
+        done = run(resume_many(session, **choice))
+        assert [one[0] for one in sent(session)[0]] == groups
+        assert (done.done, done.waiting) == (len(groups), 0), "only where all are meant, those at a gap are counted"
+
+
+def test_a_dry_run_asks_only() -> None:
+    session = session_of(*lane(failure(), None, failure()))
+    assert run(skip_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 1, {"ValueError": 2}, True)
+    assert {words[0] for words in session.net.asked} == {"TIME", "ZCARD", "ZCOUNT", "ZRANGE", "HMGET"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "words"),
+    [
+        (resume_many, {}, "resume_many: give error or since to choose some, or everything=True"),
+        (skip_many, {"error": "x", "everything": True}, "skip_many: give error or since"),
+        (resume_many, {"error": 7}, "error=7 must be text"),
+        (resume_many, {"since": "10m"}, "since='10m' must be a number of seconds or a timedelta"),
+        (resume_many, {"since": -1}, "since=-1 must be"),
+        (resume_many, {"everything": True, "rate": 0}, "rate=0 must be"),
+        (unpause_many, {}, "unpause_many: say everything=True"),
+        (unpause_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
+    ],
+)
+def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], words: str) -> None:
+    session = session_of()
+    with pytest.raises(ConfigurationError, match=words):
+        run(operation(session, **options))
+    assert session.net.asked == []
+
+
+def test_no_more_than_the_rate_go_on_in_a_second_and_progress_is_told() -> None:
+    """A page is a tenth of a second's worth; the first one leaves at once."""
+    told: list[tuple[int, int]] = []
+    session = session_of(*lane(*[failure()] * 50), b"+" * 20, b"+" * 20, b"+" * 10)
+    run(resume_many(session, everything=True, rate=200, on_progress=lambda *numbers: told.append(numbers)))
+    assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(0.1))] * 2
+    assert told == [(20, 50), (40, 50), (50, 50)]
+
+
+def test_the_rate_holds_over_all_lanes() -> None:
+    session = session_of(*lane(failure()), *lane(failure()), b"+", b"+", lanes=2)
+    assert run(resume_many(session, everything=True, rate=1)).done == 2
+    assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(1.0))]
+
+
+def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try() -> None:
+    session = session_of(*lane(failure(), failure()), Answer(["gone", "changed"], is_repeat=True))
+    done = run(resume_many(session, everything=True))
+    assert (done.done, done.changed) == (1, 1), "which failed again"
+    session = session_of(*lane(failure()), b"-")
+    assert run(resume_many(session, everything=True)).changed == 1, "somebody else let it go on"
+
+
+def test_a_skip_sets_aside_or_discards() -> None:
+    for discard, ending in ((False, "dead"), (True, "drop")):
+        session = session_of(*lane(failure()), b"+")
+        assert run(skip_many(session, everything=True, discard=discard)).done == 1
+        assert [words[3] for words in session.net.asked if words[0] == "resume_many"] == [ending]
+
+
+def test_in_a_sequence_a_skip_passes_the_number() -> None:
+    policy = Policy(sequence=True)
+    session = session_of(*lane(failure(), failure()), [[b"#5", None], b"7", None], b"++", policy=policy)
+    run(skip_many(session, everything=True))
+    assert [one[3] for one in sent(session)[0]] == ["#7 6-6", ""]
+    session = session_of(*lane(failure()), b"+", policy=policy)
+    run(resume_many(session, everything=True))
+    assert [one[3] for one in sent(session)[0]] == [""]
+
+
+def test_pauses_of_groups_are_lifted() -> None:
+    session = session_of([[b"a", b"b"]], [[]], [1, 0], lanes=2)
+    assert run(unpause_many(session, everything=True)) == ManySummary(2, 1, 1, 0, {})
+    assert [words[2:4] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
+    session = session_of([[b"a", b"b"]])
+    assert run(unpause_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 0, {}, True)
+    session = session_of([[b"a"]], Answer([False], is_repeat=True))
+    assert run(unpause_many(session, everything=True)).done == 1
+
+
+def test_what_others_wrote_is_an_error_of_ours() -> None:
+    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
+        run(resume_many(session_of([TIME], [1, 1], [[b"g"]]), everything=True))
+
+
+# -- reading all that are parked --------------------------------------------------------------------------------
+
+
+Change = tuple[set[bytes], set[bytes], int]
+"""Groups that are parked now, groups that go on, and how many of the others have no messages any more."""
+
+
+class Schedule:
+    """A lane's schedule that others change between two reads of it."""
+
+    def __init__(self, due: int, parked: set[bytes], changes: list[Change]) -> None:
+        self.due, self.parked, self.changes, self.reads = due, parked, changes, 0
+        self.name = "schedule"
+
+    async def read(self, at: str, commands: list[Any]) -> list[Any]:
+        if self.changes:
+            came, went, ended = self.changes.pop(0)
+            self.due = max(0, self.due + len(self.parked & went) - ended)
+            self.parked = (self.parked - went) | came
+        self.reads += 1
+        assert self.reads < 500, "the reading ends"
+        return [self._answer(*command) for command in commands]
+
+    def _answer(self, name: str, _key: str, *words: Any) -> Any:
+        if name == "ZCARD":
+            return self.due + len(self.parked)
+        if name == "ZCOUNT":
+            return len(self.parked)
+        members = [(b"due%d" % n, b"1") for n in range(self.due)] + [(one, b"inf") for one in sorted(self.parked)]
+        return [word for pair in members[words[0] : words[1] + 1] for word in pair]
+
+
+NAME = st.integers(0, 40).map(lambda n: b"p%02d" % n)
+NAMES = st.sets(NAME, max_size=30)
+
+
+@given(st.integers(0, 6), NAMES, st.lists(st.tuples(NAMES, NAMES, st.integers(0, 20)), max_size=12), st.integers(2, 6))
+def test_a_group_that_stays_parked_is_named_exactly_once(
+    due: int, parked: set[bytes], changes: list[Change], size: int
+) -> None:
+    """Whatever comes and goes between two pages."""
+    stays = parked.copy()
+    for _, went, _ in changes:
+        stays -= went
+    net: Any = Schedule(due, parked, list(changes))
+
+    async def read() -> list[bytes]:
+        return [name async for page in parked_names(net, lane_keys("n", "q", 0)) for name in page]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parked_module, "PAGE", size)
+        named = run(read())
+    assert len(named) == len(set(named))
+    assert stays <= set(named)
+    assert named == sorted(named)
+
+
+@given(st.text(max_size=900), st.floats(1e9, 2e9), st.text("abc.-", max_size=250))
+def test_a_failure_at_another_time_has_another_digest(traceback: str, at: float, owner: str) -> None:
+    one, other = (encode_failure(Failure("m", "E", "no", traceback, 1, when, owner), "m") for when in (at, at + 1e-4))
+    assert digest_of(one) != digest_of(other)
+    assert len(digest_of(one).encode("utf-8", "surrogateescape")) < 410
+
+
+def test_a_wrong_limit_is_said_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="limit=0 must be"):
+        parked(session_of(), limit=0)
