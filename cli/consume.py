@@ -92,6 +92,16 @@ def consume(
         str,
         option("--dead-letter-on", metavar="NAMES", help="Exceptions that make the message a dead letter at once."),
     ] = "",
+    outage: Annotated[
+        str | None,
+        option(
+            "--outage",
+            metavar="NAMES",
+            help="Exceptions that say that what all handlers need is away: no attempt is counted, and the queue waits "
+            "until it works again. Without it, ConnectionError,TimeoutError.",
+            show_default=False,
+        ),
+    ] = None,
     grace: Annotated[
         float | None,
         option(
@@ -146,6 +156,7 @@ def consume(
                 "on_failure": on_failure,
                 "park_on": _names(park_on),
                 "dead_letter_on": _names(dead_letter_on),
+                "outage": None if outage is None else _names(outage),
             },
         ),
         audit=audit,

@@ -39,6 +39,9 @@ def resume(
     since: SinceOption = None,
     rate: RateOption = None,
     dry_run: DryRunOption = False,
+    outage: Annotated[
+        bool, call_option("--outage", help="While an outage holds the queue back: try one message now.")
+    ] = False,
     json: JsonOption = False,
 ) -> int:
     """Let a parked or waiting group go on now, its head with fresh attempts; or many parked groups at once.
@@ -46,6 +49,9 @@ def resume(
     With --all, --error or --since: the groups are read first, and one that fails again meanwhile is left alone. Exits 1
     when some were left. After a break, run it again.
     """
+    if outage:
+        _probe(client, group, json)
+        return FINE
     if is_for_many(group, everything, error, since):
         with progress("resuming") as told:
             done = client.resume_many(
@@ -72,6 +78,14 @@ def _resume_one(client: Sequencer, group: list[str], as_json: bool) -> None:
         typer.echo(f"its head has fresh attempts, but {plain(found.text)}")
     else:
         typer.echo(f"group {named(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
+
+
+def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
+    if group:
+        raise typer.BadParameter("it is for the whole queue; leave the group out", param_hint="--outage")
+    is_probing = client.probe_outage()
+    said = "the next message is tried at once" if is_probing else "is not held back by an outage; nothing to do"
+    print_either(as_json, {"queue": client.queue, "probing": is_probing}, f"queue {client.queue}: {said}")
 
 
 @queue_command(app)

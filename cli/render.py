@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..processes.logs import FLUSH_S
+from ..values.commands import command
 from ..values.message import Message
 from ..values.text import plain
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
@@ -109,6 +110,16 @@ def group_table(infos: list[GroupInfo]) -> Table:
         counts = (seconds(info.lag_s), str(info.attempts), seconds(info.due_in_s))
         rows.add_row(*cells(" ".join(info.group), info.state, f"{info.backlog:,}", info.head_id or "", *counts, who))
     return rows
+
+
+def outage_line(info: QueueInfo) -> Text:
+    """What holds the queue back, and the command that probes at once."""
+    outage = info.outage
+    assert outage is not None
+    of = f" {outage.lanes} of {info.lanes} lanes" if outage.lanes < info.lanes else ""
+    said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}; "
+    said += f"next probe in {outage.next_probe_s:.1f} s; to probe at once: "
+    return Text(plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"]))
 
 
 def message_table(messages: list[Message]) -> Table:

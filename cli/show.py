@@ -7,6 +7,7 @@ import time
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.live import Live
 
 from ..client import Sequencer, list_queues
@@ -25,7 +26,7 @@ from .app import (
     queue_command,
     require_queue,
 )
-from .render import console, group_table, message_table, print_either, print_json, queue_table
+from .render import console, group_table, message_table, outage_line, print_either, print_json, queue_table
 
 
 @app.command()
@@ -51,10 +52,15 @@ def info(
     elif watch and sys.stdout.isatty():
         with Live(console=console(), auto_refresh=False) as live:
             for infos in looks:
-                live.update(queue_table(infos), refresh=True)
+                live.update(_queues(infos), refresh=True)
     else:
         for infos in looks:
-            console().print(queue_table(infos) if infos else "no queues yet")
+            console().print(_queues(infos) if infos else "no queues yet")
+
+
+def _queues(infos: list[QueueInfo]) -> Group:
+    """The table, and below it each outage that holds a queue back."""
+    return Group(queue_table(infos), *[outage_line(one) for one in infos if one.outage])
 
 
 def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]

@@ -227,6 +227,7 @@ class Sequencer:
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)
+    probe_outage = blocking(operate.probe_outage)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
 

@@ -1,7 +1,7 @@
 """The errors that callers get, the signals that a handler may raise, and what else a Failure may be named after.
 
-The signals are Retry, Park, SetAside and StopConsuming. Each class says when it is raised and what to do about it; an
-error raised without a text of its own shows that docstring. Nothing here holds a payload or a password.
+The signals are Retry, Park, SetAside, Outage and StopConsuming. Each class says when it is raised and what to do about
+it; an error raised without a text of its own shows that docstring. Nothing here holds a payload or a password.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = [
     "GroupBusy",
     "GroupNotFound",
     "HandlerNotFound",
+    "HandlerTimeout",
     "IdConflict",
     "InvalidBody",
     "InvalidGroup",
@@ -33,6 +34,7 @@ __all__ = [
     "NotParked",
     "NotReplicated",
     "NumberTaken",
+    "Outage",
     "OutcomeUnknown",
     "Park",
     "QueueFull",
@@ -260,6 +262,18 @@ class SetAside(Exception):
         super().__init__(reason or "the handler gave the message up")
 
 
+class Outage(Exception):
+    """Raised by a handler: something that all handlers need is not there. It costs no attempt, and a few of these hold
+    the queue back until it works again; `after`: how many seconds until that is tried (default: 1, 2, 4, then 5).
+    """
+
+    def __init__(self, reason: str = "", *, after: float | None = None) -> None:
+        if after is not None and not 0 <= after < float("inf"):
+            raise ConfigurationError(f"Outage(after={shown(after)}) must be a number of seconds, 0 or more")
+        self.after = after
+        super().__init__(reason or "the handler said that something it needs is not there")
+
+
 class StopConsuming(BaseException):
     """Raised by a handler or a signal: stop this consumer now; the message counts as not started.
 
@@ -276,6 +290,13 @@ class Undecodable(Exception):
 
 class LeaseExpired(Exception):
     """Consumers died, or were paused past their lease, at this message again and again."""
+
+
+class HandlerTimeout(TimeoutError):
+    """A handler ran longer than the `handler_timeout` of its consumer, and was interrupted.
+
+    `park_on` and its like match it by its own name only: a TimeoutError that they name is one of what the handler uses.
+    """
 
 
 class TooLate(Exception):

@@ -8,13 +8,15 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from . import calls
 from .calls.claim import LeasedGroup
+from .calls.outage import Began
+from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
-from .drain.held import HeldGroup
+from .drain.held_group import HeldGroup
 from .drain.outcome import failed_with
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
 from .net.pool import LinkPool
@@ -129,6 +131,8 @@ class Lease:
         held.done += 1
         held.acknowledged(entry)
         held.is_open = not is_last
+        if held.leased.is_probe:
+            self._end_probe(held, "close")
 
     def nack(self, message: Message, error: BaseException | str = "", *, after: float | None = None) -> None:
         """The message failed: its group waits `after` seconds (default: backoff), or is parked after the last attempt.
@@ -162,11 +166,14 @@ class Lease:
     def release(self) -> None:
         """Give back every group still held; its messages not acknowledged stay in order. Harmless to repeat."""
         entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
+        probes = [held for held in self._held if held.is_open and held.leased.is_probe]
         for held in self._held:
             held.is_open = False
         self._events.emitter.tick()
         if entries:
             self._run(calls.ack(self._keys, entries))
+        for held in probes:
+            self._end_probe(held, "probe")
 
     def _find(self, message: Message) -> HeldGroup:
         for held in self._held:
@@ -186,12 +193,25 @@ class Lease:
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
         one = failed_with(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
-        self._events.failed(one)
-        entry = held.give_up(*one.told(held.leased.members[held.done]))
-        is_valid = self._run(calls.nack(self._keys, entry))
+        if not one.decision.outage:
+            self._events.failed(one)
+        told = one.told(held.leased.members[held.done])
+        done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(told)))
         held.is_open = False
-        if not is_valid:
+        if one.decision.outage:
+            self._events.failed(one.answered(done))
+        if done.held and done.held.is_new:
+            self._events.outages([Began(done.held, entry.failure)])
+        if not done.is_valid:
             self._lost(held)
+        if held.leased.is_probe and told.ends_outage:
+            self._end_probe(held, "close")
+
+    def _end_probe(self, held: HeldGroup, action: Literal["close", "probe"]) -> None:
+        """Say how the probe of an outage went, or that it was not tried."""
+        ended = self._run(calls.outage(self._keys, action, held.leased.token))
+        if ended.status == "closed":
+            self._events.outages([ended])
 
     def _run(self, call: calls.Call[Any]) -> Any:
         self._is_repeat = False

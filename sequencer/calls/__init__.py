@@ -24,7 +24,8 @@ from .operate import (
     skip_gap,
     wake,
 )
-from .settle import Ack, Acked, HandlerRun, Nack, ack, nack, renew
+from .outage import Ended, Waits, outage
+from .settle import Ack, Acked, HandlerRun, Nack, Nacked, ack, nack, renew
 
 __all__ = [
     "MAX_APPEND",
@@ -36,6 +37,7 @@ __all__ = [
     "Call",
     "Checked",
     "Claimed",
+    "Ended",
     "Ending",
     "Facts",
     "Found",
@@ -44,18 +46,21 @@ __all__ = [
     "ItemOutcome",
     "LeasedGroup",
     "Nack",
+    "Nacked",
     "OnConflict",
     "Outcome",
     "ParkedGroup",
     "Redriving",
     "Resumed",
     "Resuming",
+    "Waits",
     "ack",
     "append",
     "claim",
     "inspect",
     "nack",
     "now_text",
+    "outage",
     "parse_claimed",
     "pause",
     "purge",

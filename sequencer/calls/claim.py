@@ -34,6 +34,8 @@ class LeasedGroup:
     """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
     undecodable: str = ""
     """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+    is_probe: bool = False
+    """Whether it is to show that an outage is over: how its handler ends is told the server."""
     claimed_at: float = 0.0
     """When the claim was answered, by the consumer's own clock."""
 
@@ -97,6 +99,8 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 members = members[: len(messages)]
                 break
         groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
+    if more == b"p":
+        groups[0].is_probe = True
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
     halted = [_halted(*entry) for entry in loads_words(told[0])] if told else ()
     return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted)

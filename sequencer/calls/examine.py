@@ -11,6 +11,14 @@ from ..store.text import dumps_words
 from .call import Call, now_text
 
 
+class HeldBack(NamedTuple):
+    """An outage that holds the lane back: since when and its next probe in us, and its last failure."""
+
+    since_us: int
+    probe_us: int
+    failure: bytes
+
+
 class Facts(NamedTuple):
     """All that decides whether a group moves, at one moment; "" or b"" for what is not there."""
 
@@ -36,11 +44,13 @@ class Facts(NamedTuple):
     record: bytes
     is_handled: bool
     """Whether the id asked for was handled lately."""
+    outage: HeldBack | None = None
+    """What holds the lane back."""
 
 
 def _parse_facts(reply: list[Any]) -> Facts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
-    head_record, mark, member, score, record, handled = reply[10:]
+    head_record, mark, member, score, record, handled, *outage = reply[10:]
 
     return Facts(
         int(now_us),
@@ -59,14 +69,19 @@ def _parse_facts(reply: list[Any]) -> Facts:
         text(score),
         record,
         handled == b"1",
+        _held_back(*outage) if outage else None,
     )
+
+
+def _held_back(probe_us: bytes, since_us: bytes, failure: bytes) -> HeldBack | None:
+    return HeldBack(int(since_us or probe_us), int(probe_us), failure) if probe_us else None
 
 
 def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[Facts]:
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
     return Call(
         "inspect",
-        (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused),
+        (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused, keys.outage),
         (keys.prefix, group, message_id, now_text(now_us)),
         _parse_facts,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import LaneKeys
 from ..store.text import dumps_words
 from .call import Call, ms_text, now_text
+from .outage import LaneOutage, Waits
 
 Ending = Literal["park", "dead", "drop"]
 """What becomes of a message that is not tried any more."""
@@ -60,6 +61,32 @@ class Nack(NamedTuple):
     mark: str = ""
     """The group's watermark if the message is passed ("dead", "drop"); "" leaves it."""
     is_late: bool = False
+    outage: Waits | None = None
+    """Of an outage: how long the group waits, if that is not counted as an attempt."""
+    is_timeout: bool = False
+    """Whether its handler took too long: as a probe it failed so, else that is a failure like others."""
+
+
+class Nacked(NamedTuple):
+    """What became of a nack."""
+
+    is_valid: bool
+    """Whether its token was; else nothing was changed."""
+    is_uncounted: bool = False
+    """Whether it was an outage that counts no attempt."""
+    wait_s: float | None = None
+    """How long the group waits then."""
+    held: LaneOutage | None = None
+    """The outage that holds the lane back now."""
+
+
+def _parse_nacked(reply: Any) -> Nacked:
+    if isinstance(reply, int):
+        return Nacked(bool(reply))
+    uncounted, wait_ms, now_us, since_us, probe_us, is_new = reply
+    wait_s = float(wait_ms) / 1000 if wait_ms else None
+    held = LaneOutage(int(now_us), int(since_us or now_us), int(probe_us), is_new == b"1") if probe_us else None
+    return Nacked(True, uncounted == b"1", wait_s, held)
 
 
 def ack(
@@ -87,16 +114,26 @@ def ack(
     )
 
 
-def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[bool]:
-    """Record a failure of a leased group's head; False when the token is not valid."""
+def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nacked]:
+    """Record a failure of a leased group's head."""
     ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
     is_late = "1" if entry.is_late else "0"
+    verdict = "outage" if entry.outage else "timeout" if entry.is_timeout else ""
+    lane = (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch)
+    words = (keys.prefix, *entry[:3], str(entry.attempts))
     return Call(
         "nack",
-        (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch, keys.policy, keys.memory),
-        (keys.prefix, *entry[:3], str(entry.attempts), *ends, entry.failure, entry.mark, is_late, now_text(now_us)),
-        bool,
+        (*lane, keys.policy, keys.memory, keys.outage),
+        (*words, *ends, entry.failure, entry.mark, is_late, verdict, _waits(entry.outage), now_text(now_us)),
+        _parse_nacked,
     )
+
+
+def _waits(waits: Waits | None) -> bytes | str:
+    if waits is None:
+        return ""
+    after = "" if waits.probe_s is None else round(waits.probe_s * 1000)
+    return dumps_words([round(waits.first_s * 1000), round(waits.longest_s * 1000), after])
 
 
 def renew(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls.claim import Claimed, Halted, LeasedGroup
+from ..calls.outage import Began, Ended
 from ..drain import consumer_events
 from ..drain.outcome import Failed
 from ..errors import ServerUnavailable
@@ -220,6 +221,14 @@ class ConsumerEvents:
         """A claim put these off, or parked them."""
         for one in groups:
             self.emitter.emit(consumer_events.halted(self._options, self._owner, one))
+
+    def outages(self, told: Iterable[Began | Ended]) -> None:
+        """Outages that a failure of this consumer began, or a probe of it ended."""
+        for one in told:
+            if isinstance(one, Began):
+                self.emitter.emit(consumer_events.outage_began(self._options, self._owner, one))
+            else:
+                self.emitter.emit(consumer_events.outage_over(self.emitter.queue, self._owner, one))
 
     def refused(self, refusals: Iterable[tuple[str, str, bool]]) -> None:
         """Acknowledgements were refused: group, token, and whether the call was repeated."""

@@ -187,7 +187,7 @@ class Consumer:
         elif isinstance(effect, Ahead):
             self._carry_out(self._in_flight.ahead(effect))
         elif isinstance(effect, Flush):
-            self._carry_out(self._in_flight.flush())
+            self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, Wait):
             return self._wait(effect)
         elif isinstance(effect, Sleep):
@@ -236,11 +236,15 @@ class Consumer:
         return claimed
 
     def _tell_halted(self) -> None:
-        """Only in the thread that runs handlers: observers are told of parked groups."""
+        """Only in the thread that runs handlers: observers are told of parked groups, and of outages."""
         if self._in_flight.halted:
             with self._lock:
                 groups, self._in_flight.halted = self._in_flight.halted, []
             self.events.halted(groups)
+        if self._held.outages:
+            with self._lock:
+                outages, self._held.outages = self._held.outages, []
+            self.events.outages(outages)
 
     def _tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""

@@ -22,6 +22,7 @@ from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
+from .outage import told_outage
 from .rights import SCRATCH, try_rights
 from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
 
@@ -87,6 +88,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
         try:
             yield from _dispatch(link, name, keys, repair)
             yield from _lane_clocks(link, name, keys)
+            yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
             yield from _numbers(link, name, keys, limit)
             yield from _invariants(link, name, keys, repair, limit)

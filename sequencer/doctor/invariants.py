@@ -8,6 +8,7 @@
 5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
 6. Dead letters and their contents belong together.
 7. The lane has no other keys, and each of its keys has its type.
+8. What holds a lane back in an outage, and what is known of that outage, are there together.
 
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
 for broken. To repair: order and body are the truth, and the schedule is made to follow them. A message without its
@@ -25,6 +26,7 @@ from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS
 from ..store.replies import scanned, texts
 from ..values.views import Finding
+from .outage import broken_outage
 from .sentences import finding_of
 
 PAGE = 500
@@ -37,7 +39,19 @@ RECORDS_PAGE = 20
 """Records read by one command, only where a group's order and body differ: they may be large."""
 TYPES = {
     "zset": ("schedule", "dead"),
-    "hash": ("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
+    "hash": (
+        "leases",
+        "failures",
+        "stats",
+        "policy",
+        "marks",
+        "marks_old",
+        "numbers",
+        "memory",
+        "letters",
+        "skipped",
+        "outage",
+    ),
     "string": ("clock",),
     "list": ("dispatch",),
     "set": ("paused", "seen", "seen_old"),
@@ -87,6 +101,7 @@ class InvariantCheck:
                 yield Finding("keys", "problem", text)
 
     def _lane(self, keys: LaneKeys) -> Iterator[Finding]:
+        yield from broken_outage(self._link, keys, repair=self._repair)
         clock: Checked = self._link.run_one(repair(keys, "", dry_run=not self._repair))
         yield from (finding_of("", one) for one in clock.found)
         for names in self._scan("ZSCAN", keys.schedule):

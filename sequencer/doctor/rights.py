@@ -54,8 +54,19 @@ _PLAIN: dict[Role, list[str]] = {
 }
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "wake"),
-    "consume": ("claim", "ack", "nack", "renew", "wake"),
-    "operate": ("inspect", "resume", "resume_many", "skip_gap", "wake", "revise", "pause", "redrive", "purge"),
+    "consume": ("claim", "ack", "nack", "renew", "outage", "wake"),
+    "operate": (
+        "inspect",
+        "resume",
+        "resume_many",
+        "skip_gap",
+        "wake",
+        "revise",
+        "pause",
+        "redrive",
+        "purge",
+        "outage",
+    ),
 }
 
 
@@ -106,6 +117,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.renew(keys, [(SCRATCH, token)], 60.0),
         calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
         calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
+        calls.outage(keys, "probe"),
         calls.redrive(keys, [letter]),
         calls.purge(keys, [letter]),
         calls.revise(keys, SCRATCH, "2", "", ""),

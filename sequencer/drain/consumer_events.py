@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.claim import Halted, LeasedGroup
+from ..calls.outage import Began, Ended
 from ..errors import SequencerError
-from ..settings.events import Event, duration, error_text, event, type_name
+from ..settings.events import Event, duration, error_text, event, many, type_name
 from ..settings.options import QueueOptions
+from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
@@ -29,11 +31,13 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         "error_type": type_name(one.error),
         "error": error_text(failure.message),
     }
-    tried = "" if one.is_late else f" attempt={failure.attempt} of {options.max_attempts}"
+    tried = "" if one.is_late or decision.outage else f" attempt={failure.attempt} of {options.max_attempts}"
     said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
         return event("message failed", queue, f"{said}; {then}", fields, error=one.error)
+    if decision.outage is not None:
+        return _by_outage(queue, said, fields, one)
     if decision.delay_s is not None:
         fields["retry_in_s"] = round(decision.delay_s, 3)
         return event(
@@ -54,6 +58,37 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     fields["see"] = _command(options, "dead show", message.id, *message.group)
     fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
+
+
+def _by_outage(queue: str, said: str, fields: dict[str, Any], one: Failed) -> Event:
+    """One more of an outage. While that holds the lane back, the lane waits rather than the group."""
+    fields["outage"], wait_s, held = True, one.decision.delay_s, one.held_back
+    if held is not None:
+        then = f"; the queue waits since {_moment(held.since_us)}, next probe in {duration(held.probe_s)}"
+        wait_s = held.probe_s
+    else:
+        then = "" if wait_s is None else f"; tried again in {duration(wait_s)}"
+    if wait_s is not None:
+        fields["retry_in_s"] = round(wait_s, 3)
+    return event("message failed", queue, f"{said}; an outage, so no attempt is counted{then}", fields, error=one.error)
+
+
+def outage_began(options: QueueOptions, owner: str, one: Began) -> Event:
+    """Enough groups failed by it: their lane is held back."""
+    failure, outage = decode_failure(one.failure)[0], one.outage
+    fields: dict[str, Any] = {"owner": owner, "error_type": failure.type, "error": error_text(failure.message)}
+    fields |= {"since": outage.since_us / 1e6, "retry_in_s": round(outage.probe_s, 3)}
+    fields |= {"see": _command(options, "info"), "mend": _command(options, "resume", more=["--outage"])}
+    said = f"since {_moment(outage.since_us)} error={fields['error_type']}: {fields['error']}; nothing is handled, and "
+    said += f"no attempt counted, until it works again; next probe in {duration(outage.probe_s)}; see: {fields['see']}"
+    return event("outage began", options.queue, f"{said}; to probe at once: {fields['mend']}", fields)
+
+
+def outage_over(queue: str, owner: str, one: Ended) -> Event:
+    """A probe was handled, or failed with something else."""
+    fields = {"owner": owner, "lasted_s": round(one.lasted_s, 3), "probes": one.probes}
+    said = f"after {duration(one.lasted_s)} and {many(one.probes, 'failed probe')}; the queue goes on"
+    return event("outage over", queue, said, fields)
 
 
 def message_name(message: Message) -> str:
@@ -123,10 +158,13 @@ def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event
     if one.until_us is None:
         said += ", and did not come in time; it is parked until it comes"
         return event("group parked", options.queue, _mended(said, fields), fields, once=once)
-    until = datetime.fromtimestamp(one.until_us / 1e6, UTC)
     fields["until"] = one.until_us / 1e6
-    said += f"; it waits until {until:%Y-%m-%d %H:%M:%S} UTC, unless that comes"
+    said += f"; it waits until {_moment(one.until_us)}, unless that comes"
     return event("gap wait", options.queue, _mended(said, fields), fields, once=once)
+
+
+def _moment(at_us: int) -> str:
+    return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def lease_lost(queue: str, owner: str, key: str, token: str) -> Event:

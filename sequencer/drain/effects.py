@@ -18,8 +18,8 @@ Of `protocol.drain`:
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it
     Locked(act)             call it while no other thread uses what is held                       what it returned
-    Flush()                 put what is finished into the outbox, and send that and the           None
-                            renewals that are due
+    Flush(is_awaited)       put what is finished into the outbox, and send that and the           None
+                            renewals that are due; perhaps wait until it is answered
     Wait(seconds, lane, limits)
                             sleep until a dispatch hint, at most so long, and unless lane is      Claimed, already held,
                             None claim from it right then                                         or None
@@ -86,7 +86,7 @@ class Locked:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    pass
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,66 +30,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, Acked, Ending, HandlerRun, Nack, renew
+from ..calls.outage import Began, Ended, ProbeEnd
+from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
 from ..store.keys import LaneKeys
-from ..store.watermark import advance
+from .held_group import HeldGroup
 from .outbox import Outbox, Sending
-
-
-class HeldGroup:
-    """A leased group and how far it is."""
-
-    __slots__ = ("acked", "done", "is_lost", "is_open", "leased", "mark", "times")
-
-    def __init__(self, leased: LeasedGroup) -> None:
-        self.leased = leased
-        self.done = 0
-        self.acked = 0
-        self.is_open = True
-        self.is_lost = False
-        self.mark = leased.mark
-        self.times: list[tuple[float, float]] = []
-        """When each handler run began and ended; only for an audit."""
-
-    def entry(self, done: int, *, release: bool) -> Ack:
-        """The entry that acknowledges the messages up to `done`, and perhaps gives the group back."""
-        first, leased = self.acked, self.leased
-        if first == done:
-            return Ack(leased.key, leased.token, [], release)
-        messages, is_sequence = leased.messages[first:done], self.mark.startswith("#")
-        redriven = [message.redriven for message in messages] if is_sequence else ()
-        mark = advance(self.mark, leased.scores[first if is_sequence else done - 1 : done], redriven)
-        late = sum(message.late for message in messages) if messages[0].late else 0
-        runs = [self._run(position) for position in range(first, done)] if self.times else ()
-        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs)
-
-    def acknowledged(self, entry: Ack) -> None:
-        """This entry will reach the server, or has."""
-        self.acked += len(entry.members)
-        self.mark = entry.mark
-
-    def _run(self, position: int) -> HandlerRun:
-        """Times count from the token, a tick of the lane's clock, and from the claim's answer: never too late, so that
-        runs of two leases overlap only if their handlers did.
-        """
-        leased, (began, ended) = self.leased, self.times[position]
-        start, message = int(leased.token), leased.messages[position]
-        began_us, ended_us = (str(start + round((at - leased.claimed_at) * 1e6)) for at in (began, ended))
-        score, stamp = leased.scores[position], str(message.stamp)
-        return HandlerRun(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
-
-    def give_up(self, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, is_late: bool) -> Nack:
-        """The entry for a failure of the next message; in a sequence, a message given up counts as passed.
-
-        Of one that is parked the script leaves the mark.
-        """
-        leased, is_passed = self.leased, delay_s is None and self.mark.startswith("#")
-        is_redriven = [leased.messages[self.done].redriven]
-        mark = advance(self.mark, [leased.scores[self.done]], is_redriven) if is_passed else ""
-        member = leased.members[self.done]
-        return Nack(leased.key, leased.token, member, attempts, delay_s, failure, ending, mark, is_late)
+from .outcome import Told
 
 
 @dataclass(slots=True)
@@ -117,6 +65,12 @@ class Held:
     audit_length: int = AUDIT_LENGTH
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
+    is_held_back: bool = False
+    """Whether an outage holds the lane back, as a nack of this claim was answered: its other groups are given back."""
+    outages: list[Began | Ended] = field(default_factory=list)
+    """What the shell has yet to tell of outages."""
+    nacked: dict[tuple[str, str], Nacked] = field(default_factory=dict)
+    """How outages were taken, by group and token."""
     outboxes: list[Outbox] = field(init=False)
     """One for each lane."""
     outbox: Outbox = field(init=False)
@@ -136,7 +90,8 @@ class Held:
         self.groups = [HeldGroup(leased) for leased in sorted(groups, key=lambda leased: len(leased.members))]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
-        self.is_more_due = False
+        self.is_more_due = self.is_held_back = False
+        self.nacked.clear()
 
     def begin(self, index: int) -> bool | None:
         """Start on a group, unless it was given back or lost meanwhile; None: whether it is open shows under the lock.
@@ -157,17 +112,19 @@ class Held:
         if self.finished_at is None:
             self.finished_at = began
 
-    def fail(
-        self, group: HeldGroup, attempts: int, delay_s: float | None, failure: bytes, ending: Ending, late: bool
-    ) -> None:
+    def fail(self, group: HeldGroup, told: Told) -> None:
         """The handler of the group's next message failed: the group ends here for this consumer."""
         if not group.is_open:
             return
         self._settle(group, group.done, release=False)
-        self.outbox.nacks.append(group.give_up(attempts, delay_s, failure, ending, late))
+        self.outbox.nacks.append(group.give_up(told))
+        if group.leased.is_probe and told.ends_outage:
+            self.outbox.probes.append(ProbeEnd("close", group.leased.token))
         group.is_open = False
 
     def _settle(self, group: HeldGroup, done: int, *, release: bool) -> None:
+        if group.leased.is_probe and (done > group.acked or (release and not done)):
+            self.outbox.probes.append(ProbeEnd("close" if done else "probe", group.leased.token))
         if done > group.acked or release:
             entry = group.entry(done, release=release)
             self.outbox.acks.append(entry)
@@ -239,7 +196,8 @@ class Held:
             acked: Acked = next(answers)
             self.is_more_due = acked.is_more_due
             refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
-        refused += [(entry.group, entry.token) for entry in sending.nacks if not next(answers)]
+        refused += [(entry.group, entry.token) for entry in sending.nacks if not self._taken(entry, next(answers))]
+        self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
         if refused and (sending.is_repeat or is_repeat):
             self.refusals += [(group, token, True) for group, token in refused]
         else:
@@ -249,6 +207,20 @@ class Held:
             for group, token in next(answers):
                 self._lose(group, token)
             self.deadline = sent_at + self.lease_s
+
+    def _taken(self, entry: Nack, done: Nacked) -> bool:
+        """Whether the nack was, and what it says of an outage."""
+        if done.held:
+            self.is_held_back = True
+            if done.held.is_new:
+                self.outages.append(Began(done.held, entry.failure))
+        if entry.outage:
+            self.nacked[entry.group, entry.token] = done
+        return done.is_valid
+
+    def take_nacked(self, leased: LeasedGroup) -> Nacked | None:
+        """How the outage of this group was taken, if that was answered."""
+        return self.nacked.pop((leased.key, leased.token), None)
 
     def _lose(self, key: str, token: str) -> None:
         for group in self.groups:

@@ -173,10 +173,12 @@ class InFlight:
         self._held.settle_late(now)
         yield from self.send_due(now)
 
-    def flush(self) -> Steps[None]:
-        """Between two handlers: send what is finished, and what is due."""
+    def flush(self, *, is_awaited: bool = False) -> Steps[None]:
+        """Between two handlers: send what is finished, and what is due; perhaps wait for all answers."""
         self._held.settle()
         yield from self.send_due(self._clock())
+        if is_awaited:
+            yield from self.collect_all()
 
     def send_due(self, now: float) -> Steps[None]:
         """Send the outbox of the lane in hand, and renewals that are due.
@@ -194,9 +196,7 @@ class InFlight:
                 yield from self.collect_all()
 
     def collect_all(self, *, is_awaited: bool = True) -> Steps[None]:
-        """Take in all answers, or those that are there. A claim among them that took nothing is forgotten: it left out
-        what only a claim of now may take.
-        """
+        """Take in all answers, or those that are there. A claim that took nothing is forgotten: one of now may."""
         while self._in_flight and (is_awaited or (yield IsAnswered(0))):
             yield from self._taken_in(*(yield from self._collect()))
         if self._answered_claim and not self._answered_claim.claimed.groups:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..calls.call import Call
 from ..calls.claim import LeasedGroup
+from ..calls.outage import ProbeEnd, outage
 from ..calls.settle import Ack, Nack, ack, nack
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import LaneKeys
@@ -28,6 +29,7 @@ class Sending:
     is_repeat: bool
     number: int
     """Of the claim whose groups were in hand."""
+    probes: list[ProbeEnd] = field(default_factory=list)
 
     @property
     def needs_order(self) -> bool:
@@ -47,11 +49,12 @@ class Outbox:
     audit_length: int = AUDIT_LENGTH
     acks: list[Ack] = field(default_factory=list)
     nacks: list[Nack] = field(default_factory=list)
+    probes: list[ProbeEnd] = field(default_factory=list)
     is_repeat: bool = False
     """Whether some of it was sent before, so that a refusal may be the answer to a success."""
 
     def __bool__(self) -> bool:
-        return bool(self.acks or self.nacks)
+        return bool(self.acks or self.nacks or self.probes)
 
     def give_back(self, groups: Iterable[LeasedGroup]) -> None:
         """Groups that were claimed and never worked on are given back."""
@@ -66,17 +69,19 @@ class Outbox:
         if self.acks:
             calls.append(ack(self.keys, self.acks, hint=claims_next != self.lane, audit_length=self.audit_length))
         calls += [nack(self.keys, entry) for entry in self.nacks]
-        sending = Sending(self.lane, calls, self.acks, self.nacks, (), self.is_repeat, number)
+        calls += [outage(self.keys, *end) for end in self.probes]
+        sending = Sending(self.lane, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
         self.is_repeat = self.is_repeat or bool(calls)
         return sending
 
     def posted(self) -> None:
         """It is on its way: what comes meanwhile goes into another. `put_back` when that is not answered."""
-        self.acks, self.nacks, self.is_repeat = [], [], False
+        self.acks, self.nacks, self.probes, self.is_repeat = [], [], [], False
 
     def put_back(self, sending: Sending) -> None:
         """It was not answered: it is sent again, before what came meanwhile."""
         self.acks, self.nacks, self.is_repeat = sending.acks + self.acks, sending.nacks + self.nacks, True
+        self.probes = sending.probes + self.probes
 
     def answered(self, sending: Sending) -> None:
         """The server has answered all of it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from ..calls.settle import Ending
-from ..errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
+from ..calls.outage import LaneOutage, Waits
+from ..calls.settle import Ending, Nacked
+from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable
 from ..settings.options import OnFailure, QueueOptions, is_named
 from ..store.failure import encode_failure
 from ..values.message import Failure, Message
@@ -18,6 +20,31 @@ class Decision:
 
     delay_s: float | None
     ending: Ending = "park"
+    outage: Waits | None = None
+    """Of an outage: how long its group waits. It counts no attempt, unless the server says that it does; then the rest
+    holds.
+    """
+
+
+class Told(NamedTuple):
+    """What the server is told of a failed message."""
+
+    attempts: int
+    delay_s: float | None
+    failure: bytes
+    """As it is kept."""
+    ending: Ending = "park"
+    is_late: bool = False
+    outage: Waits | None = None
+    is_timeout: bool = False
+    """Whether its handler took too long."""
+    was_tried: bool = True
+    """Whether its handler ran."""
+
+    @property
+    def ends_outage(self) -> bool:
+        """Whether this failure of a probe shows that what all handlers need is there."""
+        return self.was_tried and not (self.outage or self.is_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +57,41 @@ class Failed:
     failure: Failure
     is_held: bool = True
     """Whether its lease still counts as held: if not, another consumer decides."""
+    held_back: LaneOutage | None = None
+    """The outage that holds the lane back, as the server said when it was told of an outage."""
 
     @property
     def is_late(self) -> bool:
         """Whether it is given up because it was late: no try failed."""
         return isinstance(self.error, TooLate)
 
-    def told(self, member: str) -> tuple[int, float | None, bytes, Ending, bool]:
-        """What the server is told of it: tries, delay, the failure as it is kept, ending, and whether it was late."""
-        failure = encode_failure(self.failure, member)
-        return self.failure.attempt, self.decision.delay_s, failure, self.decision.ending, self.is_late
+    def told(self, member: str) -> Told:
+        """What the server is told of it."""
+        return Told(
+            self.failure.attempt,
+            self.decision.delay_s,
+            encode_failure(self.failure, member),
+            self.decision.ending,
+            self.is_late,
+            self.decision.outage,
+            is_timeout=isinstance(self.error, HandlerTimeout),
+            was_tried=not isinstance(self.error, TooLate | Undecodable | LeaseExpired),
+        )
+
+    def answered(self, done: Nacked | None) -> Failed:
+        """An outage, as the server took it; None: nobody knows, as no answer came."""
+        if done is None or not done.is_valid:
+            return self
+        if not done.is_uncounted:
+            return replace(self, decision=replace(self.decision, outage=None))
+        return replace(self, decision=replace(self.decision, delay_s=done.wait_s), held_back=done.held)
 
 
 ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
 def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
-    """By what the handler raised, else by the queue's options."""
+    """By what the handler raised, else by the queue's options: those that name errors, then those that count tries."""
     if isinstance(error, TooLate):
         return Decision(None, error.ending)
     if isinstance(error, SetAside):
@@ -55,11 +100,25 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
         return Decision(None, "park")
     if is_named(error, options.dead_letter_on):
         return Decision(None, "dead")
+    return replace(_counted(options, attempt, error, random), outage=_waits(options, error, random))
+
+
+def _counted(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
+    """By how often the message was tried."""
     if isinstance(error, Undecodable) or attempt >= options.max_attempts:
         return Decision(None, ENDING_BY_OPTION[options.on_failure])
     if isinstance(error, Retry) and error.after is not None:
         return Decision(error.after)
     return Decision(options.backoff.delay_s(attempt, random))
+
+
+def _waits(options: QueueOptions, error: BaseException, random: float) -> Waits | None:
+    """Of an outage: backoff follows how many there were in a row, which the server knows; None for another error."""
+    if isinstance(error, Outage) and error.after is not None:
+        return Waits(error.after, error.after, error.after)
+    if isinstance(error, Outage) or is_named(error, options.outage_names):
+        return Waits(options.backoff.delay_s(1, random), options.backoff.longest_s(random))
+    return None
 
 
 def failed_with(

@@ -24,8 +24,9 @@ from ..values.message import ConsumeSummary
 from .batch import BatchSize
 from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .gate import refusal_of
-from .held import Held, HeldGroup
-from .outcome import failed_with
+from .held import Held
+from .held_group import HeldGroup
+from .outcome import Failed, failed_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,18 @@ def drain(
                         queue, message, problem, owner=owner, at=wall(), random=random(), is_held=group.is_open
                     )
                     failed, late = failed + (not one.is_late), late + one.is_late
-                    yield one
-                    yield Locked(partial(held.fail, group, *one.told(member)))
+                    if one.decision.outage:
+                        yield from _tell_outage(held, group, one, member)
+                    else:
+                        yield one
+                        yield Locked(partial(held.fail, group, one.told(member)))
+            if held.is_held_back:
+                break
         is_alone = not (claimed.has_more or held.is_more_due)
         size.learn(held.handled + failed + late - before, clock() - began, is_alone=is_alone)
+        if held.is_held_back:  # also what was claimed ahead is given back
+            with suppress(ServerUnavailable):
+                yield SettleAndClaim(None)
 
     for _ in range(3):
         try:
@@ -145,6 +154,14 @@ def drain(
         except ServerUnavailable:
             yield Sleep(RECONNECT.base_s)
     return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
+
+
+def _tell_outage(held: Held, group: HeldGroup, one: Failed, member: str) -> Generator[Effect, Any, None]:
+    """Of an outage the server says what becomes of it, and whether it holds the lane back: so it is asked first."""
+    yield Locked(partial(held.fail, group, one.told(member)))
+    with suppress(ServerUnavailable):
+        yield Flush(is_awaited=True)
+    yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
 
 
 def _handle_group(

@@ -15,11 +15,12 @@
 -- ARGV[9] alone        "" or, of a caller that leaves half of the groups that are due to others and
 --                      to its next claim, how
 --         many messages it takes at least of a group that is due alone
--- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]
+-- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
+--         outage holds the lane back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
 --         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
---         due]; where scores are not all stamps (flag A) it is [member, score, ...], 2; the records
---         of all groups stand one after the other
+--         due, "p" for a probe]; where scores are not all stamps (flag A) it is
+--         [member, score, ...], 2; the records of all groups stand one after the other
 -- RETURN  behind it, only where it halted groups: JSON of [group, until us or "" if it is parked,
 --         watermark or "", score and id of its head] for each before whose head a number is
 --         missing, [group, error] for each whose order is no zset
@@ -28,6 +29,8 @@
 -- neighbours, and shows itself the next time. A group whose head may not be handled yet is put off
 -- until then: this is the only place that decides it. How many of several due groups it takes, and
 -- how many messages of each: see parts/claim/fair_share.lua.
+-- While an outage holds the lane back nothing is given until its next probe is due, and then one
+-- message, a probe; never to a caller that works on other groups.
 local schedule, leases, clock_key = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, failures = KEYS[4], KEYS[5], KEYS[6]
 local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
@@ -44,26 +47,28 @@ call('HLEN', stats)
 call('HLEN', failures)
 local hints, clock = call('LLEN', dispatch), lane_clock()
 local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap',
-  'on_late', 'mark_us', 'mark_cap')
+  'on_late', 'mark_us', 'mark_cap', 'probe_us')
+local probe_us = policy[9] and tonumber(policy[9])
+local is_held = probe_us and (is_ahead or now < probe_us)
 local is_paused, some_paused = policy[1] == '1', call('SCARD', paused) > 0
 local due = {}
-if not is_paused then
-  local text = fmt('%.0f', now)
-  due = call('ZRANGEBYSCORE', schedule, '-inf', text, 'LIMIT', 0, max_groups + 1)
+if not is_paused and not is_held then
+  local text, most = fmt('%.0f', now), probe_us and 100 or max_groups + 1
+  due = call('ZRANGEBYSCORE', schedule, '-inf', text, 'LIMIT', 0, most)
 end
-if #due == 0 then
-  call('DEL', dispatch) -- nothing is due, so every hint is stale
-  local count = call('ZCARD', schedule)
-  if is_paused then return {now, '', count, count} end
-  local next_at = call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or ''
-  return {now, next_at, count, call('ZCOUNT', schedule, 9e15, 'inf')}
-end
+--+ claim/idle
+if #due == 0 then return idle_reply(is_paused, probe_us) end
 
 --+ claim/fair_share
 --+ claim/known_of
 --+ claim/read
 --+ number_of
 --+ claim/halt
+--+ claim/more_due
+--+ outage/probe
+if probe_us then
+  due, max_groups, room, alone = probe_order(due), 1, 1, nil
+end
 local eighth, left = math.ceil(room / 8), math.min(#due, max_groups)
 if alone then
   max_groups, left = half_of(due, max_groups)
@@ -146,14 +151,11 @@ if #groups > 0 then
   call('ZADD', schedule, unpack(visibles))
   call('HSET', leases, unpack(holders))
 end
-local more = #due > passed
-if not more and passed > #groups then
-  more = call('ZCOUNT', schedule, '-inf', fmt('%.0f', now)) > 0
-end
-if not more then
-  call('DEL', dispatch)
-elseif hints == 0 then
-  call('RPUSH', dispatch, due[#due]) -- wakes one more
-end
 local told = halted[1] and cjson.encode(halted)
-return {now, token, cjson.encode(groups), taken.records, more and '1' or '0', told}
+local more
+if probe_us and #groups > 0 then
+  more = begin_probe(token, visible)
+else
+  more = more_due(due, passed, #groups, hints)
+end
+return {now, token, cjson.encode(groups), taken.records, more, told}

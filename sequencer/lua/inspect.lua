@@ -1,6 +1,6 @@
 -- inspect: all that decides whether a group moves, at one moment; changes nothing.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] policy hash
--- KEYS[5] memory hash; KEYS[6] paused set
+-- KEYS[5] memory hash; KEYS[6] paused set; KEYS[7] outage hash
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id       of a message to look at too, "" for none
@@ -8,9 +8,11 @@
 -- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if
 --         the lane is, messages in order or -1 for a wrong type, messages in body or -1, member and
 --         score of the head or "", the first 37 bytes of its record, watermark or "", member and
---         score and record of the message with that id or "", "1" if that id was handled lately]
+--         score and record of the message with that id or "", "1" if that id was handled lately,
+--         us of the next probe of the outage that holds the lane back or "", us since when, its
+--         last failure]
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local policy_key, memory, paused = KEYS[4], KEYS[5], KEYS[6]
+local policy_key, memory, paused, outage = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix = ARGV[1]
 local group = ARGV[2]
 local id = ARGV[3]
@@ -19,7 +21,8 @@ local now_us = ARGV[4]
 --+ route
 local now = time_us(now_us)
 --+ memory/marks_of
-local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused')
+local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
+local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local size, length = pcall('ZCARD', order), pcall('HLEN', body)
 local head, record = {}, ''
@@ -63,4 +66,7 @@ return {
   score,
   kept,
   is_known,
+  policy[4] or '',
+  trouble[1] or '',
+  trouble[2] or '',
 }

@@ -1,7 +1,7 @@
 -- nack: the handler of a leased group's head failed. The group waits, or is parked, with the
 -- failure kept; or the message becomes a dead letter or is dropped, and the group goes on.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash
--- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash
+-- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] outage hash
 -- ARGV[1] prefix     of the lane's keys
 -- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
 -- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is
@@ -11,10 +11,22 @@
 -- ARGV[8] failure    bytes to keep, without a newline
 -- ARGV[9] mark       the group's watermark if the message is passed, "" to leave it
 -- ARGV[10] is_late   "1": it is given up because it is late
--- ARGV[11] now_us    "" for the server's time
--- RETURN  1, or 0 when the token is not valid: nothing was changed
+-- ARGV[11] verdict   "outage": something that all handlers need is not there; "timeout": the
+--                    handler took too long; else ""
+-- ARGV[12] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
+--                    next probe or ""]; else ""
+-- ARGV[13] now_us    "" for the server's time
+-- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
+-- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
+-- back, if the lane handled something since the first of them: they are the group's own. Its
+-- failure begins with how many in a row, and how many messages the lane had handled at the first.
+-- RETURN  0 when the token is not valid: nothing was changed; 1
+-- RETURN  of an outage, and while one holds the lane back: ["1" if no attempt was counted or "0",
+--         ms that the group waits or "", now_us, us since when and us of the next probe or "",
+--         "1" if this failure began it or "0"]
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local stats, dispatch, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local outage = KEYS[8]
 local prefix = ARGV[1]
 local group, token, member = ARGV[2], ARGV[3], ARGV[4]
 local attempts = ARGV[5]
@@ -23,7 +35,9 @@ local ending = ARGV[7]
 local failure = ARGV[8]
 local mark = ARGV[9]
 local is_late = ARGV[10] == '1'
-local now_us = ARGV[11]
+local verdict = ARGV[11]
+local waits = ARGV[12]
+local now_us = ARGV[13]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -36,22 +50,37 @@ local now = time_us(now_us)
 --+ memory/retire
 --+ remove
 --+ set_aside
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
+--+ outage/count
+--+ outage/failed_probe
+local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
+  'probe_us')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
-call('HLEN', stats)
-call('HLEN', failures)
+local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
+local before = call('HGET', failures, group)
 call('ZCARD', schedule)
 check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
+local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
+local wait_ms, after_ms = nil, nil
+if verdict == 'outage' then
+  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits), before, handled)
+end
+if wait_ms then
+  delay_ms = wait_ms
+  ending = ''
+end
+local is_probe = held_back.probe_us and call('HGET', outage, 'token') == token
 
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local id = sub(member, 17)
 local record, score = pcall('HGET', body, id), pcall('ZSCORE', order, member)
 if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then
-  record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
-  call('HSET', body, id, record)
+  if not wait_ms then
+    record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
+    call('HSET', body, id, record)
+  end
 else
   record = ''
 end
@@ -83,6 +112,12 @@ else
     visible = fmt('%.0f', now + tonumber(delay_ms) * 1000)
   end
 end
+if is_probe then
+  held_back.probe_us = failed_probe(verdict, after_ms, failure)
+  if wait_ms and name == 'failed' then
+    visible = fmt('%.0f', now) -- behind all that are due
+  end
+end
 
 if call('EXISTS', order) == 0 then
   call('ZREM', schedule, group)
@@ -100,4 +135,5 @@ end
 if not is_late then
   pcall('HINCRBY', stats, 'failed', 1)
 end
-return 1
+if verdict ~= 'outage' and not held_back.probe_us then return 1 end
+return said_of(held_back, wait_ms)

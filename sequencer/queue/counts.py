@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..calls.net_protocol import Command, Net
+from ..store.failure import decode_failure
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, texts
-from ..values.views import QueueInfo
+from ..values.views import OutageInfo, QueueInfo
 from .session import Session
 from .state import group_state, is_leased
 from .views import PAGE, leases_of, now_of, pages
@@ -23,7 +24,7 @@ EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
 TOTALS = (
     *("appended", "handled", "failed", "parked", "expired", "skipped", "late", "refused", "dead", "dropped"),
-    *("redriven", "purged", "cancelled", "overtaken"),
+    *("redriven", "purged", "cancelled", "overtaken", "outages"),
 )
 
 
@@ -36,6 +37,7 @@ class LaneCounts(NamedTuple):
     lag_s: float
     is_paused: bool
     is_estimate: bool
+    outage: OutageInfo | None = None
 
 
 async def info(session: Session) -> QueueInfo:
@@ -85,7 +87,12 @@ def _summed(lanes: list[LaneCounts], queue: str, namespace: str) -> QueueInfo:
         totals=dict(totals),
         append_rate=None,
         handle_rate=None,
+        outage=_first([lane.outage for lane in lanes if lane.outage]),
     )
+
+
+def _first(outages: list[OutageInfo]) -> OutageInfo | None:
+    return replace(min(outages, key=lambda one: one.since), lanes=len(outages)) if outages else None
 
 
 async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
@@ -97,11 +104,13 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
         ("ZCOUNT", keys.schedule, "inf", "inf"),
         ("HGETALL", keys.stats),
         ("ZCARD", keys.dead),
-        ("HGET", keys.policy, "paused"),
+        ("HMGET", keys.policy, "paused", "probe_us"),
+        ("HMGET", keys.outage, "since_us", "failure", "probes"),
     ]
-    size, due, paused, parked, stats, dead, is_paused = await net.read(keys.schedule, commands)
+    size, due, paused, parked, stats, dead, (is_paused, probe_us), trouble = await net.read(keys.schedule, commands)
     with Reading(net.name):
         totals = {name.decode(): int(count) for name, count in pairs(stats)}
+        outage = _outage(now, probe_us, *trouble) if probe_us else None
     leases = await leases_of(net, keys)
     visible = await _visible(net, keys, list(leases))
     leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
@@ -117,7 +126,15 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
         "backlog": round(waiting * max(1.0, size / sampled)) if sampled else 0,
     }
     lag_s = 0.0 if oldest is None else max(0.0, (now - oldest) / 1e6)
-    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate=0 < sampled < size)
+    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate=0 < sampled < size, outage=outage)
+
+
+def _outage(
+    now: int, probe_us: bytes, since_us: bytes | None, failure: bytes | None, probes: bytes | None
+) -> OutageInfo:
+    known = decode_failure(failure or b"")[0]
+    since, probe_s = int(since_us or probe_us) / 1e6, max(0.0, (int(probe_us) - now) / 1e6)
+    return OutageInfo(since, f"{known.type}: {known.message}".split("\n")[0][:200], probe_s, int(probes or 0), 1)
 
 
 async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes, float | None]:

@@ -35,7 +35,7 @@ def explanation(group: str, facts: Facts, policy: Policy) -> Explanation:
     is_held = facts.is_paused or facts.visible_us == PAUSED
     has_lease = is_leased(facts.visible_us, facts.lease, facts.now_us)
     if has_lease or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
-        return _explain(group, facts, policy)
+        return _with_outage(_explain(group, facts, policy), facts)
     visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
     inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
     name = f"group {' '.join(inner.group)}"
@@ -78,7 +78,10 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if is_put_off(visible, now) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        text = f"backs off until {_when(visible, now)} after {_tries(failure.attempt)} of {failure.id} ({said})"
+        tried = f"{failure.outages} outages, of which no attempt was counted," if failure.outages else ""
+        text = (
+            f"backs off until {_when(visible, now)} after {tried or _tries(failure.attempt)} of {failure.id} ({said})"
+        )
         return because("backoff", f"{text}; resume it to try at once", visible)
     if is_put_off(visible, now):
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
@@ -90,13 +93,34 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
 
 
+def _with_outage(found: Explanation, facts: Facts) -> Explanation:
+    """What holds the lane back comes before what the group would do else."""
+    is_asleep = found.reason == "due" and is_put_off(facts.visible_us, facts.now_us)
+    if facts.outage is None or is_asleep or found.reason not in ("due", "backoff"):
+        return found
+    since_us, probe_us, failure = facts.outage
+    text = f"group {' '.join(found.group)} waits, as the whole queue does, for the end of an outage: since "
+    text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}; "
+    text += "`resume --outage` probes at once"
+    return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
+
+
+def _said(record: bytes) -> str:
+    failure = decode_failure(record)[0]
+    return f"{failure.type}: {failure.message}".split("\n")[0][:200]
+
+
 def _tries(count: int) -> str:
     return f"{count} failed attempt{'' if count == 1 else 's'}"
 
 
 def _when(at_us: float, now_us: int) -> str:
+    return f"{_moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
+
+
+def _moment(at_us: float) -> str:
     moment = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
-    return f"{moment.removesuffix('+00:00')} UTC (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
+    return f"{moment.removesuffix('+00:00')} UTC"
 
 
 def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | None:

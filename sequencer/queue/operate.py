@@ -272,6 +272,17 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
     return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
 
 
+# -- outages ---------------------------------------------------------------------------------------------------
+
+
+async def probe_outage(session: Session) -> bool:
+    """While an outage holds the queue back, let one message be tried now. False where none does."""
+    lanes = await session.lanes(register=False)
+    await session.allow("operate")
+    ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in lanes])).value
+    return any(one.status == "probing" for one in ended)
+
+
 def _doubt(answer: Answer[Any], is_refused: bool, what: str) -> None:
     """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
     if is_refused and answer.is_repeat:

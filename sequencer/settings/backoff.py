@@ -24,6 +24,10 @@ class Backoff:
         full = min(self.cap_s, self.base_s * 2.0 ** min(max(failures, 1) - 1, MAX_EXPONENT))
         return full * (0.5 + random / 2)
 
+    def longest_s(self, random: float) -> float:
+        """Seconds to wait at most, with this `random`."""
+        return self.cap_s * (0.5 + random / 2)
+
 
 RECONNECT = Backoff(base_s=0.1, cap_s=5.0)
 """A consumer whose server is gone tries again: soon after a restart, and never more than 5 s late."""

@@ -44,6 +44,10 @@ FIELDS: Mapping[str, str] = {
     "error_type": "class of the error",
     "error": "text of the error, in one line",
     "retry_in_s": "seconds until the next try; none if another consumer decides that",
+    "outage": "whether it is an outage, which counts no attempt",
+    "since": "when it began, in seconds since 1970",
+    "lasted_s": "how long it lasted, in seconds",
+    "probes": "how many probes of it failed",
     "late": "whether the message was given up because it was late",
     "see": "command that shows what is wrong",
     "mend": "command that mends it",
@@ -96,7 +100,9 @@ FIELDS: Mapping[str, str] = {
 """What each field says."""
 
 EVENTS: Mapping[str, Kind] = {
-    "message failed": Kind(WARNING, "one try failed; the message is tried again", (*_MESSAGE, "retry_in_s"), True),
+    "message failed": Kind(
+        WARNING, "one try failed; the message is tried again", (*_MESSAGE, "retry_in_s", "outage"), True
+    ),
     "group parked": Kind(
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
@@ -105,6 +111,13 @@ EVENTS: Mapping[str, Kind] = {
         True,
     ),
     "dead letter": Kind(ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "late"), True),
+    "outage began": Kind(
+        ERROR,
+        "what all handlers need is not there: the queue, or a lane of it, is held back until a probe gets through",
+        ("owner", "error_type", "error", "since", "retry_in_s", *_MENDED),
+        True,
+    ),
+    "outage over": Kind(WARNING, "a probe got through: the queue goes on", ("owner", "lasted_s", "probes"), True),
     "message dropped": Kind(ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late"), True),
     "message given back": Kind(
         WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")

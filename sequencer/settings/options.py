@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import combinations
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from ..errors import ConfigurationError, shown
+from ..errors import ConfigurationError, HandlerTimeout, shown
 from ..values.checks import check_choice, check_integer, check_name, check_number, nearest
 from .backoff import Backoff
 from .policy import NAMES, OnGap, OnLate, Policy
@@ -25,6 +26,8 @@ AUDIT_LENGTH = 100_000
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 OnFailure = Literal["park", "dead_letter", "drop"]
+OUTAGE = ("ConnectionError", "TimeoutError")
+"""What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -44,6 +47,7 @@ class QueueSettings(TypedDict, total=False):
     on_failure: OnFailure
     park_on: Sequence[type[BaseException] | str]
     dead_letter_on: Sequence[type[BaseException] | str]
+    outage: Sequence[type[BaseException] | str] | None
     dedup_window: float | None
     dedup_cap: int | None
     on_late: OnLate | None
@@ -83,6 +87,10 @@ class QueueOptions:
     """Names of exceptions that park the group at once; `ValueError` or `shop.errors.NoStock`, and their subclasses."""
     dead_letter_on: tuple[str, ...] = ()
     """Names of exceptions that make the message a dead letter at once."""
+    outage: tuple[str, ...] | None = None
+    """Names of exceptions that say that something all handlers need is not there: they cost no attempt, and hold the
+    queue back. None: ConnectionError and TimeoutError, but for those that `park_on` or `dead_letter_on` names.
+    """
     dedup_window: float | None = None
     """From here to `on_gap`: see Policy. None takes what the queue has."""
     dedup_cap: int | None = None
@@ -119,12 +127,15 @@ class QueueOptions:
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
         check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
         check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
-        for option in ("park_on", "dead_letter_on"):
+        for option in ("park_on", "dead_letter_on", "outage"):
             names = getattr(self, option)
+            if names is None and option == "outage":
+                continue
             if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
                 raise ConfigurationError(f"{option}={shown(names)} must be a tuple of the names of exception classes")
-        for name in set(self.park_on) & set(self.dead_letter_on):
-            raise ConfigurationError(f"{name} stands in park_on and in dead_letter_on; leave it in one of them")
+        for one, other in combinations(("park_on", "dead_letter_on", "outage"), 2):
+            for name in set(getattr(self, one)) & set(getattr(self, other) or ()):
+                raise ConfigurationError(f"{name} stands in {one} and in {other}; leave it in one of them")
         if self.asked:
             Policy(**{"watermark_window": 1.0, **self.asked})
 
@@ -132,6 +143,13 @@ class QueueOptions:
     def asked(self) -> dict[str, Any]:
         """The policies that were named."""
         return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
+
+    @property
+    def outage_names(self) -> tuple[str, ...]:
+        """Names of the exceptions that are an outage."""
+        if self.outage is not None:
+            return self.outage
+        return tuple(name for name in OUTAGE if name not in (*self.park_on, *self.dead_letter_on))
 
     @property
     def backoff(self) -> Backoff:
@@ -186,6 +204,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "group_by": _field_names,
     "park_on": lambda errors: error_names("park_on", errors),
     "dead_letter_on": lambda errors: error_names("dead_letter_on", errors),
+    "outage": lambda errors: None if errors is None else error_names("outage", errors),
 }
 """What makes an option of what a caller wrote, where that is not the same."""
 _GIVEN = [one for one in fields(QueueOptions) if one.name not in ("queue", "namespace")]
@@ -203,9 +222,13 @@ FORMER_ERRORS = {
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:
-    """Whether the error's class, or one it inherits from, is among the names, with its module or without."""
+    """Whether the error's class, or one it inherits from, is among the names, with its module or without.
+
+    HandlerTimeout has to be named itself: that a handler was too slow is not what a TimeoutError of others says.
+    """
+    kinds = (HandlerTimeout,) if isinstance(error, HandlerTimeout) else type(error).__mro__
     return bool(names) and any(
-        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in type(error).__mro__
+        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in kinds
     )
 
 

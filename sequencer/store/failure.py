@@ -51,6 +51,7 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
             attempt=int(data.get("attempt", 0)),
             at=float(data.get("at", 0)),
             owner=str(data.get("owner", "")),
+            outages=int(data.get("outages", 0)),
         )
         return failure, str(data.get("member", ""))
     except (ValueError, TypeError, AttributeError):

@@ -15,8 +15,9 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:stats          hash    event -> how often, ever
     {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
     {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
-    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; and `paused`; in lane 0
-                                                `fields`, names of body fields (JSON)
+    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; `paused`; `probe_us`, when an
+                                                outage is next probed, while one holds the lane; in lane 0 `fields`,
+                                                names of body fields (JSON)
     {sequencer:orders:0}:paused         set     groups to hold back
     {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
@@ -25,6 +26,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
     {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same
+    {sequencer:orders:0}:outage         hash    failures that may become an outage; since when one holds the lane back,
+                                                its last failure, its probes
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
     sequencer:queues                    hash    queue -> number of lanes
 """
@@ -62,6 +65,7 @@ class LaneKeys:
     letters: str
     skipped: str
     audit: str
+    outage: str
 
     def order(self, group: str) -> str:
         return f"{self.prefix}order:{group}"

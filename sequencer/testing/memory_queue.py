@@ -241,7 +241,7 @@ class _Run:
         elif isinstance(effect, Locked):
             return effect.act()
         elif isinstance(effect, Flush):
-            carry_out(in_flight.flush(), in_flight, link)
+            carry_out(in_flight.flush(is_awaited=effect.is_awaited), in_flight, link)
         elif isinstance(effect, Wait):
             dues_s, self._dues_s = self._dues_s, []
             self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
@@ -263,6 +263,8 @@ class _Run:
 
     def _told(self, claimed: Claimed | None) -> Claimed | None:
         self._events.refused(self._held.take_refusals())
+        outages, self._held.outages = self._held.outages, []
+        self._events.outages(outages)
         if claimed is None:
             return None
         self._events.claimed(claimed)

@@ -86,6 +86,8 @@ class Failure:
     at: float
     """Seconds since 1970 by the consumer's clock."""
     owner: str
+    outages: int = 0
+    """How often in a row it failed by an outage: without an attempt counted, but from the tenth on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,18 @@ class Explanation:
 
     group: tuple[str, ...]
     reason: Literal[
-        "nothing", "due", "leased", "backoff", "delayed", "window", "gap", "parked", "paused", "queue paused", "broken"
+        "nothing",
+        "due",
+        "leased",
+        "backoff",
+        "delayed",
+        "window",
+        "gap",
+        "parked",
+        "paused",
+        "queue paused",
+        "outage",
+        "broken",
     ]
     text: str
     """One sentence for people."""
@@ -119,6 +130,22 @@ class Explanation:
     """Seconds until it may move by itself; None when something has to be done."""
     backlog: int
     head_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutageInfo:
+    """An outage that holds a queue back: something that all handlers need is not there."""
+
+    since: float
+    """Of its first failure, in seconds since 1970 by the server's clock."""
+    error: str
+    """Class and text of its last failure."""
+    next_probe_s: float
+    """Seconds until one message is tried."""
+    probes: int
+    """How many of those failed."""
+    lanes: int
+    """How many lanes it holds back; what is said beside is of the one that began first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +176,11 @@ class QueueInfo:
     is_estimate: bool
     totals: dict[str, int]
     """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
-    redriven, purged, cancelled, overtaken."""
+    redriven, purged, cancelled, overtaken, outages."""
     append_rate: float | None
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None
+    outage: OutageInfo | None = None
 
 
 Level = Literal["ok", "warning", "problem"]

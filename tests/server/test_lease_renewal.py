@@ -17,6 +17,7 @@ from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
 from sequencer.drain.held import Held
+from sequencer.drain.outcome import Told
 from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -213,7 +214,7 @@ def test_calls_keep_their_order_whatever_scripts_the_server_knows(
     held.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
     group = held.groups[0]
     held.finish(group, 0, 0)
-    held.fail(group, 1, None, b"{}", "park", False)
+    held.fail(group, Told(1, None, b"{}"))
     sending = held.outgoing()
     assert sending is not None
     link.command("SCRIPT", "FLUSH")

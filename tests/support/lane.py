@@ -61,9 +61,8 @@ class Lane:
         member = lease.members[0]
         attempts = words.pop("attempts", 1)
         told = failure or b'{"member":"%s","type":"ValueError"}' % member.encode()
-        return self.run(
-            nack(self.keys, Nack(lease.key, lease.token, member, attempts, delay_s, told, **words), now_us=self.now)
-        )
+        entry = Nack(lease.key, lease.token, member, attempts, delay_s, told, **words)
+        return self.run(nack(self.keys, entry, now_us=self.now)).is_valid
 
     def handle(self, group: str, mark: str = "") -> None:
         """All that may be handled of a group, which is the only one due."""

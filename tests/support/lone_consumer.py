@@ -115,7 +115,7 @@ class Drained:
         if isinstance(effect, Locked):
             return effect.act()
         if isinstance(effect, Flush):
-            self.do(self.in_flight.flush())
+            self.do(self.in_flight.flush(is_awaited=effect.is_awaited))
             self.hear()
         elif isinstance(effect, Wait | Sleep):
             self.now_s += effect.seconds

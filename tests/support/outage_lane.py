@@ -1,7 +1,7 @@
 """A model of one lane and of how it is held back in an outage, for walks in virtual time. Times in us.
 
-Written from the rules (the table in sequencer/settings/README.md), not from the scripts: a test on the real server feeds
-both the same steps.
+Written from the rules (the table in sequencer/settings/README.md), not from the scripts: a test on the real server
+feeds both the same steps.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from .outage_lane import SECOND, Claimed, OutageLane
@@ -52,10 +53,8 @@ class Walk:
         while self._heap and self._heap[0][0] <= until_s and not is_over():
             self.now_s, _, actor = heapq.heappop(self._heap)
             self.lane.now = round(self.now_s * SECOND)
-            try:
+            with suppress(StopIteration):
                 self.start(actor, self.now_s + next(actor))
-            except StopIteration:
-                pass
 
     def append(self, group: str) -> None:
         self.arrived.setdefault(group, []).append(self.now_s)

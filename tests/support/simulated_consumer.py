@@ -114,7 +114,7 @@ class SimConsumer:
             if isinstance(effect, SettleAndClaim):
                 answer = self.carry_out(self.in_flight.settle_and_claim(effect), fate)
             elif isinstance(effect, Flush):
-                self.carry_out(self.in_flight.flush(), fate)
+                self.carry_out(self.in_flight.flush(is_awaited=effect.is_awaited), fate)
             elif isinstance(effect, Wait) and effect.lane is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:

@@ -12,6 +12,7 @@ from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import claim
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
+from sequencer.drain.outcome import Told
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
 from sequencer.store.item import Item
@@ -136,7 +137,7 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLa
         one.ahead(Ahead(0, ONE))
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
-    held.fail(held.groups[0], 1, 9.0, b"{}", "park", False)
+    held.fail(held.groups[0], Told(1, 9.0, b"{}"))
     one.settle_and_claim(SettleAndClaim(0, ONE))
     one.collect_all()
     assert [member[16:] for member in lane.members("a")] == ["j"]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.claim import Halted, LeasedGroup
+from sequencer.calls.outage import Began, Ended, LaneOutage
 from sequencer.drain import consumer_events
 from sequencer.drain.outcome import failed_with
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
@@ -72,6 +73,9 @@ def all_events() -> list[Event]:
         consumer_events.groups_not_released("orders", "me", error),
         consumer_events.failure_not_recorded("orders", "me", ("a",), error),
         consumer_events.observer_failed("orders", print, error),
+        told(ConnectionError("refused")),
+        consumer_events.outage_began(options, "me", Began(LaneOutage(10**15, 10**15, 10**15 + 10**6, True), b"{}")),
+        consumer_events.outage_over("orders", "me", Ended("closed", 92.5, 20, b"")),
         service.service_started("orders", server="s", app="shop:seq", processes=1, lease_s=15.0, version="1"),
         service.consumer_died("orders", pid=1, ended_by="signal SIGKILL", lived_s=3.0),
         service.consumer_starts_again("orders", retry_in_s=1.0),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.examine import Facts
+from sequencer.calls.examine import Facts, HeldBack
 from sequencer.queue.explain import explanation, missing_number
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
@@ -45,6 +45,8 @@ GAP, SKIP = Policy(sequence=True, gap_timeout=4.0), Policy(sequence=True, gap_ti
 DELAYED = f"{STAMP}0000D{NOW + 5_000_000}[1]".encode()
 """The head's own time is LATER."""
 
+HELD_BACK = HeldBack(NOW - 2_000_000, int(LATER), b'{"type":"ConnectionError","message":"refused"}')
+
 REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
     ("nothing", {"order_size": 0, "body_size": 0, "visible_us": None, "head": ""}, Policy(), None, ["no messages"]),
     ("due", {}, Policy(), 0.0, ["is due for 2.0 s", "whether consumers run"]),
@@ -64,6 +66,17 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         5.0,
         [AT, "3 failed attempts of m1", "ValueError: no"],
     ),
+    (
+        "backoff",
+        {"failure": b'{"id":"m1","outages":4,"type":"ConnectionError"}', "visible_us": LATER},
+        Policy(),
+        5.0,
+        [AT, "4 outages, of which no attempt was counted, of m1"],
+    ),
+    ("outage", {"outage": HELD_BACK}, Policy(), 5.0, ["ConnectionError: refused; next probe at", AT, "--outage"]),
+    ("outage", {"outage": HELD_BACK, "failure": FAILURE, "visible_us": LATER}, Policy(), 5.0, ["next probe at"]),
+    ("leased", {"outage": HELD_BACK, "lease": LEASE, "visible_us": LATER}, Policy(), 5.0, ["by host-7"]),
+    ("queue paused", {"outage": HELD_BACK, "is_queue_paused": True}, Policy(), None, ["whole queue is paused"]),
     ("delayed", {"head_record": DELAYED, "visible_us": LATER}, Policy(), 5.0, [AT]),
     ("window", {"visible_us": LATER}, Policy(reorder_window=6.0), 5.0, [AT]),
     ("gap", {"visible_us": LATER}, GAP, 3.0, ["waits for numbers 1 to 6", "before 7 (m1)", "it is parked then"]),

@@ -13,7 +13,7 @@ import pytest
 import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
-from sequencer.calls.settle import Acked
+from sequencer.calls.settle import Acked, Nacked
 from sequencer.drain.effects import Control, Handle, Locked, SettleAndClaim
 from sequencer.drain.gate import refusal_of
 from sequencer.drain.held import Held
@@ -102,7 +102,7 @@ class FakeLink:
 
     def run_one(self, call: Call[Any]) -> Any:
         self.calls.append(call)
-        return True if call.script == "nack" else Acked([], False)
+        return Nacked(True) if call.script == "nack" else Acked([], False)
 
 
 @pytest.mark.parametrize(

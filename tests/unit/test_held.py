@@ -13,7 +13,8 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack
-from sequencer.drain.held import Held, HeldGroup
+from sequencer.drain.held import Held
+from sequencer.drain.held_group import HeldGroup
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S
 from sequencer.store.item import Item

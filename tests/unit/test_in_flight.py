@@ -12,6 +12,7 @@ from sequencer.calls.claim import Claimed, LeasedGroup, claim
 from sequencer.calls.settle import Acked
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
+from sequencer.drain.outcome import Told
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
@@ -164,7 +165,7 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     link.lacks_script = True
     pair.send_due()
     link.lacks_script = False
-    held.fail(group, 1, 1.0, b"{}", "park", False)
+    held.fail(group, Told(1, 1.0, b"{}"))
     pair.ahead(Ahead(0, ONE))
     pair.settle_and_claim(SettleAndClaim(None))
     pair.settle_and_claim(SettleAndClaim(None))

@@ -24,7 +24,7 @@ class Shop:
     def charge(self, message: Message) -> None:
         if message.body["card"] == "slow bank" and self.refusals:
             self.refusals -= 1
-            raise TimeoutError("the bank does not answer")
+            raise OSError("the bank does not answer")
         if message.body["card"] == "stolen":
             raise Park("a person shall look at it")
         if message.body["card"] == "nonsense":
@@ -48,7 +48,7 @@ def test_handler_that_fails_twice_succeeds_in_order(queue: MemoryQueue) -> None:
     append(queue, 2, 1)
     done = queue.drain(shop.charge)
     assert [message.id for message in done.handled if message.group == ("1",)] == ["1.1", "1.2"]
-    assert [type(error) for _, error in done.failed] == [TimeoutError, TimeoutError]
+    assert [type(error) for _, error in done.failed] == [OSError, OSError]
     assert done.handled[-1].attempt + done.handled[-2].attempt == 4
     assert done.elapsed_s > 1  # two backoffs, and nobody waited
     assert not done.parked

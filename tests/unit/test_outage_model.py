@@ -1,4 +1,4 @@
-"""The rules by which an outage holds a lane back, in seeded walks of virtual time; a twin without a rule turns them red.
+"""The rules by which an outage holds a lane back, in walks of virtual time; a twin without a rule turns them red.
 
 `python -m tests.unit.test_outage_model` prints the figures that the documents name.
 """

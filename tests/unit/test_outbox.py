@@ -10,6 +10,7 @@ from sequencer.calls.append import append
 from sequencer.calls.claim import claim
 from sequencer.drain.held import Held
 from sequencer.drain.outbox import Sending
+from sequencer.drain.outcome import Told
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
@@ -79,7 +80,7 @@ def test_of_a_group_that_was_lost_meanwhile_a_failure_is_not_told() -> None:
     renewal = outgoing(held, now=20.0)
     held.answered(renewal, run(lane, renewal), 20.0)
     assert held.lost == 1
-    held.fail(held.groups[0], 1, 1.0, b"{}", "park", False)
+    held.fail(held.groups[0], Told(1, 1.0, b"{}"))
     assert held.outgoing() is None
 
 

@@ -39,6 +39,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
     "resume": calls.resume(KEYS, "g", b"", "", ending="drop", now_us=1),
     "resume_many": calls.resume_many(KEYS, [calls.ParkedGroup("g", "0" * 40, "m", "Error")], now_us=1),
+    "outage": calls.outage(KEYS, "close", "0" * 16, now_us=1),
     "wake": calls.wake(KEYS, "g", now_us=1),
     "skip_gap": calls.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
     "revise": calls.revise(KEYS, "g", "i", "due", "+5", now_us=1),

@@ -37,7 +37,7 @@ def test_settings_and_fields_of_the_options_are_the_same() -> None:
     assert list(FIELD_OF) == SETTINGS == list(DEFAULTS)
     assert {one.name for one in fields(QueueOptions)} == {"queue", "namespace", *FIELD_OF.values()}
     hints, stored = typing.get_type_hints(QueueSettings), typing.get_type_hints(QueueOptions)
-    taken_otherwise = {"group_by", "park_on", "dead_letter_on"}
+    taken_otherwise = {"group_by", "park_on", "dead_letter_on", "outage"}
     assert {name for name in SETTINGS if hints[name] != stored[FIELD_OF[name]]} == taken_otherwise
 
 

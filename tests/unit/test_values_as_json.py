@@ -27,7 +27,9 @@ SHOWN = {
     "redriven": False,
 }
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
-FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"}
+FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
+    "outages": 0
+}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sequencer.calls.claim import claim
 from sequencer.calls.settle import ack
 from sequencer.client import Sequencer
 from sequencer.doctor.invariants import check_invariants
-from sequencer.drain.held import HeldGroup
+from sequencer.drain.held_group import HeldGroup
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.group import decode_group

@@ -1,0 +1,84 @@
+"""The call of outage.lua, and what the server says of an outage that holds a lane back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from ..store.keys import LaneKeys
+from .call import Call, now_text
+
+Ending = Literal["closed", "probing", "none", "other"]
+
+
+class Waits(NamedTuple):
+    """How long a group waits after an outage, in seconds: at first, doubled with each more in a row, up to the longest.
+
+    `probe_s`: how long until the lane is probed again, where the handler said so.
+    """
+
+    first_s: float
+    longest_s: float
+    probe_s: float | None = None
+
+
+class LaneOutage(NamedTuple):
+    """An outage that holds a lane back; times in us of the server's clock."""
+
+    now_us: int
+    since_us: int
+    """Of the first failure."""
+    probe_us: int
+    """When it is probed next."""
+    is_new: bool = False
+    """Whether this failure began it."""
+
+    @property
+    def probe_s(self) -> float:
+        """Seconds until the next probe."""
+        return max(0.0, (self.probe_us - self.now_us) / 1e6)
+
+
+class Began(NamedTuple):
+    """An outage that a failure began."""
+
+    outage: LaneOutage
+    failure: bytes
+
+
+class ProbeEnd(NamedTuple):
+    """What a consumer tells of its probe: "close", since its handler ran to its end; "probe", since it did not run."""
+
+    action: Literal["close", "probe"]
+    token: str
+
+
+class Ended(NamedTuple):
+    """What `outage` did: "closed" and "probing", "none" where no outage was, "other" where the probe was another's."""
+
+    status: Ending
+    lasted_s: float
+    probes: int
+    """How many of them failed."""
+    failure: bytes
+    """The last one of it."""
+
+
+def _parse_ended(reply: list[Any]) -> Ended:
+    status, now_us, since_us, probes, failure = reply
+    lasted_s = max(0.0, (int(now_us) - int(since_us)) / 1e6) if since_us else 0.0
+    return Ended(status.decode(), lasted_s, int(probes or 0), failure)
+
+
+def outage(
+    keys: LaneKeys, action: Literal["close", "probe"], token: str = "", *, now_us: int | None = None
+) -> Call[Ended]:
+    """End the lane's outage, since a probe with this token got through; or let it be probed now.
+
+    With a token, `probe` gives back a probe that was not tried; without one a person asks for it.
+    """
+    return Call(
+        "outage",
+        (keys.policy, keys.outage, keys.dispatch),
+        (keys.prefix, action, token, now_text(now_us)),
+        _parse_ended,
+    )

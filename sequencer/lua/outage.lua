@@ -1,0 +1,36 @@
+-- outage: ends the outage that holds a lane back, or lets it be probed now.
+-- KEYS[1] policy hash; KEYS[2] outage hash; KEYS[3] dispatch list
+-- ARGV[1] prefix   of the lane's keys
+-- ARGV[2] action   "close": what was given to a probe ran to its end; "probe": the next claim is
+--                  one
+-- ARGV[3] token    of the probe, which to "close" is any of this outage, as one may take longer
+--                  than its lease; "" for a person who asks for a probe
+-- ARGV[4] now_us   "" for the server's time
+-- RETURN  [status, now_us, us since when, how many probes failed, last failure]: "closed",
+--         "probing", "none" where nothing holds the lane back, "other" for a token of no probe; of
+--         those two nothing was changed
+local policy_key, outage, dispatch = KEYS[1], KEYS[2], KEYS[3]
+local action = ARGV[2]
+local token = ARGV[3]
+local now_us = ARGV[4]
+--+ prelude
+call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
+local now = time_us(now_us)
+call('LLEN', dispatch)
+local kept = call('HMGET', outage, 'since_us', 'probes', 'failure', 'opened_us', 'token')
+local said = {fmt('%.0f', now), kept[1] or '', kept[2] or '0', kept[3] or ''}
+if not call('HGET', policy_key, 'probe_us') then return {'none', unpack(said)} end
+if action == 'close' then
+  if tonumber(token) < tonumber(kept[4] or 0) then return {'other', unpack(said)} end
+  call('HDEL', policy_key, 'probe_us')
+  call('HDEL', outage, 'since_us', 'opened_us', 'probes', 'failure', 'token', 'failures', 'handled',
+    'groups') -- no DEL: a right that those who mend do not have
+else
+  if token ~= '' and token ~= kept[5] then return {'other', unpack(said)} end
+  call('HSET', policy_key, 'probe_us', fmt('%.0f', now))
+  call('HDEL', outage, 'token')
+end
+if call('LLEN', dispatch) == 0 then
+  call('RPUSH', dispatch, '') -- a consumer looks at once
+end
+return {action == 'close' and 'closed' or 'probing', unpack(said)}
