@@ -15,9 +15,9 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:stats          hash    event -> how often, ever
     {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
     {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
-    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; `paused`; `probe_us`, when an
-                                                outage is next probed, while one holds the lane; in lane 0 `fields`,
-                                                names of body fields (JSON)
+    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; `paused`; `probe_us`, when
+                                                an outage is next probed, while one holds the lane; in lane 0
+                                                `fields`, names of body fields (JSON)
     {sequencer:orders:0}:paused         set     groups to hold back
     {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -135,7 +135,7 @@ def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: s
     queue = f"passed-{is_variable}"
     assert cli.run("append", queue, "--redis", url, input=line).returncode == 0
     words = ["consume", queue, "--exec", 'echo "$SEQUENCER_REDIS" >> url', "--until-empty"]
-    given = {"SEQUENCER_REDIS": url} if is_variable else {}
+    given: dict[str, Any] = {"SEQUENCER_REDIS": url} if is_variable else {}
     done = cli.run(*words, "--pass-redis", *([] if is_variable else ["--redis", url]), **given)
     assert done.returncode == 0, done.stderr
     assert (cli.directory / "url").read_text() == f"{url}\n"
