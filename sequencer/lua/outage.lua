@@ -10,10 +10,12 @@
 --         "probing", "none" where nothing holds the lane back, "other" for a token of no probe; of
 --         those two nothing was changed
 local policy_key, outage, dispatch = KEYS[1], KEYS[2], KEYS[3]
+local prefix = ARGV[1]
 local action = ARGV[2]
 local token = ARGV[3]
 local now_us = ARGV[4]
 --+ prelude
+--+ route
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 call('LLEN', dispatch)

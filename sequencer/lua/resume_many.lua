@@ -19,6 +19,7 @@ local words = cjson.decode(ARGV[2])
 local ending = ARGV[3]
 local now_us = ARGV[4]
 --+ prelude
+--+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ memory/check_memory
