@@ -21,7 +21,7 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
-from .queue.session import Session, check_first, queue_names
+from .queue.session import Session, queue_names
 from .queue.stuck import many
 from .queue.stuck.parked import count_parked, parked
 from .queue.stuck.unskip import unskip
@@ -72,7 +72,7 @@ class Sequencer:
         self._net = BlockingNet(redis, start_embedded)
         self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
-        self._net.greet(lambda alone: check_first(alone, self._net.name), self._session.restore_registration)
+        self._net.follow(self._session)
         self._appender = Appender(self._session, self._net, ItemMaker(self.options, self._session.fields))
         self._handler: Handler | None = None
         self._observers: list[Observer] = []
@@ -305,7 +305,7 @@ class Sequencer:
             )
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        return Consumer(*given, on_connect=self._net.on_connect, emitter=self._emitter)
+        return Consumer(*given, guide=self._net.guide, emitter=self._emitter)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.

@@ -8,6 +8,7 @@ started fails the run: nothing here is skipped for want of one.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -24,7 +25,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import lane_keys
 
 KEPT = ("SEQUENCER_TEST_BINARY", "SEQUENCER_TEST_ACL")
 ACL_USER = "least"
@@ -108,16 +109,23 @@ def namespace(link: Link) -> Iterator[str]:
     """A namespace of the test's own. At its end: the invariants of every queue in it, then its keys are deleted."""
     name = f"t{uuid.uuid4().hex[:12]}"
     yield name
-    words = link.command("HGETALL", registry_key(name))
-    problems: list[str] = []
-    for queue, lanes in zip(words[::2], words[1::2], strict=True):
-        problems += check_invariants(link, [lane_keys(name, queue.decode(), lane) for lane in range(int(lanes))])
     everything = link.command("KEYS", "*")
+    lanes = {found for key in everything if (found := lane_in(name, key))}
+    problems: list[str] = []
+    for queue in sorted({queue for queue, _ in lanes}):
+        numbers = sorted(int(lane) for one, lane in lanes if one == queue)
+        problems += check_invariants(link, [lane_keys(name, queue, lane) for lane in numbers])
     ours = [key for key in everything if key.startswith((f"{name}:".encode(), f"{{{name}:".encode()))]
     if ours:
         link.command("DEL", *ours)
     assert not problems, f"invariants broken at the end of the test: {problems}"
     assert len(ours) == len(everything), f"keys outside the namespace: {set(everything) - set(ours)}"
+
+
+def lane_in(namespace: str, key: bytes) -> tuple[str, str] | None:
+    """The queue and the lane of a numbered lane's key."""
+    found = re.match(rf"\{{{re.escape(namespace)}:([^:]+):(\d+)\}}:", key.decode("utf-8", "replace"))
+    return (found[1], found[2]) if found else None
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from .operate import (
     wake,
 )
 from .outage import Ended, Waits, outage
+from .register import Adopted, adopt, adopt_old, register, unregister, woken
 from .settle import Ack, Acked, HandlerRun, Nack, Nacked, ack, nack, renew
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "REFUSALS",
     "Ack",
     "Acked",
+    "Adopted",
     "Args",
     "Call",
     "Checked",
@@ -55,6 +57,8 @@ __all__ = [
     "Resuming",
     "Waits",
     "ack",
+    "adopt",
+    "adopt_old",
     "append",
     "claim",
     "inspect",
@@ -65,11 +69,14 @@ __all__ = [
     "pause",
     "purge",
     "redrive",
+    "register",
     "renew",
     "repair",
     "resume",
     "resume_many",
     "revise",
     "skip_gap",
+    "unregister",
     "wake",
+    "woken",
 ]

@@ -24,7 +24,8 @@ from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming
-from ..net.endpoint import Connection, Endpoint
+from ..net.endpoint import Endpoint
+from ..net.guide import Guide
 from ..net.link import Link
 from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
@@ -57,15 +58,16 @@ class Consumer:
         handler: Handler,
         *,
         owner: str | None = None,
-        on_connect: Callable[[Connection], None] | None = None,
+        guide: Guide | None = None,
         emitter: EventEmitter | None = None,
     ) -> None:
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
-        self._main = Link(endpoint, on_connect)
-        self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main)
+        self._main = Link(endpoint, guide)
+        route = (lambda: guide.route) if guide else str
+        self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)

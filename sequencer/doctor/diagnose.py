@@ -9,20 +9,20 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..errors import ConfigurationError, SequencerError, shown
+from ..errors import ConfigurationError, SequencerError, ServerUnavailable, shown
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from ..net.refusals import Reading
 from ..settings.body_fields import BODY_FIELDS, read_fields
-from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
-from ..store.keys import LaneKeys, lane_keys, registry_key
+from ..store.keys import LaneKeys, lane_keys
 from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .outage import told_outage
+from .registrations import check_registrations
 from .rights import SCRATCH, try_rights
 from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
 
@@ -70,11 +70,13 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
         return
-    known, denied = reply_or_error(link, "HGETALL", registry_key(namespace))
-    words = known or []
-    texts = {name.decode("utf-8", "replace"): count for name, count in pairs(words)}
-    lanes = {name: int(count) for name, count in texts.items() if count.isdigit() and 0 < int(count) <= MAX_LANES}
-    yield from _registry(link, namespace, queue, texts, lanes, repair)
+    lanes, denied = dict[str, int](), ""
+    try:
+        yield from check_registrations(link, namespace, queue, lanes, repair=repair)
+    except ServerUnavailable:
+        raise
+    except SequencerError as error:
+        denied = str(error)
     queues = sorted(lanes) if queue is None else [queue]
     yield from _rights(link, namespace, queues or [SCRATCH])
     if denied:
@@ -96,47 +98,6 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:
         yield Finding("queues", "ok", f"none in namespace {namespace!r} yet")
-
-
-def _registry(
-    link: Link, namespace: str, queue: str | None, texts: dict[str, bytes], lanes: dict[str, int], repair: bool
-) -> Iterator[Finding]:
-    """Queues whose number of lanes is missing or unreadable, though they have keys; repaired from the keys."""
-    for name, count in _lanes_found(link, namespace).items():
-        if queue not in (None, name):
-            continue
-        if count > lanes.get(name, MAX_LANES):
-            text = (
-                f"queue {name} has keys in {count} lanes, but is registered with {lanes[name]}: stop its clients, then"
-            )
-            yield Finding("queues", "problem", f"{text} HSET {registry_key(namespace)} {name} {count}")
-        if name in lanes:
-            continue
-        said = f"says {texts[name]!r}" if name in texts else "does not know it"
-        now, denied = reply_or_error(link, "HGET", registry_key(namespace), name)
-        if denied or now != texts.get(name):
-            continue  # it was registered meanwhile, or nobody can say
-        if repair:
-            link.command("HSETNX" if now is None else "HSET", registry_key(namespace), name, count)
-            lanes[name] = int(link.command("HGET", registry_key(namespace), name))
-        text = f"queue {name} has keys in {count} lanes, but {registry_key(namespace)} {said}"
-        yield Finding("queues", "problem", text, repair)
-
-
-def _lanes_found(link: Link, namespace: str) -> dict[str, int]:
-    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
-    pattern = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode())
-    found: dict[str, int] = {}
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
-        if denied:
-            return {}
-        cursor, keys = scanned(page)
-        for match in filter(None, map(pattern.match, keys)):
-            name = match[1].decode()
-            found[name] = max(found.get(name, 0), int(match[2]) + 1)
-    return found
 
 
 def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
@@ -216,7 +177,7 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
     ahead_s = 0.0
     for keys in lanes:
         clock, _ = reply_or_error(link, "GET", keys.clock)
-        if clock and clock.isdigit():
+        if clock and clock.removeprefix(b"+").isdigit():
             ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
     if ahead_s > MAX_CLOCK_OFF_S:
         text = f"the lane clock is {ahead_s:.1f} s ahead of the server's time, which was set back"

@@ -23,8 +23,10 @@ from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable, shown
 from ..net.link import Link
 from ..settings.options import ClaimLimits
+from ..settings.policy import Policy
 from ..store.item import Item
-from ..store.keys import LaneKeys, lane_keys, registry_key
+from ..store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ..store.registration import NEWEST, Registration, plain_tags
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
@@ -42,10 +44,10 @@ SCRATCH = "doctor"
 """The lane, beside the numbered ones, in which rights are tried; its keys are deleted afterwards."""
 _DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
 _RIGHT = re.compile(r"'([\w|-]+)' command")
-_ALONE = frozenset({"INFO", "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD"})
+_ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
-_CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HSET", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
+_CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HMGET", "HSET", "EXISTS", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
 _INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
 _PLAIN: dict[Role, list[str]] = {
     "append": _CONNECT,
@@ -53,9 +55,11 @@ _PLAIN: dict[Role, list[str]] = {
     "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS"],
 }
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
-    "append": ("append", "wake"),
-    "consume": ("claim", "ack", "nack", "renew", "outage", "wake"),
+    "append": ("append", "register", "adopt", "wake"),
+    "consume": ("claim", "ack", "nack", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
+        "register",
+        "adopt",
         "inspect",
         "resume",
         "resume_many",
@@ -79,8 +83,6 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
             ("INFO",),
             ("CLIENT", "ID"),
             ("CLIENT", "UNBLOCK", 0),
-            ("WATCH", keys.policy),
-            ("UNWATCH",),
             ("MULTI",),
             ("EXEC",),
             ("MULTI",),
@@ -113,7 +115,12 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
     leased = claimed.groups[0] if claimed and claimed.groups else None
     token, member = (leased.token, leased.members[0]) if leased else ("0" * 16, f"{'0' * 16}0")
     letter = f"{member[:16]}{SCRATCH}\n0"
+    one = Registration(NEWEST, 1, 0, plain_tags(1), Policy().stored())
     for call in (
+        calls.register(keys.memory, None, one),  # on the scratch lane too: any hash will do
+        calls.unregister(keys.memory, one),
+        calls.adopt(keys, one),
+        calls.adopt(keys, one, "confirm", pending="none"),
         calls.renew(keys, [(SCRATCH, token)], 60.0),
         calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
         calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
@@ -170,14 +177,14 @@ class Rights:
 
 def try_rights(link: Link, namespace: str, queues: Sequence[str]) -> Rights:
     """Run everything on a scratch lane of each queue. Raises ServerUnavailable when the connection is lost."""
-    rights, registry = Rights(link), registry_key(namespace)
+    rights, index = Rights(link), index_key(namespace)
     for queue in queues:
         keys = lane_keys(namespace, queue, SCRATCH)
         pattern = f"~{{{namespace}:{'*' if queue == SCRATCH else queue + ':*'}"
         for words in plain_commands(keys):
             rights.try_command(pattern, *words)
-        for words in (("HGET", registry, queue), ("HDEL", registry, "")):  # no queue is named ""
-            rights.try_command(f"~{registry}", *words)
+        for words in (("HGET", index, queue), ("HDEL", index, "")):  # no queue is named ""
+            rights.try_command(f"~{index}", *words)
         run_every_script(lambda call, pattern=pattern: rights.run(pattern, call), keys)  # type: ignore[misc]
         rights.try_command(pattern, "DEL", *_scratch_keys(keys))
     return rights
@@ -223,7 +230,7 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     +select besides, and `wait_replicas` +wait.
     """
     keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
-    return [keys, f"~{registry_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role_of(role))))]
+    return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role_of(role))))]
 
 
 async def missing_rights(
@@ -240,16 +247,16 @@ async def missing_rights(
         wanted["append"] |= {"WAIT"}
     names = sorted(frozenset().union(*wanted.values()) - _ALONE)
     async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
-        opened = await alone.answers([("WATCH", scratch.policy), ("UNWATCH",), ("MULTI",), ("EXEC",), ("MULTI",)])
-        words = zip(("WATCH", "UNWATCH", "MULTI", "EXEC"), opened, strict=False)
+        opened = await alone.answers([("MULTI",), ("EXEC",), ("MULTI",)])
+        words = zip(("MULTI", "EXEC"), opened, strict=False)
         missing = {name for name, reply in words if _is_denied(reply)}
         if isinstance(opened[-1], Exception):  # what follows would be done, not queued
             alone.give_up()
             if not _is_denied(opened[-1]):
                 raise opened[-1]
         else:
-            patterns = {f"~{{{namespace}:{queue}:*": [[*_scratch_keys(keys)] for keys in lanes]}
-            patterns[f"~{registry_key(namespace)}"] = [[registry_key(namespace)]]
+            own = [[registry_key(namespace, queue)], *[_scratch_keys(keys) for keys in lanes]]
+            patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
             missing |= await _queued(alone, names, plain_commands(scratch), patterns)
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}

@@ -93,11 +93,15 @@ RULES = (
 )
 
 
-def check_server(info: Mapping[str, str], name: str) -> None:
-    """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable."""
+def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -> None:
+    """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable.
+
+    `was_fit`: it was looked at before. One that has become a replica since may be replaced, or be a primary again.
+    """
     for rule in RULES:
         if rule.is_broken(info):
-            raise rule.error(f"server {name} {rule.refusal.format_map(info)}")
+            error = ServerUnavailable if was_fit and rule.check == "role" else rule.error
+            raise error(f"server {name} {rule.refusal.format_map(info)}")
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

@@ -26,8 +26,9 @@
 --         number is pending under another id; then its stamp (zeros: it was handled). Where there
 --         are several, and all went the quick way (by_group), only what is said of the first: all
 --         are stored, each with a stamp one above that of the one before
--- ERROR   ROUTE where that is another; IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for a
---         score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes first)
+-- ERROR   ROUTE where that is another; IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for
+--         a score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes
+--         first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local on_conflict = ARGV[1]
 local dry_run = ARGV[2] == '1'
@@ -43,9 +44,7 @@ call('HLEN', stats)
 --+ append/packed_rules
 local packed = call('HGET', prefix .. 'policy', 'packed') or packed_rules(prefix .. 'policy')
 local ends = route_end(packed, route)
-if not ends then
-  return redis.error_reply('ROUTE ' .. packed:match('^%S*'))
-end
+if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
 local is_plain = byte(packed, ends + 1) == 49 and not dry_run and not replaces -- 1
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))

@@ -63,7 +63,7 @@ class Appender:
         keys = lanes[lane_of(item.group, len(lanes))]
         call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
         # The caller's client may have another encoding.
-        pipeline.execute_command(*map(in_utf8, eval_command(call)))
+        pipeline.execute_command(*map(in_utf8, eval_command(call, self._session.route)))
         return Receipt(item.id, None, None)
 
     def append_many(

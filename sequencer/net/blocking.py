@@ -8,21 +8,32 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import redis
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command
-from ..errors import ConfigurationError, ServerUnavailable
+from ..errors import ConfigurationError
 from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint, receive, send
+from .guide import Guide
 from .link import Link
 from .pool import Lent, LinkPool
 from .refusals import translate
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Greeting = Callable[[Alone], Coroutine[Any, Any, None]]
+
+
+class QueueGuide(Protocol):
+    """What a session tells of its queue, asked over one connection alone."""
+
+    route: str
+    """"" while the queue was not found."""
+
+    async def look(self, alone: Alone) -> None: ...
+
+    async def find_route(self, alone: Alone) -> None: ...
 
 
 class BlockingNet:
@@ -34,13 +45,13 @@ class BlockingNet:
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
         self._endpoint, self._start = given_endpoint(redis), start
         self._pool: LinkPool | None = None
-        self._on_first: Greeting | None = None
-        self._on_each: Greeting | None = None
+        self.guide: Guide | None = None
+        """What links are told of the queue."""
         self._connecting, self._first_use = threading.Lock(), threading.RLock()
 
-    def greet(self, first: Greeting, each: Greeting) -> None:
-        """What is asked on the first connection, and on each one before all else; they get that connection only."""
-        self._on_first, self._on_each = first, each
+    def follow(self, queue: QueueGuide) -> None:
+        """Use the routes of this queue, and let it look at each new connection before all else."""
+        self.guide = _LinkGuide(queue, self)
 
     def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:
         """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
@@ -76,29 +87,19 @@ class BlockingNet:
             return pool
         with self._connecting:
             if self._pool is None:
-                pool = LinkPool(self.endpoint, self.on_connect)
+                pool = LinkPool(self.endpoint, self.guide)
                 pool.put(self._first_link(pool))
                 self._pool = pool
             return self._pool
 
     def _first_link(self, pool: LinkPool) -> Link:
         link = pool.take()
-        for is_last in (False, True):
-            connection = link.connection()
-            try:
-                if self._on_first:
-                    finish(self._on_first(ConnectionAlone(connection, self.name)))
-                break
-            except BaseException as error:
-                link.close()
-                if is_last or not isinstance(error, ServerUnavailable):
-                    raise
+        try:
+            link.connection()
+        except BaseException:
+            link.close()
+            raise
         return link
-
-    def on_connect(self, connection: Connection) -> None:
-        """What each new connection is asked first, those that others make too."""
-        if self._on_each:
-            finish(self._on_each(ConnectionAlone(connection, self.name)))
 
     def reconnect_if_closed(self) -> None:
         """Connect anew if the server has closed the connection since, as it does when it ends.
@@ -167,6 +168,23 @@ class BlockingNet:
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+
+class _LinkGuide:
+    """A session as links ask it."""
+
+    def __init__(self, queue: QueueGuide, net: BlockingNet) -> None:
+        self._queue, self._net = queue, net
+
+    @property
+    def route(self) -> str:
+        return self._queue.route
+
+    def look(self, connection: Connection) -> None:
+        finish(self._queue.look(ConnectionAlone(connection, self._net.name)))
+
+    def find_route(self, connection: Connection) -> None:
+        finish(self._queue.find_route(ConnectionAlone(connection, self._net.name)))
 
 
 class ConnectionAlone:

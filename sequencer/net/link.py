@@ -13,8 +13,9 @@ from ..calls.net_protocol import Command
 from ..errors import ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint, receive, send
-from .refusals import translate
-from .repeats import Repeats, RoundTrip
+from .guide import LOOK_EVERY_S, Guide
+from .refusals import is_astray, translate
+from .repeats import ROUNDS, Repeats, RoundTrip
 from .scripts import eval_command, known_command
 
 T = TypeVar("T")
@@ -23,10 +24,16 @@ T = TypeVar("T")
 class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Connection], None] | None = None) -> None:
-        """`on_connect` is called with each new connection, the first one too, before anything else is sent on it."""
+    def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
+        """Without a `guide`, calls bring no route, and are taken by each lane as it is."""
         self.endpoint = endpoint
-        self._on_connect = on_connect
+        self._guide = guide
+        self._look_at = 0.0
+        """When to look again at server and queue."""
+        self._unread = 0
+        """How many posts are not collected yet: nothing may be asked meanwhile."""
+        self._is_astray = False
+        """Whether a call that was posted came back for its route."""
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self.confirmed = 0
@@ -40,15 +47,35 @@ class Link:
             for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
                 connection = self.endpoint.connect()
                 try:
-                    if self._on_connect:
-                        self._on_connect(connection)
+                    if self._guide:
+                        self._guide.look(connection)
                     break
                 except BaseException as error:
                     connection.disconnect()
                     if is_last or not isinstance(error, ServerUnavailable):
                         raise
-            self._connection, self._known = connection, set()
+            self._connection, self._known, self._unread = connection, set(), 0
+            self._look_at = time.monotonic() + LOOK_EVERY_S
+        elif self._guide and not self._unread:
+            if self._is_astray:
+                self._find_route()
+            elif time.monotonic() >= self._look_at:
+                self._guided(self._guide.look)
+                self._look_at = time.monotonic() + LOOK_EVERY_S
         return self._connection
+
+    def _find_route(self) -> None:
+        if self._guide:
+            self._is_astray = False
+            self._guided(self._guide.find_route)
+
+    def _guided(self, look: Callable[[Connection], None]) -> None:
+        """Raises SequencerError. A connection that was lost meanwhile is closed."""
+        try:
+            look(self._connection)
+        except ServerUnavailable:
+            self.close()
+            raise
 
     def refresh(self) -> None:
         """Connect anew if the other end closed the connection, which the socket tells without a round trip."""
@@ -65,7 +92,10 @@ class Link:
             raise translate(error, self.endpoint.name) from error
 
     def _command(self, call: Call[Any]) -> Command:
-        return known_command(call, self._known)
+        return known_command(call, self._known, self._guide.route if self._guide else "")
+
+    def _whole_command(self, call: Call[Any]) -> Command:
+        return eval_command(call, self._guide.route if self._guide else "")
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -120,10 +150,11 @@ class Link:
         They go `behind` this plain command, if there is one; its answer is read by the caller, first. Raises as `run`
         does; after that, what was posted before is lost too.
         """
-        make = eval_command if in_order else self._command
+        make = self._whole_command if in_order else self._command
         try:
             connection = self.connection()
             send(connection, [*([behind] if behind else ()), *(make(call) for call in calls)])
+            self._unread += 1
         except BaseException as error:
             self.close()
             if isinstance(error, redis.RedisError | OSError):
@@ -146,9 +177,12 @@ class Link:
             if self._connection is None:
                 raise redis.ConnectionError("the connection was lost meanwhile")
             replies = receive(self._connection, len(calls))
+            self._unread -= 1
             for call, reply in zip(calls, replies, strict=True):
                 if isinstance(reply, redis.exceptions.NoScriptError):
                     self._known.discard(call.script)
+                elif is_astray(reply):
+                    self._is_astray = True
             return replies
         except BaseException as error:
             self.close()
@@ -157,8 +191,8 @@ class Link:
             raise
 
     def parsed(self, calls: Sequence[Call[Any]], replies: Sequence[Any]) -> list[Any]:
-        """What these replies say; UNDONE for a call whose script the server has lost, a SequencerError for one that it
-        refused. Raises DataError.
+        """What these replies say; UNDONE for a call whose script the server has lost, or whose route is another by now;
+        a SequencerError for one that it refused. Raises DataError.
         """
         with Reading(self.endpoint.name):
             return [self._said(call, reply) for call, reply in zip(calls, replies, strict=True)]
@@ -166,7 +200,7 @@ class Link:
     def _said(self, call: Call[Any], reply: Any) -> Any:
         if not isinstance(reply, Exception):
             return call.parse(reply)
-        is_undone = isinstance(reply, redis.exceptions.NoScriptError)
+        is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_astray(reply)
         return UNDONE if is_undone else translate(reply, self.endpoint.name)
 
     def _run_single(
@@ -174,9 +208,15 @@ class Link:
     ) -> Any:
         """As `_run_once`, in a third of its time: most calls are alone, and many are awaited one by one."""
         self.confirmed = 0
-        (reply,) = self._exchange(connection, (eval_command(call) if in_order else self._command(call),), meanwhile)
+        make = self._whole_command if in_order else self._command
+        (reply,) = self._exchange(connection, (make(call),), meanwhile)
         if isinstance(reply, redis.exceptions.NoScriptError):
-            (reply,) = self._exchange(connection, (eval_command(call),))
+            (reply,) = self._exchange(connection, (self._whole_command(call),))
+        for _ in range(ROUNDS) if self._guide and is_astray(reply) else ():
+            self._find_route()
+            (reply,) = self._exchange(connection, (self._whole_command(call),))
+            if not is_astray(reply):
+                break
         if isinstance(reply, Exception):
             raise translate(reply, self.endpoint.name) from reply
         try:
@@ -194,9 +234,15 @@ class Link:
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        round_trip = RoundTrip(calls, eval_command if in_order else self._command, is_atomic=is_atomic, wait=wait)
+        make = self._whole_command if in_order else self._command
+        round_trip = RoundTrip(calls, make, make_whole=self._whole_command, is_atomic=is_atomic, wait=wait)
         if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
             round_trip.take_again(self._exchange(connection, again))
+        for _ in range(ROUNDS) if self._guide and round_trip.astray() else ():
+            self._find_route()
+            round_trip.take_again(self._exchange(connection, round_trip.astray()))
+            if not round_trip.astray():
+                break
         values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
         return values
 

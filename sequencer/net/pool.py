@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from ..store.replies import Reading
-from .endpoint import Connection, Endpoint
+from .endpoint import Endpoint
+from .guide import Guide
 from .link import Link
 
 
@@ -17,9 +17,9 @@ class LinkPool:
     No lock: a list's `append` and `pop` are each one step for all threads.
     """
 
-    def __init__(self, endpoint: Endpoint, on_connect: Callable[[Connection], None] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
         self.endpoint = endpoint
-        self._on_connect = on_connect
+        self._guide = guide
         self._idle: list[Link] = []
         self._is_closed = False
         self._pid = os.getpid()
@@ -31,7 +31,7 @@ class LinkPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Link(self.endpoint, self._on_connect)
+            return Link(self.endpoint, self._guide)
 
     def put(self, link: Link) -> None:
         self._idle.append(link)

@@ -57,6 +57,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
+    ("ROUTE ", ServerUnavailable, "others are changing where this queue's messages lie; try again"),
     ("CLOCK of the lane", DataError, "others wrote the clock of a lane; `doctor --repair` sets it right"),
     ("DB index is out of range", ServerNotUsable, "it has no database of that number; correct it in the URL"),
     ("unknown command", ServerNotUsable, _LACKS),
@@ -71,6 +72,11 @@ _CLASSES = {
     "CLUSTERDOWN": redis.exceptions.ClusterDownError,
 }
 """Replies whose first word redis-py takes off."""
+
+
+def is_astray(reply: object) -> bool:
+    """Whether this is the answer to a call that brought another route than its lane has: nothing was done."""
+    return isinstance(reply, redis.ResponseError) and str(reply).startswith("ROUTE ")
 
 
 def translate(error: BaseException, name: str) -> SequencerError:

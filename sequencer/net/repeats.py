@@ -6,6 +6,7 @@
 | lost after the sending   | again; from then on a repeat     | said, as maybe sent   | again, once               |
 | the server loads its data| again, as not sent               | said, as not sent     | again, once               |
 | it can't for now         | again, `TRIES` in all            | said                  | said                      |
+| its route is another     | again, by the new one            | again, by the new one | -                         |
 | anything else            | said                             | said                  | said                      |
 
 What a link asks of each fresh connection before all else is asked once more, on another, where that is lost.
@@ -26,12 +27,14 @@ from ..calls.call import Call
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
-from .refusals import translate
+from .refusals import is_astray, translate
 from .scripts import eval_command
 
 TRIES = 3
 """How often a repeatable call is sent before its outcome is given up as unknown."""
 RETRY_DELAY_S = 0.05
+ROUNDS = 12
+"""How often a call whose route was another by then is sent by the route that was found."""
 _is_repeatable = attrgetter("repeatable")
 
 
@@ -81,11 +84,15 @@ class RoundTrip:
         calls: Sequence[Call[Any]],
         make: Callable[[Call[Any]], Command],
         *,
+        make_whole: Callable[[Call[Any]], Command] = eval_command,
         is_atomic: bool = False,
         wait: tuple[int, int] | None = None,
     ) -> None:
-        """`make` says how a call is sent: EVALSHA or EVAL. `is_atomic` puts all into one MULTI/EXEC."""
+        """`make` says how a call is sent: EVALSHA or EVAL; `make_whole` says how as EVAL. `is_atomic` puts all into one
+        MULTI/EXEC.
+        """
         self._calls, self._make, self._is_atomic = calls, make, is_atomic and len(calls) > 1
+        self._make_whole = make_whole
         self._waits: list[Command] = [("WAIT", *wait)] if wait else []
         self._replies: Any = []
         self._confirmed: list[Any] = []
@@ -99,7 +106,7 @@ class RoundTrip:
     def commands(self) -> list[Command]:
         """What to send first."""
         if self._is_atomic:
-            return [("MULTI",), *[eval_command(call) for call in self._calls], ("EXEC",), *self._waits]
+            return [("MULTI",), *map(self._make_whole, self._calls), ("EXEC",), *self._waits]
         return [*[self._make(call) for call in self._calls], *self._waits]
 
     def again(self, answers: list[Any]) -> list[Command]:
@@ -113,7 +120,16 @@ class RoundTrip:
             return []
         self._replies, self._confirmed = answers[:count], answers[count:]
         self._missing = [i for i, one in enumerate(self._replies) if isinstance(one, redis.exceptions.NoScriptError)]
-        return [*[eval_command(self._calls[i]) for i in self._missing], *self._waits] if self._missing else []
+        return self._some()
+
+    def astray(self) -> list[Command]:
+        """What to send once the new route is known: those calls that were refused for their route, and only those."""
+        found = self._replies if isinstance(self._replies, list) else []
+        self._missing = [i for i, reply in enumerate(found) if is_astray(reply)]
+        return self._some()
+
+    def _some(self) -> list[Command]:
+        return [*[self._make_whole(self._calls[i]) for i in self._missing], *self._waits] if self._missing else []
 
     def take_again(self, answers: list[Any]) -> None:
         """Take the answers to what was sent besides."""

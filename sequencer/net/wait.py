@@ -13,6 +13,7 @@ from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import STOP_CHECK_S
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
+from .guide import Follower
 from .link import Link
 from .refusals import translate
 
@@ -27,8 +28,9 @@ class Waiter:
     ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
     """
 
-    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link) -> None:
-        self.link = Link(endpoint)
+    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link, route: Callable[[], str] = str) -> None:
+        """`route`: that of the queue as it is known now; the other link finds a new one."""
+        self.link = Link(endpoint, Follower(route))
         self._lists, self._other = lists, other
         self._client_id: tuple[Any, int] | None = None
 

@@ -1,40 +1,42 @@
-"""Session: what one client knows of one queue. It finds lanes, policy and rights once, and brings them back."""
+"""Session: what one client knows of one queue. It finds lanes, policy, route and rights once, and brings them back."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 
-from ..calls.net_protocol import Alone, Net
+from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
-from ..errors import ConfigurationError, DataError, ServerNotUsable
-from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
-from ..settings.options import MAX_LANES, QueueOptions
+from ..errors import ConfigurationError, ServerNotUsable
+from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
-from ..store.keys import LaneKeys, lane_keys, lane_of, registry_key
-from ..store.replies import Reading
+from ..store.keys import LaneKeys, index_key, lane_keys, lane_of, registry_key
+from ..store.registration import Registration, is_index_word, of_lane, registered
+from ..store.replies import Reading, field_texts, pairs
 from ..values.views import QueueInfo
-from .policy_store import change_policy, queue_restored, read_policies, tell, texts
+from .registry.route_search import find_route
 
 log = logging.getLogger("sequencer")
 
 
 class Session:
-    """One queue over one net. Nothing is asked before it is needed; what was found stays."""
+    """One queue over one net. Nothing is asked before it is needed; what was found stays, and is looked at again."""
 
     def __init__(self, options: QueueOptions, net: Net) -> None:
         self.options = options
         """The queue's options, as this client was given them."""
         self.net = net
         """Over which operations run."""
-        self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
-        """Which fields of a body make group, id and score: before the first use those that were named."""
+        self.route = ""
+        """What calls bring: protocol and epoch of the queue; "" while it was not found."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()
-        self._is_known = self._is_registered = False
+        self._registration: Registration | None = None
+        self._is_known = self._is_registered = self._was_fit = False
         self._roles: frozenset[Role] = frozenset()
 
     # -- what operations ask ------------------------------------------------------------------------------------
@@ -62,20 +64,14 @@ class Session:
         keys = (await self.lanes(register=False))[0]
         (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
         with Reading(self.net.name):
-            self._learn(reply)
-            return merge_policy(self.options.queue, texts(reply), {})
-
-    async def fresh_fields(self) -> BodyFields:
-        """The body fields as the server remembers them now."""
-        keys = (await self.lanes(register=False))[0]
-        (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
-        with Reading(self.net.name):
-            return read_fields(stored.decode() if stored else None)
-
-    async def take_fields(self) -> None:
-        """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
-        known = await self.fresh_fields()
-        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
+            fields = field_texts(reply)
+            policy, lane = merge_policy(self.options.queue, fields, {}), of_lane(fields)
+        known = self._registration
+        if lane and known and lane.epoch == known.epoch and lane.version > known.version:
+            self._learn(lane)  # a server that loses its data gets this one again
+        elif known and not known.protocol:
+            self._learn(replace(known, policy=policy.stored()))
+        return policy
 
     async def allow(self, role: Role) -> None:
         """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
@@ -112,39 +108,30 @@ class Session:
         return self._is_registered or (self._is_known and not register)
 
     async def _find(self, register: bool) -> None:
-        options = self.options
-        count, is_known = await self._find_lane_count(register)
-        keys = [lane_keys(options.namespace, options.queue, lane) for lane in range(count)]
-        if register:
-            policy, is_stored = await change_policy(self.net, options.queue, keys, options.asked, self.fields), True
-        else:
-            before = (await read_policies(self.net, keys))[0]
-            with Reading(self.net.name):
-                policy, is_stored = merge_policy(options.queue, before, {}), bool(before)
-        if register or not self._is_registered:
-            # In this order: another thread that sees a flag uses lanes and policy without waiting.
-            self._policy, self._lanes = policy, keys
-            self._is_known = is_known and is_stored
-            self._is_registered = register
-
-    async def _find_lane_count(self, register: bool) -> tuple[int, bool]:
-        """How many lanes the queue has, and whether the server knows it by now."""
-        options, key = self.options, registry_key(self.options.namespace)
-        (known,) = await self.net.read(key, [("HGET", key, options.queue)])
-        if known is None and register:
-            # A round trip each: where the first is refused, what it says is what matters.
-            await self.net.read(key, [("HSETNX", key, options.queue, options.lanes or 1)])
-            (known,) = await self.net.read(key, [("HGET", key, options.queue)])
+        options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
+        async with self.net.alone(registry) as alone:
+            asked = options.asked if register else {}
+            found = await find_route(self.net, alone, options, asked=asked, registers=register)
+        if self._is_registered and not register:
+            return
+        if found is None:
+            self._lanes = [lane_keys(options.namespace, options.queue, lane) for lane in range(options.lanes or 1)]
+            self._policy = Policy()
+            return
         with Reading(self.net.name):
-            if known is not None and not (known.isdigit() and 1 <= int(known) <= MAX_LANES):
-                raise DataError(f"{key} says that queue {options.queue!r} has {known!r} lanes; correct it with HSET")
-            lanes = int(known or options.lanes or 1)
-        if options.lanes not in (None, lanes):
-            raise ConfigurationError(
-                f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
-                "leave lanes out, or use another queue name"
-            )
-        return lanes, known is not None
+            merge_policy(options.queue, found.policy, {})
+        self._learn(found)
+        self._is_known = True
+        self._is_registered = register
+
+    def _learn(self, found: Registration) -> None:
+        """In this order: another thread that sees a flag uses lanes and policy without waiting."""
+        options = self.options
+        with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
+            self._policy = merge_policy(options.queue, found.policy, {})
+        if self._registration is None or self._registration.tags != found.tags:
+            self._lanes = [lane_keys(options.namespace, options.queue, tag) for tag in found.tags]
+        self._registration, self.route = found, found.route
 
     async def _allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
@@ -159,10 +146,11 @@ class Session:
     async def _ask_for_rights(self, wanted: Role | None) -> None:
         options = self.options
         try:
-            (count, _), denied = await self._find_lane_count(register=False), None
+            await self.lanes(register=False)
+            lanes, denied = self._lanes, None
         except ServerNotUsable as error:
-            count, denied = 1, error  # what is missing is named below
-        lanes = [lane_keys(options.namespace, options.queue, lane) for lane in range(count)]
+            denied = error  # what is missing is named below
+            lanes = [lane_keys(options.namespace, options.queue, 0)]
         waits = options.wait_replicas > 0
         missing = await missing_rights(self.net, ASKED, options.namespace, options.queue, lanes, waits=waits)
         self._roles = frozenset(role for role, names in missing.items() if not names)
@@ -172,68 +160,66 @@ class Session:
         if denied:
             raise denied
 
-    # -- with each new connection -------------------------------------------------------------------------------
+    # -- what links ask -----------------------------------------------------------------------------------------
 
-    async def restore_registration(self, alone: Alone) -> None:
-        """Give a server that lost its data the queue's lanes and policy again, as this client last saw them.
+    async def look(self, alone: Alone) -> None:
+        """Whether server and queue are as they were, in one round trip: with each new connection, and now and then.
 
-        With each new connection, on that connection alone: it may reach neither others nor what waits for a first use.
+        On that connection alone: it may reach neither others nor what waits for a first use. A policy that others set
+        is taken over; what this client asked for at first is not set again. Raises ServerNotUsable, ServerUnavailable,
+        DataError.
+        """
+        known = self._registration if self._is_registered else None
+        commands: list[Command] = [("INFO",)]
+        if known:
+            commands += [
+                ("HGETALL", registry_key(self.options.namespace, self.options.queue)),
+                ("HGET", index_key(self.options.namespace), self.options.queue),
+                *[("HMGET", keys.policy, "route", "version", "again") for keys in self._lanes],
+            ]
+        info, *answers = await alone.answers(commands)
+        self._check_server(info)
+        if known and not self._is_as_known(known, answers):
+            await self.find_route(alone)
+
+    def _check_server(self, info: object) -> None:
+        if isinstance(info, ServerNotUsable) and "unknown command" in str(info):
+            log.info("server %s has no INFO (fakeredis?), so it can't be checked", self.net.name)
+            return
+        if isinstance(info, Exception):
+            raise info
+        with Reading(self.net.name):
+            text = info.decode("utf-8", "replace")  # type: ignore[attr-defined]
+            check_server(parse_info(text), self.net.name, was_fit=self._was_fit)
+        self._was_fit = True
+
+    def _is_as_known(self, known: Registration, answers: list[object]) -> bool:
+        if any(isinstance(answer, Exception) for answer in answers):
+            return False
+        registry, index, *lanes = answers
+        own = [known.route.encode(), str(known.version).encode(), None]
+        with suppress(ValueError, LookupError):
+            is_same = registered(field_texts(registry)) == known  # type: ignore[arg-type]
+            return is_same and index == f"p{known.protocol}".encode() and all(lane == own for lane in lanes)
+        return False
+
+    async def find_route(self, alone: Alone) -> None:
+        """Where a lane has another route: bring it what is registered, or take over what that is now.
+
         Else a client that comes new would take one lane, and never see what this one appends to the others. Raises
         DataError, and writes nothing, when others registered the queue meanwhile with another number of lanes.
         """
-        keys = self._lanes
-        if not self._is_registered:
-            return
-        registry, queue, count = registry_key(self.options.namespace), self.options.queue, str(len(keys)).encode()
-        looks = [("HGET", registry, queue), ("HGETALL", keys[0].policy), *[("EXISTS", lane.policy) for lane in keys]]
-        known, policy, *stored = await alone.send(looks)
-        if known is None:
-            await alone.send([("HSETNX", registry, queue, count)])
-            (known,) = await alone.send([("HGET", registry, queue)])
-            stored = []
-        if known != count:
-            raise DataError(
-                f"queue {queue!r} had {len(keys)} lanes, and now {registry} says {known!r}: the server lost its data, "
-                "and others registered the queue anew; start this program again"
-            )
-        with Reading(self.net.name):
-            self._learn(policy)
-        if stored and all(stored):
-            return
-        fields = self._policy.stored().items()
-        fields_text = write_fields(self.fields.now, None)
-        # In one transaction: of two clients that come back with two policies, one sets all of it in all lanes.
-        writes = [("HSETNX", lane.policy, name, value) for lane in keys for name, value in fields]
-        writes += [("HSETNX", keys[0].policy, BODY_FIELDS, fields_text)] if any(self.fields.now) else []
-        await alone.send([("MULTI",), *writes, ("EXEC",)])
-        tell(queue_restored(queue, len(keys)))
-
-    def _learn(self, reply: list[bytes]) -> None:
-        """Remember the policy as it is now: a server that loses its data gets this one again."""
-        with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
-            if stored := texts(reply):
-                self._policy = merge_policy(self.options.queue, stored, {})
-
-
-async def check_first(alone: Alone, name: str) -> None:
-    """Refuse a server that would lose or refuse data, on a client's first connection to it.
-
-    Raises ServerNotUsable, ServerUnavailable.
-    """
-    try:
-        (info,) = await alone.send([("INFO",)])
-    except ServerNotUsable as error:
-        if "unknown command" not in str(error):
-            raise
-        log.info("server %s has no INFO (fakeredis?), so it can't be checked", name)
-        return
-    with Reading(name):
-        check_server(parse_info(info.decode("utf-8", "replace")), name)
+        known, registers = self._registration, self._is_registered
+        found = await find_route(self.net, alone, self.options, known=known, registers=registers)
+        if found:
+            self._learn(found)
+        elif known is None:
+            self.route = ""
 
 
 async def queue_names(net: Net, namespace: str) -> list[str]:
-    """The names of all queues of a namespace. Raises ServerError."""
-    key = registry_key(namespace)
-    (names,) = await net.read(key, [("HKEYS", key)])
+    """The names of all queues of a namespace; one with a foreign value is left out. Raises ServerError."""
+    key = index_key(namespace)
+    (words,) = await net.read(key, [("HGETALL", key)])
     with Reading(net.name):
-        return sorted(name.decode() for name in names)
+        return sorted(name.decode() for name, value in pairs(words) if is_index_word(value))

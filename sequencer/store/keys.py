@@ -15,9 +15,12 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:stats          hash    event -> how often, ever
     {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
     {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
-    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane; `paused`; `probe_us`, when
-                                                an outage is next probed, while one holds the lane; in lane 0
-                                                `fields`, names of body fields (JSON)
+    {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane, and `fields`, names of body
+                                                fields (JSON); `packed`, what append.lua reads of it; `paused`;
+                                                `probe_us`, when an outage is next probed, while one holds the lane;
+                                                `route`, `version` and `table` as registered; `pending`, what is put
+                                                here and not confirmed; `again`, since when groups wait by a rule that
+                                                has changed
     {sequencer:orders:0}:paused         set     groups to hold back
     {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
@@ -29,7 +32,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:outage         hash    failures that may become an outage; since when one holds the lane back,
                                                 its last failure, its probes
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
-    sequencer:queues                    hash    queue -> number of lanes
+    {sequencer:orders:registry}         hash    what is registered: route (protocol.epoch), version, table, policy
+    sequencer:queues                    hash    queue -> "p" and its protocol; of 0.4.0: its number of lanes
 """
 
 from __future__ import annotations
@@ -67,6 +71,11 @@ class LaneKeys:
     audit: str
     outage: str
 
+    @property
+    def is_first(self) -> bool:
+        """Whether it is lane 0, which each table has."""
+        return self.prefix.endswith(":0}:")
+
     def order(self, group: str) -> str:
         return f"{self.prefix}order:{group}"
 
@@ -85,6 +94,11 @@ def lane_of(group: str, lanes: int) -> int:
     return crc32(group.encode()) % lanes if lanes > 1 else 0
 
 
-def registry_key(namespace: str) -> str:
-    """The hash of all queues of a namespace and their number of lanes."""
+def registry_key(namespace: str, queue: str) -> str:
+    """The hash that says what a queue is."""
+    return f"{{{namespace}:{queue}:registry}}"
+
+
+def index_key(namespace: str) -> str:
+    """The hash of all queues of a namespace: an index, which nothing but lists of queues believes."""
     return f"{namespace}:queues"

@@ -60,3 +60,8 @@ def scanned(reply: Sequence[Any]) -> tuple[bytes | None, list[bytes]]:
     """A page of SCAN, HSCAN or ZSCAN: where the next one begins, None behind the last; and its words."""
     cursor, words = reply
     return (cursor if int(cursor) else None), words
+
+
+def field_texts(reply: Sequence[bytes]) -> dict[str, str]:
+    """The answer to HGETALL of a hash of ours."""
+    return {name.decode(): value.decode() for name, value in pairs(reply)}

@@ -11,15 +11,16 @@ import pytest
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.calls.net_protocol import Net
-from sequencer.errors import ConfigurationError, DataError, IdConflict, ServerUnavailable
+from sequencer.errors import ConfigurationError, IdConflict, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.append import append, append_chunk
 from sequencer.queue.operate import pause, resume, unpause
-from sequencer.queue.session import Session, check_first
+from sequencer.queue.session import Session
 from sequencer.queue.views import explain
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import Item, ItemMaker
+from sequencer.store.keys import lane_keys, registry_key
 from tests.support.awaited_net import AwaitedNet
 
 
@@ -27,7 +28,7 @@ from tests.support.awaited_net import AwaitedNet
 async def client(url: str, namespace: str, **options: Any) -> AsyncIterator[Session]:
     net = AwaitedNet(Endpoint.from_url(url))
     session = Session(QueueOptions(queue="jobs", namespace=namespace, **options), net)
-    net.greet(lambda alone: check_first(alone, net.name), session.restore_registration)
+    net.follow(session)
     try:
         yield session
     finally:
@@ -115,7 +116,8 @@ def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
 
     assert asyncio.run(many()) == [f"m{n}" for n in range(30)]
     stats = link.command("INFO", "commandstats").decode()
-    assert "cmdstat_exec:calls=2," in stats, "one for the rights, one for the policy"
+    assert "cmdstat_exec:calls=1," in stats, "for the rights"
+    assert link.command("HGET", registry_key(namespace, "jobs"), "version") == b"0"
     assert make().policy.on_late == "drop"
 
 
@@ -138,21 +140,25 @@ def test_a_policy_that_is_refused_leaves_nothing_behind(
 def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_gets_lanes_again(
     server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
+    registry = registry_key(namespace, "jobs")
+
     async def lost() -> None:
         async with client(server.url, namespace, lanes=4) as session:
             await append(session, item(session, 1, "g"))
             kill_others(link)
             assert (await append(session, item(session, 2, "g"))).outcome == "stored"
-            link.command("DEL", f"{namespace}:queues")
+            link.command("DEL", f"{namespace}:queues", registry)
             kill_others(link)
             assert (await explain(session, "g")).reason == "due"
-            assert link.command("HGET", f"{namespace}:queues", "jobs") == b"4"
-            link.command("HSET", f"{namespace}:queues", "jobs", 2)
+            assert link.command("HGET", f"{namespace}:queues", "jobs") == b"p1"
+            assert link.command("HGET", registry, "table") == b"0 1 2 3"
+            link.command("HSET", registry, "table", "0 1")
             kill_others(link)
-            with pytest.raises(DataError, match="had 4 lanes"):
-                await append(session, item(session, 3, "g"))
-            link.command("HSET", f"{namespace}:queues", "jobs", 4)
             await append(session, item(session, 3, "g"))
+            assert link.command("HGET", registry, "table") == b"0 1 2 3", "what the first lane says counts"
+            link.command("DEL", *[lane_keys(namespace, "jobs", lane).policy for lane in range(4)], registry)
+            await append(session, item(session, 4, "g"))
+            assert link.command("HGET", registry, "table") == b"0 1 2 3", "without a new connection too"
 
     asyncio.run(lost())
 

@@ -21,7 +21,8 @@ from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.queue import session
+from sequencer.store.keys import lane_keys, registry_key
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -40,6 +41,11 @@ def lose_everything(admin: Link) -> None:
     admin.command("FLUSHALL")
     admin.command("SCRIPT", "FLUSH")
     admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def lanes_of(admin: Link) -> int:
+    """As registered."""
+    return len((admin.command("HGET", registry_key("sequencer", "q"), "table") or b"").split())
 
 
 FORTY = sorted(f"m{n}" for n in range(40))
@@ -81,7 +87,7 @@ def test_a_running_consumer_brings_its_lanes_too(admin: Link) -> None:
         with Background(old, lambda message: seen.append(message.id)):
             wait_until(lambda: seen == ["first"])
             lose_everything(admin)
-            wait_until(lambda: admin.command("HGET", "sequencer:queues", "q") == b"3")
+            wait_until(lambda: lanes_of(admin) == 3)
             for n in range(9):
                 new.append(n, f"g{n}", id=f"m{n}")
             wait_until(lambda: len(seen) == 10)
@@ -128,7 +134,7 @@ def test_a_consumer_that_begins_after_the_loss_brings_its_lanes(admin: Link) -> 
         old.append(0, "g0")
         lose_everything(admin)
         old.consume(lambda message: None, until_empty=True)
-    assert admin.command("HGET", "sequencer:queues", "q") == b"4"
+    assert lanes_of(admin) == 4
 
 
 def test_another_number_of_lanes_meanwhile_is_said(admin: Link) -> None:
@@ -137,7 +143,7 @@ def test_another_number_of_lanes_meanwhile_is_said(admin: Link) -> None:
         lose_everything(admin)
         with client(admin) as new:
             new.append(1, "g1")
-        with pytest.raises(DataError, match="had 4 lanes, and now sequencer:queues says b'1'"):
+        with pytest.raises(DataError, match=r"had 4 lanes, and now {sequencer:q:registry} says 1"):
             old.append(2, "g2")
         with client(admin) as new:
             assert new.info().backlog == 1
@@ -223,26 +229,26 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
     with client(admin, lanes=4) as seq:
-        net, read, todo = seq._net, seq._net.read, ["append"]
+        find, todo = session.find_route, ["append"]
 
-        async def slow_read(*args: Any) -> Any:
+        async def slow(*args: Any, **options: Any) -> Any:
             if todo:
                 todo.clear()
                 await seq._session.lanes(role="append")
-            return await read(*args)
+            return await find(*args, **options)
 
-        monkeypatch.setattr(net, "read", slow_read)
+        monkeypatch.setattr(session, "find_route", slow)
         finish(seq._session.lanes(register=False))
         lose_everything(admin)
         assert seq.info().backlog == 0
-    assert admin.command("HGET", "sequencer:queues", "q") == b"4"
+    assert lanes_of(admin) == 4
 
 
 def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:
     with client(admin, lanes=4) as seq:
         for n in range(20):
             seq.append(n, f"g{n}")
-        admin.command("HSET", "sequencer:queues", "q", 1)
+        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
     with client(admin) as seq:
         assert any("keys in 4 lanes, but is registered with 1" in one.text for one in seq.doctor())
 

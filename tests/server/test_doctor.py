@@ -17,12 +17,12 @@ from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import ConfigurationError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import LaneKeys, index_key, lane_keys, registry_key
 from sequencer.testing import wait_until
 from sequencer.values.views import Finding
 
 from ..support.background import Background
-from ..support.damage import CASES, Case, drain
+from ..support.damage import CASES, Case, change_policy_by_hand, drain
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
     link.command("ZADD", keys.schedule, "inf", "next")
     assert any("group 'next' is parked without" in text for text in problems(examine(repair=True)))
     assert drain(seq) == "1"
-    link.command("HSET", keys.policy, "on_gap", "skip")  # by hand: a client that changes the rule wakes such groups
+    change_policy_by_hand(link, keys, on_gap="skip")  # a client that changes the rule wakes such groups
     assert any("parked without a failure or a missing number" in text for text in problems(examine()))
     assert is_healthy(examine(repair=True))
     seq.unpause("held")
@@ -200,7 +200,8 @@ def test_large_groups_and_large_records_are_read_in_pages(
     assert sum("'wide'" in text for text in found) == 2
     assert {words[0] for words in sent} & {"HGETALL", "ZRANGE", "KEYS", "SMEMBERS"} <= {"HGETALL", "ZRANGE", "SMEMBERS"}
     whole = [words for words in sent if words[0] in ("HGETALL", "ZRANGE", "SMEMBERS") and "doctor" not in str(words[1])]
-    assert [words[1] for words in whole] == [f"{keys.prefix[1:].partition(':')[0]}:queues"]
+    namespace = keys.prefix[1:].partition(":")[0]
+    assert {words[1] for words in whole} == {index_key(namespace), registry_key(namespace, "jobs"), keys.policy}
     assert check_invariants(link, [keys]) == []
     seq.purge(everything=True)
     seen: list[int] = []

@@ -12,16 +12,22 @@ from sequencer import Sequencer, SequencerError
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import index_key, lane_keys, registry_key
 
-KEYS, REGISTRY = lane_keys("sequencer", "q", 0), registry_key("sequencer")
+KEYS, INDEX, REGISTRY = lane_keys("sequencer", "q", 0), index_key("sequencer"), registry_key("sequencer", "q")
 MEMBER = "0000000000000001x"
 RULES = ("window_us", "zz", "sequence", "zz", "gap_us", "q")
 CASES: dict[str, list[tuple[Any, ...]]] = {
+    "index type": [("DEL", INDEX), ("SET", INDEX, "x")],
+    "index word": [("HSET", INDEX, "q", "x")],
+    "index name": [("HSET", INDEX, b"\xff", "1")],
+    "index odd name": [("HSET", INDEX, "a b{}*", "1")],
     "registry type": [("DEL", REGISTRY), ("SET", REGISTRY, "x")],
-    "registry lanes": [("HSET", REGISTRY, "q", "x")],
-    "registry name": [("HSET", REGISTRY, b"\xff", "1")],
-    "registry odd name": [("HSET", REGISTRY, "a b{}*", "1")],
+    "registry table": [("HSET", REGISTRY, "table", "x x")],
+    "registry bytes": [("HSET", REGISTRY, "policy", b"\xff")],
+    "registry field": [("HDEL", REGISTRY, "version")],
+    "route": [("HSET", KEYS.policy, "route", "\xff")],
+    "packed": [("HSET", KEYS.policy, "packed", "1.1 1")],
     "policy number": [("HSET", KEYS.policy, "dedup_us", "abc")],
     "policy bytes": [("HSET", KEYS.policy, "on_late", b"\xff\xfe")],
     "policy unknown": [("HSET", KEYS.policy, "zz", "1")],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sequencer.doctor.rights
-import sequencer.queue.policy_store
+import sequencer.queue.registry.route_search
 from sequencer import Sequencer, StopConsuming
 
 
@@ -26,7 +26,7 @@ def test_no_connection_goes_on_watching_the_policy(
     """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
     seq = make("wide", lanes=4)
     with seq._net.link(), monkeypatch.context() as patch:  # as another thread has it
-        patch.setattr(sequencer.queue.policy_store, "merge_policy", interrupted(error))
+        patch.setattr(sequencer.queue.registry.route_search, "merge_policy", interrupted(error))
         with pytest.raises(type(error)):
             seq.append("x", group="g")
     seq.append("x", group="g")  # over the other thread's connection, which came back last

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from sequencer import Gap, Message, Sequencer, calls
-from sequencer.errors import ConfigurationError, GroupBusy
-from sequencer.net.blocking import BlockingNet, finish
-from sequencer.net.link import Link
-from sequencer.queue.policy_store import change_policy
-from sequencer.server import start_embedded
-from sequencer.store.keys import lane_keys
+from sequencer.errors import GroupBusy
 
 
 def fail(_: Message) -> None:
@@ -84,16 +79,3 @@ def test_a_group_that_fails_again_meanwhile_is_resumed_all_the_same(
     assert seq.resume("g") is True
     assert not seq.parked()
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
-
-
-def test_a_policy_that_is_refused_leaves_no_watch_behind(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    """Else a later transaction over the same connection would fail because another client changed the policy."""
-    make(sequence=True).connect()
-    lanes, mine = [lane_keys(namespace, "jobs", 0)], BlockingNet(link.endpoint, start_embedded)
-    with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
-        finish(change_policy(mine, "jobs", lanes, {"reorder_window": 5}))
-    make(dedup_window=7).connect()
-    assert finish(mine.read("", [("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
-    mine.close()

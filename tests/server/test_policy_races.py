@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import sequencer.queue.policy_store
 from sequencer import Gap, Message, Sequencer, SetAside
-from sequencer.calls.net_protocol import Alone
+from sequencer.calls.register import adopt
 from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
 from sequencer.net.link import Link
+from sequencer.queue.registry.route_search import RouteSearch
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 from tests.support.handling import ack_each, drain_once
@@ -30,6 +30,19 @@ def fail(_: Message) -> None:
     raise ValueError("no")
 
 
+def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None:
+    """Let another client connect between the next look at the registry and what follows it."""
+    look = RouteSearch._look
+
+    async def slow(self: Any) -> Any:
+        found = await look(self)
+        if others:
+            others.pop().connect()
+        return found
+
+    monkeypatch.setattr(RouteSearch, "_look", slow)
+
+
 # -- races ------------------------------------------------------------------------------------------------------
 
 
@@ -37,20 +50,13 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One reads that there is no policy, the other sets its own, the first one writes the defaults."""
-    read, others = sequencer.queue.policy_store._policies, [make(sequence=True, gap_timeout=7)]
-
-    async def slow(*args: Any) -> Any:
-        found = await read(*args)
-        if others:
-            others.pop().connect()
-        return found
-
-    monkeypatch.setattr(sequencer.queue.policy_store, "_policies", slow)
+    others = [make(sequence=True, gap_timeout=7)]
+    after_look(monkeypatch, others)
     seq = make()
     seq.connect()
     assert (seq.policy.sequence, seq.policy.gap_timeout, seq.policy.dedup_window) == (True, 7, 60)
     assert seq.append(1, group="g", score=1).id == "1"
-    others = [make("new", sequence=True)]
+    others.append(make("new", sequence=True))
     with pytest.raises(ConfigurationError, match="sequence=True since its first use"):
         make("new", sequence=False).connect()
     assert drain(seq) == [1]
@@ -92,58 +98,31 @@ def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., 
 def test_two_policies_that_exclude_each_other_are_never_both_stored(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, others = sequencer.queue.policy_store._policies, [make(sequence=True)]
-
-    async def slow(*args: Any) -> Any:
-        found = await read(*args)
-        if others:
-            others.pop().connect()
-        return found
-
-    monkeypatch.setattr(sequencer.queue.policy_store, "_policies", slow)
+    after_look(monkeypatch, [make(sequence=True)])
     with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
         make(reorder_window=5).connect()
     assert (make().policy.sequence, make().policy.reorder_window) == (True, 0)
 
 
-def test_a_transaction_does_not_outlive_the_connection_that_watched(
-    make: Callable[..., Sequencer], link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between WATCH and EXEC the connection is lost, and another client sets what this one's policy excludes."""
-    make().append(1, group="g")
-    read, others = sequencer.queue.policy_store._policies, [make(watermark_window=0)]
-
-    async def slow(alone: Alone, *args: Any) -> Any:
-        found = await read(alone, *args)
-        if others:
-            others.pop().connect()
-            (number,) = await alone.send([("CLIENT", "ID")])
-            assert link.command("CLIENT", "KILL", "ID", number) == 1
-        return found
-
-    monkeypatch.setattr(sequencer.queue.policy_store, "_policies", slow)
-    with pytest.raises(ConfigurationError, match="watermark_window"):
-        make(on_late="drop").connect()
-    assert make().policy.on_late == "handle"
-
-
-def test_a_change_whose_answer_was_lost_reaches_groups_that_were_put_off(
+def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transact, lost = sequencer.queue.policy_store._transact, [True]
+    bring = RouteSearch._bring_to_lanes
 
-    async def lose(*args: Any) -> bool:
-        is_done = await transact(*args)
-        if lost:
-            lost.clear()
-            raise ServerUnavailable("the connection was lost before its answer")
-        return is_done
+    async def dies(self: Any, there: Any) -> bool:
+        """Registered, and in the lanes; but nobody is left to look at the groups."""
+        await self._ask([adopt(self._keys(tag), there) for tag in there.tags])
+        raise ServerUnavailable("it was killed")
 
     seq = make(reorder_window=600)
     seq.append(1, group="g")
     assert drain_once(seq) == []
-    monkeypatch.setattr(sequencer.queue.policy_store, "_transact", lose)
-    make(reorder_window=0).connect()
+    monkeypatch.setattr(RouteSearch, "_bring_to_lanes", dies)
+    with pytest.raises(ServerUnavailable):
+        make(reorder_window=0).connect()
+    assert drain_once(seq) == []
+    monkeypatch.setattr(RouteSearch, "_bring_to_lanes", bring)
+    make().connect()  # whoever comes next does it
     assert drain_once(seq) == [1]
 
 
@@ -151,7 +130,7 @@ def test_a_look_at_the_very_first_moment_is_not_remembered(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
     looker = make()
-    link.command("HSET", f"{namespace}:queues", "jobs", 1)  # registered; its policy is still on its way
+    link.command("HSET", f"{namespace}:queues", "jobs", 1)  # registered by 0.4.0; its policy is still on its way
     assert looker.info().backlog == 0
     seq = make(sequence=True)
     seq.append(1, group="g", score=1)

@@ -19,13 +19,13 @@ from redis.backoff import NoBackoff
 from sequencer.calls.call import Call
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.errors import ServerUnavailable
+from sequencer.net.blocking import QueueGuide
 from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
 from sequencer.net.refusals import translate
-from sequencer.net.repeats import Repeats, RoundTrip
-from sequencer.net.scripts import known_command
+from sequencer.net.repeats import ROUNDS, Repeats, RoundTrip
+from sequencer.net.scripts import eval_command, known_command
 
 T = TypeVar("T")
-Greeting = Callable[[Alone], Coroutine[Any, Any, None]]
 
 
 class AwaitedNet:
@@ -39,14 +39,13 @@ class AwaitedNet:
         self._make: Callable[[], Connection] = lambda: pool.connection_class(**options)
         self._connection: Connection = None
         self._known: set[str] = set()
-        self._on_first: Greeting | None = None
-        self._on_each: Greeting | None = None
+        self._queue: QueueGuide | None = None
         self._turn = asyncio.Lock()
         self._first_uses: dict[str, asyncio.Lock] = {}
 
-    def greet(self, first: Greeting, each: Greeting) -> None:
-        """What is asked on the first connection, and on each one before all else; they get that connection only."""
-        self._on_first, self._on_each = first, each
+    def follow(self, queue: QueueGuide) -> None:
+        """Use the routes of this queue, and let it look at each new connection before all else."""
+        self._queue = queue
 
     async def close(self) -> None:
         """Close the connection; the next use connects anew."""
@@ -70,9 +69,21 @@ class AwaitedNet:
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
         async def once(connection: Connection) -> tuple[list[Any], int]:
-            round_trip = RoundTrip(calls, lambda call: known_command(call, self._known), is_atomic=is_atomic, wait=wait)
+            def make(call: Call[Any]) -> Command:
+                return known_command(call, self._known, self._queue.route if self._queue else "")
+
+            def make_whole(call: Call[Any]) -> Command:
+                return eval_command(call, self._queue.route if self._queue else "")
+
+            round_trip = RoundTrip(calls, make, make_whole=make_whole, is_atomic=is_atomic, wait=wait)
             if again := round_trip.again(await self._exchange(connection, round_trip.commands(), meanwhile)):
                 round_trip.take_again(await self._exchange(connection, again))
+            for _ in range(ROUNDS) if self._queue and round_trip.astray() else ():
+                assert self._queue
+                await self._queue.find_route(_OnConnection(self, connection))
+                round_trip.take_again(await self._exchange(connection, round_trip.astray()))
+                if not round_trip.astray():
+                    break
             return round_trip.values(self.name), round_trip.confirmed
 
         if not calls:
@@ -147,13 +158,12 @@ class AwaitedNet:
                     await connection.connect()
                 except (redis.RedisError, OSError, UnicodeError) as error:
                     raise translate(error, self.name) from error
-                for greeting in (self._on_each, self._on_first):
-                    if greeting:
-                        await greeting(_OnConnection(self, connection))
+                if self._queue:
+                    await self._queue.look(_OnConnection(self, connection))
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise
-            self._connection, self._known, self._on_first = connection, set(), None
+            self._connection, self._known = connection, set()
         return self._connection
 
     async def _disconnect(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import LaneKeys, registry_key
 
 Damage = Callable[[Link, LaneKeys], Any]
 FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'
@@ -217,3 +218,12 @@ CASES = {
         dead="z",
     ),
 }
+
+
+def change_policy_by_hand(link: Link, keys: LaneKeys, **fields: str) -> None:
+    """In the registry and in the lane, as no client would."""
+    namespace, queue, _ = keys.prefix[1:].split(":")[:3]
+    registry = registry_key(namespace, queue)
+    policy = json.loads(link.command("HGET", registry, "policy"))
+    link.command("HSET", registry, "policy", json.dumps({**policy, **fields}))
+    link.command("HSET", keys.policy, *[word for pair in fields.items() for word in pair])

@@ -78,6 +78,9 @@ class ListedNet:
         yield _ListedAlone(self)
         self.asked.append(("shared",))
 
+    def _alone(self) -> Alone:
+        return _ListedAlone(self)
+
     @asynccontextmanager
     async def once(self, name: str) -> AsyncIterator[None]:
         yield

@@ -9,13 +9,15 @@ from types import ModuleType
 
 import pytest
 
-from sequencer.queue import append, counts, dead_letters, explain, operate, policy_store, session, state, views
+from sequencer.queue import append, counts, dead_letters, explain, operate, session, state, views
+from sequencer.queue.registry import deletion, look, old_queue, put_off, route_search
 from sequencer.queue.stuck import choice, many, parked, unskip
 
-MODULES = (append, counts, dead_letters, explain, operate, policy_store, session, state, views)
+MODULES = (append, counts, dead_letters, explain, operate, session, state, views)
+REGISTRY = (deletion, look, old_queue, put_off, route_search)
 STUCK = (choice, many, parked, unskip)
 WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
-AWAITED = ("session", "net", "alone")
+AWAITED = ("session", "net", "alone", "search")
 """Parameters of operations whose methods may be awaited."""
 
 
@@ -65,7 +67,7 @@ def operations_of(module: ModuleType) -> set[str]:
     return {name for name, value in known.items() if any(one(value) for one in asked)}
 
 
-@pytest.mark.parametrize("module", [*MODULES, *STUCK], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", [*MODULES, *REGISTRY, *STUCK], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_an_operation_waits_for_its_net_only(module: ModuleType) -> None:
     source = inspect.getsource(module)
     assert not imported(source) & (WAITS | {"net"})

@@ -151,7 +151,7 @@ def test_what_a_fresh_connection_is_asked_first_is_asked_once_more_on_another(er
         if error := next(left, None):
             raise error
 
-    link = Link(cast("Any", Server()), greet)
+    link = Link(cast("Any", Server()), cast("Any", SimpleNamespace(look=greet, route="")))
     if is_met:
         assert link.connection() is made[-1]
     else:
@@ -174,5 +174,5 @@ def test_what_is_refused_of_a_fresh_connection_is_not_asked_again() -> None:
         raise DataError("others registered the queue anew")
 
     with pytest.raises(DataError):
-        Link(cast("Any", Server()), greet).connection()
+        Link(cast("Any", Server()), cast("Any", SimpleNamespace(look=greet, route=""))).connection()
     assert len(made) == 1

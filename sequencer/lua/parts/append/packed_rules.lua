@@ -1,6 +1,6 @@
--- packed_rules: what an append needs of the lane's policy, in one text: the route, "1" where no rule
--- concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us, dedup_cap. Whoever
--- brings the policy to a lane writes it (adopt.lua), from protocol 1 on. Needs: call, sub.
+-- packed_rules: what an append needs of the lane's policy, in one text: the route, "1" where no
+-- rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us, dedup_cap.
+-- Whoever brings the policy to a lane writes it (adopt.lua), from protocol 1 on. Needs: call, sub.
 local byte = string.byte
 
 local function packed_rules(policy_key) -- of a lane that has only the single fields
@@ -8,16 +8,9 @@ local function packed_rules(policy_key) -- of a lane that has only the single fi
     'mark_us', 'dedup_cap')
   local window, on_late = policy[3] or '0', policy[4] or 'handle'
   local is_plain = window == '0' and on_late == 'handle' and policy[5] ~= '1'
-  return table.concat({
-    policy[1] or policy[5] and '0.0' or 'none',
-    is_plain and '1' or '0',
-    policy[2] or '0',
-    window,
-    on_late,
-    policy[5] or '0',
-    policy[6] or '0',
-    policy[7] or '0',
-  }, ' ')
+  local route, flag = policy[1] or policy[5] and '0.0' or 'none', is_plain and '1' or '0'
+  return table.concat({route, flag, policy[2] or '0', window, on_late, policy[5] or '0',
+    policy[6] or '0', policy[7] or '0'}, ' ')
 end
 
 -- Where the route ends, if it is this one; "" is any.
@@ -29,13 +22,9 @@ end
 
 local function rules_of(packed, ends)
   local words = '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
-  local dedup_us, window, on_late, sequence, mark_us, dedup_cap = packed:match(words, ends + 1)
-  return {
-    window = tonumber(window),
-    on_late = on_late,
-    sequence = sequence == '1',
-    dedup_us = tonumber(dedup_us),
-    dedup_cap = tonumber(dedup_cap),
-    mark_us = tonumber(mark_us),
-  }
+  local dedup_us, window, on_late, sequence, mark_us, cap = packed:match(words, ends + 1)
+  local rules = {window = tonumber(window), on_late = on_late, sequence = sequence == '1'}
+  rules.dedup_us, rules.dedup_cap = tonumber(dedup_us), tonumber(cap)
+  rules.mark_us = tonumber(mark_us)
+  return rules
 end

@@ -1,0 +1,105 @@
+"""The calls that change what is registered of a queue, and what its lanes know of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from ..store.keys import LaneKeys
+from ..store.registration import RULES, Registration, registered
+from ..store.replies import field_texts
+from ..store.text import dumps_words
+from .call import Call, now_text
+
+Step = Literal["put", "confirm", "remove"]
+Taken = Literal["same", "taken", "pending", "newer", "other", "none"]
+
+
+def register(
+    registry: str,
+    seen: Registration | None,
+    wanted: Registration,
+    *,
+    is_new: bool = False,
+    now_us: int | None = None,
+) -> Call[Registration | None]:
+    """Register this where `seen` is still what is registered; what is registered now.
+
+    `is_new`: a table is made, so the server gives the epoch, above that of `wanted`.
+    """
+    words = {
+        "seen": [seen.route, str(seen.version)] if seen else ["", ""],
+        "protocol": str(wanted.protocol),
+        "epoch": "" if is_new else str(wanted.epoch),
+        "least": wanted.epoch + 1,
+        "version": str(wanted.version),
+        "table": wanted.table,
+        "policy": json.dumps(dict(wanted.policy)),
+    }
+    return Call("register", (registry,), (dumps_words(words), now_text(now_us)), _registered)
+
+
+def unregister(registry: str, seen: Registration) -> Call[Registration | None]:
+    """Forget the queue where this is still what is registered; what is registered now."""
+    words = {"seen": [seen.route, str(seen.version)], "protocol": ""}
+    return Call("register", (registry,), (dumps_words(words), ""), _registered)
+
+
+def _registered(reply: Any) -> Registration | None:
+    return registered(field_texts(reply))
+
+
+class Adopted(NamedTuple):
+    """What became of a lane, and the fields of its policy by now."""
+
+    status: Taken
+    fields: dict[str, str]
+
+
+def adopt(
+    keys: LaneKeys,
+    wanted: Registration,
+    step: Step = "put",
+    *,
+    pending: str = "",
+    now_us: int | None = None,
+) -> Call[Adopted]:
+    """Let a lane take what is registered, where that is newer; one without a policy in two steps.
+
+    `pending`: what the first step left in the field of that name, for the second.
+    """
+    words = {
+        "route": wanted.route,
+        "epoch": wanted.epoch,
+        "version": wanted.version,
+        "table": wanted.table,
+        "fields": dict(wanted.policy),
+        "packed": "" if wanted.is_deleted else wanted.packed(),
+        "rules": RULES,
+        "pending": pending or "none",
+        "keeps": keys.is_first and wanted.is_live,
+    }
+    return Call(
+        "adopt",
+        (keys.policy, keys.clock),
+        (dumps_words(words), step, now_text(now_us)),
+        _adopted,
+    )
+
+
+def adopt_old(
+    keys: LaneKeys, seen: Mapping[str, str], changed: Mapping[str, str], mark: str, *, now_us: int | None = None
+) -> Call[Adopted]:
+    """Change the policy of a lane of 0.4.0, which has no route, where `seen` is still there."""
+    words = {"route": "", "epoch": 0, "version": 0, "seen": seen, "fields": changed, "rules": RULES, "mark": mark}
+    return Call("adopt", (keys.policy, keys.clock), (dumps_words(words), "old", now_text(now_us)), _adopted)
+
+
+def woken(keys: LaneKeys, mark: str) -> Call[int]:
+    """Groups that were put off by a rule were looked at again since this mark was seen in `again`."""
+    return Call("adopt", (keys.policy, keys.clock), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
+
+
+def _adopted(reply: Any) -> Adopted:
+    return Adopted(reply[0].decode(), field_texts(reply[1]))

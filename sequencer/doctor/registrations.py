@@ -1,0 +1,145 @@
+"""What is registered of the queues of a namespace, against what their lanes say and which keys there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..errors import SequencerError
+from ..net.link import Link
+from ..settings.options import MAX_LANES
+from ..store.keys import index_key, lane_keys, registry_key
+from ..store.registration import Registration, is_index_word, is_old, of_lane, registered
+from ..store.replies import pairs, scanned
+from ..values.views import Finding
+from .server import reply_or_error
+
+
+def check_registrations(
+    link: Link, namespace: str, queue: str | None, lanes: dict[str, int], *, repair: bool
+) -> Iterator[Finding]:
+    """What is wrong of one queue, or of all; `lanes` gets the number of lanes of each. Raises SequencerError."""
+    index = index_key(namespace)
+    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(link.command("HGETALL", index))}
+    used = _lanes_used(link, namespace)
+    for name in sorted({*listed, *used} | ({queue} if queue else set())):
+        if queue not in (None, name):
+            continue
+        word = listed.get(name)
+        if word is not None and not is_index_word(word):
+            text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
+            if repair and registered(_fields(link, registry_key(namespace, name))):
+                link.command("HSET", index, name, "p1")
+                yield Finding("queues", "problem", text, True)
+            else:
+                yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
+        elif word is None and name in used and registered(_fields(link, registry_key(namespace, name))):
+            if repair:
+                link.command("HSET", index, name, "p1")
+            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", repair)
+        if name in used or name in listed:
+            yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+
+
+def _check_queue(
+    link: Link, namespace: str, queue: str, word: bytes | None, used: int, lanes: dict[str, int], repair: bool
+) -> Iterator[Finding]:
+    key = registry_key(namespace, queue)
+    try:
+        there = registered(_fields(link, key))
+        first = _fields(link, lane_keys(namespace, queue, 0).policy)
+        copy = of_lane(first)
+    except SequencerError as error:
+        yield Finding("queues", "problem", f"queue {queue}: {key} can't be read ({error})")
+        return
+    except (ValueError, KeyError) as error:
+        text = f"queue {queue}: {key}, or what its first lane says of it, can't be read ({error})"
+        yield Finding("queues", "problem", f"{text}; DEL {key} lets a client that uses the queue write it anew")
+        return
+    if there is None:
+        yield from _check_unregistered(link, namespace, queue, word, (copy, is_old(first)), used, lanes, repair)
+        return
+    lanes[queue] = len(there.tags)
+    if there.is_deleted:
+        text = f"queue {queue} is being deleted, and that did not come to its end"
+        yield Finding("queues", "problem", f"{text}: sequencer delete {queue} --yes")
+        return
+    if used > len(there.tags):
+        text = f"queue {queue} has keys in {used} lanes, but is registered with {len(there.tags)}"
+        yield Finding("queues", "problem", f"{text}: nobody looks at the others; UNLINK their keys")
+    yield from _check_lanes(link, namespace, queue, there)
+
+
+def _check_lanes(link: Link, namespace: str, queue: str, there: Registration) -> Iterator[Finding]:
+    """Lanes whose route or policy is not what is registered: the next client that uses the queue brings it to them."""
+    for tag in there.tags:
+        keys = lane_keys(namespace, queue, tag)
+        fields = _fields(link, keys.policy)
+        if "route" not in fields:
+            text = f"queue {queue} is registered, but lane {tag} has no policy"
+            yield Finding("queues", "warning", f"{text}; the next client that uses the queue brings it")
+        elif (fields["route"], fields.get("version")) != (there.route, str(there.version)):
+            text = f"queue {queue}: lane {tag} has route {fields['route']}, version {fields.get('version')}"
+            told = f"{text}; registered are {there.route}, {there.version}"
+            yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
+        elif fields.get("packed") != there.packed() or any(fields.get(k) != v for k, v in there.policy.items()):
+            text = f"queue {queue}: {keys.policy} says another policy than is registered"
+            yield Finding("queues", "problem", f"{text}; change a policy with sequencer configure")
+
+
+def _check_unregistered(
+    link: Link,
+    namespace: str,
+    queue: str,
+    word: bytes | None,
+    first: tuple[Registration | None, bool],
+    used: int,
+    lanes: dict[str, int],
+    repair: bool,
+) -> Iterator[Finding]:
+    """Of a queue without a registry: one of 0.4.0, or one whose registry was lost."""
+    copy, old = first
+    if copy and not copy.is_deleted:
+        lanes[queue] = len(copy.tags)
+        text = f"queue {queue} has a policy in its lanes, but {registry_key(namespace, queue)} is lost"
+        yield Finding("queues", "warning", f"{text}; a client that uses the queue makes it again within a minute")
+        return
+    index = index_key(namespace)
+    count = int(word) if word and word.isdigit() and 0 < int(word) <= MAX_LANES else 0
+    if count:
+        lanes[queue] = count
+        if used > count:
+            text = f"queue {queue} has keys in {used} lanes, but is registered with {count}: stop its clients, then"
+            yield Finding("queues", "problem", f"{text} HSET {index} {queue} {used}")
+        return
+    if used:
+        lanes[queue] = used
+        if not old:
+            text = f"queue {queue} has keys in {used} lanes, but neither a registration nor a policy"
+            yield Finding("queues", "problem", f"{text}: a program that used it before registers it again")
+        elif word is None or not is_index_word(word):
+            if repair:
+                link.command("HSET", index, queue, used)
+            said = f"says {word!r}" if word is not None else "does not know it"
+            yield Finding("queues", "problem", f"queue {queue} has keys in {used} lanes, but {index} {said}", repair)
+
+
+def _fields(link: Link, key: str) -> dict[str, str]:
+    words = [word.decode("utf-8", "replace") for word in link.command("HGETALL", key)]
+    return dict(pairs(words))
+
+
+def _lanes_used(link: Link, namespace: str) -> dict[str, int]:
+    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
+    pattern = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode())
+    found: dict[str, int] = {}
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
+        if denied:
+            return {}
+        cursor, keys = scanned(page)
+        for match in filter(None, map(pattern.match, keys)):
+            name = match[1].decode()
+            found[name] = max(found.get(name, 0), int(match[2]) + 1)
+    return found

@@ -1,0 +1,83 @@
+-- adopt: lets a lane take what is registered of its queue. It takes only what is newer: a higher
+-- epoch, or in its epoch a higher version.
+-- KEYS[1] policy hash; KEYS[2] clock string
+-- ARGV[1] words   JSON {route, epoch, version, table, fields = name -> value, packed ("" for a
+--                 queue that is being deleted), rules = names of fields by which groups are put
+--                 off, keeps = whether the lane keeps its own table if that is another, pending =
+--                 what "put" left in the lane's field of that name}
+-- ARGV[2] step    "put"; "confirm" or "remove" what was put into a lane without a policy: the
+--                 caller reads the registry again in between; "woken MARK": groups that a rule
+--                 had put off were looked at again; "old": of a queue of 0.4.0, which has no
+--                 routes, set `fields` where those of `seen` are still there
+-- ARGV[3] now_us  "" for the server's time
+-- RETURN  [status, [field, value, ...] of the lane's policy by now]: "same", "taken", "pending"
+--         (without a policy: confirm it, or remove it), "newer" (the lane's is), "other" (so is its
+--         table, which it keeps), or "none"
+local policy_key, clock_key = KEYS[1], KEYS[2]
+local words = cjson.decode(ARGV[1])
+local step = ARGV[2]
+local now_us = ARGV[3]
+--+ prelude
+call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
+if sub(step, 1, 5) == 'woken' then
+  if call('HGET', policy_key, 'again') == sub(step, 7) then
+    call('HDEL', policy_key, 'again')
+  end
+  return {'none', {}}
+end
+--+ read_clock
+local route = words.route
+--+ clock_text
+local there = call('HMGET', policy_key, 'route', 'version', 'pending', 'sequence', 'table')
+local epoch = tonumber((there[1] or ''):match('%.(%d+)$') or there[4] and not there[1] and 0)
+local version, mine = tonumber(there[2] or 0), route .. ' ' .. fmt('%.0f', words.version)
+local is_newer = epoch and (words.epoch > epoch or words.epoch == epoch and words.version > version)
+local has_other_table = epoch and sub(there[1] or '0', 1, 1) ~= '-' and there[5]
+  and there[5] ~= words.table
+local status = 'none'
+local function set_fields(fields, rules, mark) -- `again`: groups that a changed rule put off wait
+  for _, name in ipairs(rules) do
+    local old = call('HGET', policy_key, name)
+    if old and fields[name] and old ~= fields[name] then
+      call('HSET', policy_key, 'again', mark)
+    end
+  end
+  for name, value in pairs(fields) do
+    call('HSET', policy_key, name, value)
+  end
+  return 'taken'
+end
+
+if step == 'old' then
+  local is_same = not there[1]
+  for name, value in pairs(words.seen) do
+    is_same = is_same and call('HGET', policy_key, name) == value
+  end
+  status = is_same and set_fields(words.fields, words.rules, words.mark) or 'newer'
+elseif step == 'remove' then
+  if there[3] == words.pending then
+    call('HDEL', policy_key, 'pending')
+  end
+elseif epoch and not is_newer then
+  status = words.epoch == epoch and words.version == version and 'same' or 'newer'
+elseif words.keeps and has_other_table then
+  status = 'other'
+elseif not epoch and step == 'put' then
+  -- With the time: another's, put since then, is not confirmed in its place.
+  call('HSET', policy_key, 'pending', mine .. ' ' .. fmt('%.0f', time_us(now_us)))
+  status = 'pending'
+elseif epoch or there[3] == words.pending then
+  set_fields(words.fields, words.packed ~= '' and words.rules or {}, mine)
+  local text = fmt('%.0f', words.version)
+  call('HSET', policy_key, 'route', route, 'version', text, 'table', words.table)
+  call('HDEL', policy_key, 'pending', 'packed')
+  if words.packed ~= '' then
+    call('HSET', policy_key, 'packed', words.packed)
+    local clock = read_clock(call('GET', clock_key) or '0')
+    if clock then
+      call('SET', clock_key, clock_text(fmt('%.0f', math.max(clock, time_us(now_us)))))
+    end
+  end
+  status = 'taken'
+end
+return {status, call('HGETALL', policy_key)}

@@ -1,0 +1,153 @@
+"""Deletes a queue: from its registration to its last key, so that who stops in between leaves nothing half used.
+
+First a table is made that no client brings the route of: nobody appends or claims any more, and who was about to bring
+an older table to a lane is refused. Then the groups go by pages, then what else lies in the lanes, then the registry.
+A deletion that was broken off is gone on with by the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...calls.net_protocol import Alone, Net
+from ...calls.register import adopt, register, unregister
+from ...errors import ConfigurationError, SequencerError, ServerUnavailable
+from ...settings.options import MAX_LANES, QueueOptions
+from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ...store.record import LEASE_HEAD
+from ...store.registration import DELETED, Registration, is_old, of_lane, plain_tags, registered
+from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
+from .old_queue import find_old
+from .put_off import ask
+from .route_search import PAUSE_S, ROUNDS
+
+PAGE = 500
+"""Groups deleted in one round trip."""
+
+
+class QueueUsers(NamedTuple):
+    """Who uses a queue now, as far as can be seen."""
+
+    leases: int
+    """Groups that are leased."""
+    owners: list[str]
+    """Who holds them."""
+    clients: list[str] | None
+    """Connected consumers that say their names; None where the user may not ask."""
+
+
+async def users(net: Net, alone: Alone, lanes: list[LaneKeys], name: str) -> QueueUsers:
+    """Who holds leases, and who is connected. `name` is what the connections of its consumers are called."""
+    found = list[bytes]()
+    for keys in lanes:
+        cursor: bytes | None = b"0"
+        while cursor is not None:
+            (page,) = await alone.send([("HSCAN", keys.leases, cursor, "COUNT", PAGE)])
+            with Reading(net.name):
+                cursor, words = scanned(page)
+                found += [lease for _, lease in pairs(words)]
+    (said,) = await alone.answers([("CLIENT", "LIST")])
+    owners = sorted({lease[LEASE_HEAD:].decode("utf-8", "replace") for lease in found})
+    if isinstance(said, SequencerError):
+        return QueueUsers(len(found), owners, None)
+    with Reading(net.name):
+        lines = said.decode("utf-8", "replace").splitlines()
+        clients = [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
+    return QueueUsers(len(found), owners, sorted({one["addr"] for one in clients if one.get("name") == name}))
+
+
+async def find_lanes(net: Net, alone: Alone, options: QueueOptions) -> Registration | None:
+    """What is registered, or what the first lane says; None where nothing is left of the queue. Changes nothing."""
+    first = lane_keys(options.namespace, options.queue, 0)
+    registry = registry_key(options.namespace, options.queue)
+    fields, lane, has_clock = await alone.send(
+        [("HGETALL", registry), ("HGETALL", first.policy), ("EXISTS", first.clock)]
+    )
+    with Reading(net.name):
+        policy = field_texts(lane)
+        there = registered(field_texts(fields)) or of_lane(policy)
+    if there is None and is_old(policy):
+        return await find_old(alone, net.name, options, policy)
+    if there is None and has_clock:
+        return Registration(0, 0, 0, plain_tags(options.lanes or 1), {})
+    return there
+
+
+async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
+    """Delete all of a queue, and say how many groups had messages.
+
+    Raises ConfigurationError where there is none, ServerUnavailable.
+    """
+    there = await find_lanes(net, alone, options)
+    if there is None:
+        raise ConfigurationError(f"there is no queue {options.queue!r} in namespace {options.namespace!r}")
+    gone = await _close(net, alone, options, there)
+    lanes, count = [lane_keys(options.namespace, options.queue, tag) for tag in there.tags], 0
+    for keys in lanes:
+        count += await _delete_groups(net, alone, keys)
+    await _delete_rest(net, alone, options, lanes)
+    await ask(alone, net.name, [unregister(registry_key(options.namespace, options.queue), gone)])
+    await alone.send([("HDEL", index_key(options.namespace), options.queue)])
+    return count
+
+
+async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registration) -> Registration:
+    """The table that nobody uses, registered and in each lane."""
+    registry, least = registry_key(options.namespace, options.queue), there.epoch
+    for number in range(ROUNDS):
+        if number:
+            await net.sleep(PAUSE_S * number)
+        (fields,) = await alone.send([("HGETALL", registry)])
+        with Reading(net.name):
+            seen = registered(field_texts(fields))
+        if seen is None or not seen.is_deleted or seen.epoch < least:
+            least = max(least, seen.epoch if seen else 0)
+            wanted = replace(seen or there, protocol=DELETED, epoch=least, version=0)
+            (seen,) = await ask(alone, net.name, [register(registry, seen, wanted, is_new=True)])
+        if seen is not None and seen.is_deleted:
+            lanes = [lane_keys(options.namespace, options.queue, tag) for tag in seen.tags]
+            put = await ask(alone, net.name, [adopt(keys, seen) for keys in lanes])
+            pending = [
+                (keys, one.fields["pending"]) for keys, one in zip(lanes, put, strict=True) if one.status == "pending"
+            ]
+            await ask(alone, net.name, [adopt(keys, seen, "confirm", pending=mine) for keys, mine in pending])
+            newer = [of_lane(one.fields) for one in put if one.status == "newer"]
+            if not newer:
+                return seen
+            least = max([least, *[one.epoch for one in newer if one]])
+    raise ServerUnavailable(f"queue {options.queue!r} is being changed by others all the time; try again")
+
+
+async def _delete_groups(net: Net, alone: Alone, keys: LaneKeys) -> int:
+    """By pages, so that the server is never blocked."""
+    count = 0
+    while True:
+        (page,) = await alone.send([("ZRANGE", keys.schedule, 0, PAGE - 1)])
+        with Reading(net.name):
+            groups = texts(page)
+        if not groups:
+            return count
+        names = [name for group in groups for name in (keys.order(group), keys.body(group))]
+        await alone.send([("UNLINK", *names), ("ZREM", keys.schedule, *groups)])
+        count += len(groups)
+
+
+async def _delete_rest(net: Net, alone: Alone, options: QueueOptions, lanes: list[LaneKeys]) -> None:
+    """What else lies in the lanes; the policy last, since it keeps clients off. Also of lanes beyond the table."""
+    first, last = list[str](), list[str]()
+    start = lane_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
+    own = {lane_keys(options.namespace, options.queue, lane).prefix for lane in range(MAX_LANES)}
+    policies = {keys.policy for keys in lanes}
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        (page,) = await alone.send([("SCAN", cursor, "MATCH", f"{start}*", "COUNT", 1000)])
+        with Reading(net.name):
+            cursor, names = scanned(page)
+            found = [name for name in map(text, names) if f"{name.partition('}:')[0]}}}:" in own]
+        first += [name for name in found if name not in policies]
+        while len(first) >= PAGE or (first and cursor is None):
+            some, first = first[:PAGE], first[PAGE:]
+            await alone.send([("UNLINK", *some)])
+    last = sorted(policies)
+    await alone.send([("UNLINK", *last)])

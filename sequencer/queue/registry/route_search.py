@@ -1,0 +1,265 @@
+"""Finds the route of a queue, and makes registry and lanes agree on it.
+
+    what is there                             what a client does that uses the queue
+    -------------                             --------------------------------------
+    a registration                            brings it to each lane that is behind; one that is ahead is written back
+    none, but lane 0 has a copy               registers the copy
+    none, but lane 0 is one of 0.4.0          uses it as 0.4.0 does (`old_queue`)
+    nothing, and it knew the queue            registers it again: same lanes, same policy, a new epoch; a WARNING
+    nothing but the clock of lane 0           refuses: it can't know how many lanes hold messages
+    nothing at all                            registers it
+    one that is being deleted                 waits
+
+Each step is a script that compares. Where another client's came between, all is read again, ROUNDS times at most.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...calls.call import Call
+from ...calls.net_protocol import Alone, Net
+from ...calls.register import Adopted, Step, adopt, register
+from ...errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
+from ...settings.options import QueueOptions
+from ...settings.policy import Policy, merge_policy, read_policy
+from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
+from ...store.replies import Reading, field_texts
+from .look import Seen, look_at
+from .old_queue import change_old, find_old, restore_old
+from .put_off import ask, wake_put_off_groups
+
+log = logging.getLogger("sequencer")
+ROUNDS = 12
+PAUSE_S = 0.02
+"""Before the second round; before each later one so much more: 1.3 s in all."""
+
+
+class RouteSearch:
+    """One search on one connection."""
+
+    def __init__(
+        self,
+        net: Net,
+        alone: Alone,
+        options: QueueOptions,
+        *,
+        known: Registration | None = None,
+        asked: Mapping[str, Any] | None = None,
+        registers: bool = False,
+    ) -> None:
+        """`known`: what this client used so far; `asked`: the policy to set; `registers`: whether it uses the queue."""
+        self.net, self.alone, self._options = net, alone, options
+        self._known, self._asked, self._registers = known, asked or {}, registers
+        self._registry = registry_key(options.namespace, options.queue)
+        self._told = ""
+
+    async def run(self) -> Registration | None:
+        """What is registered, and in all lanes; None where nothing is, and nothing may be.
+
+        Raises ConfigurationError, DataError, ServerUnavailable after ROUNDS.
+        """
+        reason = ""
+        for number in range(ROUNDS):
+            if number:
+                await self.net.sleep(PAUSE_S * number)
+            seen = await self._look()
+            reason = "it is being deleted" if seen.there and seen.there.is_deleted else "others change it all the time"
+            is_settled, found = await self._try(seen)
+            if is_settled:
+                if self._told:
+                    log.warning("queue %s: %s", self._options.queue, self._told)
+                return found
+        raise ServerUnavailable(f"queue {self._options.queue!r} can't be used now: {reason}; try again")
+
+    async def _look(self) -> Seen:
+        return await look_at(self.alone, self.net.name, self._options)
+
+    async def _try(self, seen: Seen) -> tuple[bool, Registration | None]:
+        """Whether registry and lanes agree by now, and on what."""
+        there = seen.there
+        if there is None:
+            return await self._without_registry(seen)
+        with Reading(self.net.name):
+            copy = of_lane(seen.lane)
+        copies = [one for one in (self._known, copy) if one and one.age > there.age]
+        if copies and (self._registers or self._known):  # the registry has older data than it had
+            await self._register(there, max(copies, key=lambda one: one.age))
+            return False, None
+        if copy and copy.is_live and there.is_live and copy.tags != there.tags:
+            await self._keep_table(there, copy)
+            return False, None
+        if there.is_deleted:
+            return False, None
+        self._check_lanes(len(there.tags))
+        wanted = self._merged(there.policy)
+        if wanted and wanted.stored() != there.policy:
+            changed = there.changed(wanted.stored())
+            if await self._register(there, changed) == changed:
+                self._tell_changes(there.policy, wanted)
+            return False, None
+        if (self._registers or self._known) and not await self._bring_to_lanes(there):
+            return False, None
+        await self._index(seen, f"p{there.protocol}")
+        return True, there
+
+    async def _without_registry(self, seen: Seen) -> tuple[bool, Registration | None]:
+        options, known = self._options, self._known
+        with Reading(self.net.name):
+            copy = of_lane(seen.lane)
+        if copy and not copy.is_deleted:
+            if not (self._registers or known):
+                return True, copy
+            self._told = "its registration was lost, and is made again from its first lane"
+            await self._register(None, copy)
+            return False, None
+        if is_old(seen.lane):
+            return await self._old(seen)
+        if known and not known.protocol:
+            await restore_old(self.alone, self.net.name, options, known)
+            self._told = f"the server does not know it any more; registered again, with {len(known.tags)} lanes"
+            return False, None
+        least = copy.epoch if copy else 0
+        if known:
+            self._told = f"the server does not know it any more; registered again, with {len(known.tags)} lanes"
+            await self._register(None, replace(known, epoch=max(known.epoch, least)), is_new=True)
+            return False, None
+        if not self._registers:
+            return True, None
+        if seen.has_clock:
+            raise DataError(
+                f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
+                "append with a program that used it before, or see doctor"
+            )
+        policy = merge_policy(options.queue, {}, self._asked).stored()
+        new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), policy)
+        await self._register(None, new, is_new=True)
+        return False, None
+
+    async def _old(self, seen: Seen) -> tuple[bool, Registration | None]:
+        there = await find_old(self.alone, self.net.name, self._options, seen.lane)
+        self._check_lanes(len(there.tags))
+        if not (self._registers or self._known):
+            return True, there
+        wanted = self._merged(there.policy)
+        if wanted and wanted.stored() != there.policy:
+            if await change_old(self.alone, self.net.name, self._options, there, wanted):
+                self._tell_changes(there.policy, wanted)
+            return False, None
+        if mark := seen.lane.get("again"):
+            for keys in map(self._keys, there.tags):
+                await wake_put_off_groups(self.alone, self.net.name, keys, there.route, mark)
+        await self._index(seen, str(len(there.tags)))
+        return True, there
+
+    def _check_lanes(self, lanes: int) -> None:
+        """Raises DataError where this client used another number of lanes, ConfigurationError where it asks for one."""
+        options, known = self._options, self._known
+        if known and len(known.tags) != lanes:
+            raise DataError(
+                f"queue {options.queue!r} had {len(known.tags)} lanes, and now {self._registry} says {lanes}: it was "
+                "deleted, or the server lost its data, and others registered the queue anew; start this program again"
+            )
+        if options.lanes not in (None, lanes):
+            raise ConfigurationError(
+                f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
+                "leave lanes out, or use another queue name"
+            )
+
+    def _merged(self, stored: Mapping[str, str]) -> Policy | None:
+        """The policy with what is asked for; None where nothing is."""
+        if not self._asked and stored:
+            return None
+        with Reading(self.net.name):
+            return merge_policy(self._options.queue, stored, self._asked)
+
+    def _tell_changes(self, before: Mapping[str, str], policy: Policy) -> None:
+        with Reading(self.net.name):
+            known = read_policy(before)
+        for name in self._asked:
+            if name in known and known[name] != getattr(policy, name):
+                now = getattr(policy, name)
+                log.warning("queue %s: %s changes from %r to %r", self._options.queue, name, known[name], now)
+
+    async def _bring_to_lanes(self, there: Registration) -> bool:
+        """Whether all lanes have it by now."""
+        lanes = [self._keys(tag) for tag in there.tags]
+        # The first lane first: where it keeps its own table, no other lane has got this one.
+        return await self._bring(there, lanes[:1]) and (len(lanes) == 1 or await self._bring(there, lanes[1:]))
+
+    async def _bring(self, there: Registration, lanes: list[LaneKeys]) -> bool:
+        adopted: list[Adopted] = await self._ask([adopt(keys, there) for keys in lanes])
+        for one in adopted:
+            if one.status == "other":
+                with Reading(self.net.name):
+                    own = of_lane(one.fields)
+                if own:
+                    await self._keep_table(there, own)
+                return False
+            if one.status == "newer":  # the registry was lost, and came back older
+                with Reading(self.net.name):
+                    theirs = of_lane(one.fields)
+                if theirs:
+                    await self._register(there, theirs)
+                return False
+        put = [
+            (keys, one.fields["pending"]) for keys, one in zip(lanes, adopted, strict=True) if one.status == "pending"
+        ]
+        if put:
+            # Between the look at the registry and this, the queue may have been deleted: only what is still registered
+            # is confirmed.
+            (reply,) = await self.alone.send([("HGETALL", self._registry)])
+            with Reading(self.net.name):
+                is_still = registered(field_texts(reply)) == there
+            step: Step = "confirm" if is_still else "remove"
+            done: list[Adopted] = await self._ask([adopt(keys, there, step, pending=mine) for keys, mine in put])
+            if any(one.status not in ("taken", "same") for one in done):
+                return False
+        for keys, one in zip(lanes, adopted, strict=True):
+            if mark := one.fields.get("again"):
+                await wake_put_off_groups(self.alone, self.net.name, keys, there.route, mark)
+        return True
+
+    async def _keep_table(self, there: Registration, own: Registration) -> None:
+        """The first lane has messages by another table: someone registered while nothing else showed that it has."""
+        await self._register(there, replace(own, epoch=max(own.epoch, there.epoch)), is_new=True)
+
+    async def _index(self, seen: Seen, word: str) -> None:
+        """The index comes last. Whoever can't write it goes on: nothing but lists of queues needs it."""
+        if self._registers and seen.word != word.encode():
+            index = index_key(self._options.namespace)
+            try:
+                await self.alone.send([("HSET", index, self._options.queue, word)])
+            except SequencerError as error:
+                log.warning("queue %s: can't be written into %s (%s); see doctor", self._options.queue, index, error)
+
+    async def _register(
+        self, seen: Registration | None, wanted: Registration, *, is_new: bool = False
+    ) -> Registration | None:
+        (now,) = await self._ask([register(self._registry, seen, wanted, is_new=is_new)])
+        there: Registration | None = now
+        return there
+
+    async def _ask(self, calls: list[Call[Any]]) -> list[Any]:
+        return await ask(self.alone, self.net.name, calls)
+
+    def _keys(self, tag: str) -> LaneKeys:
+        return lane_keys(self._options.namespace, self._options.queue, tag)
+
+
+async def find_route(
+    net: Net,
+    alone: Alone,
+    options: QueueOptions,
+    *,
+    known: Registration | None = None,
+    asked: Mapping[str, Any] | None = None,
+    registers: bool = False,
+) -> Registration | None:
+    """What is registered, and in all lanes; None where nothing is, and nothing may be: see RouteSearch."""
+    search = RouteSearch(net, alone, options, known=known, asked=asked, registers=registers)
+    return await search.run()

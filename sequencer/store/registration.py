@@ -1,0 +1,117 @@
+"""What is registered of a queue: its route, its table of lanes, its policy. Pure.
+
+The truth lies in the queue's registry; each lane has a copy beside its policy, so that either can be made from the
+other. Of two, the one with the higher epoch counts, and of one epoch the one with the higher version. An epoch is the
+server's time when a table was made, in us: two tables never share one, whatever was lost between them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..settings.options import MAX_LANES
+from ..settings.policy import FIELDS
+
+FIRST, NEWEST = 1, 1
+"""Protocols with routes. 0 are the data of 0.4.0 and 0.5.0, which have none: a lane with a policy counts as 0.0."""
+DELETED = -1
+"""In place of a protocol: the queue is being deleted. No client brings such a route."""
+OLD_ROUTE = "0.0"
+RULES = ("gap_us", "on_gap", "window_us")
+"""Fields by which groups are put off: where one changes, these groups are looked at again."""
+_KEYS = tuple(field.key for field in FIELDS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One state of a queue's registration."""
+
+    protocol: int
+    epoch: int
+    version: int
+    """Of the policy, within the epoch."""
+    tags: tuple[str, ...]
+    """The table: for each lane, what stands for it in the hash tag of its keys."""
+    policy: Mapping[str, str]
+    """Field -> text, as Policy.stored has them."""
+
+    @property
+    def route(self) -> str:
+        """As calls bring it, and lanes compare it."""
+        return f"{self.protocol}.{self.epoch}"
+
+    @property
+    def table(self) -> str:
+        return " ".join(self.tags)
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """By which two are compared: the higher one is newer."""
+        return self.epoch, self.version
+
+    @property
+    def is_live(self) -> bool:
+        return self.protocol != DELETED
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.protocol == DELETED
+
+    def changed(self, policy: Mapping[str, str]) -> Registration:
+        """With another policy, which is its next version."""
+        return replace(self, policy=dict(policy), version=self.version + 1)
+
+    def packed(self) -> str:
+        """What append.lua reads of the policy, in one field: see lua/parts/append/packed_rules.lua."""
+        names = ("dedup_us", "window_us", "on_late", "sequence", "mark_us", "dedup_cap")
+        words = [self.policy[name] for name in names]
+        is_plain = words[1:4] == ["0", "handle", "0"]
+        return " ".join([self.route, "1" if is_plain else "0", *words])
+
+
+def plain_tags(lanes: int) -> tuple[str, ...]:
+    """The tags of a queue's lanes as they are made; lane 0 always has the plain one."""
+    return tuple(str(lane) for lane in range(lanes))
+
+
+def registered(fields: Mapping[str, str]) -> Registration | None:
+    """From the fields of the registry; None where there are none. Raises ValueError where others wrote them."""
+    if not fields:
+        return None
+    policy = json.loads(fields["policy"])
+    if not isinstance(policy, dict) or not all(isinstance(value, str) for value in policy.values()):
+        raise ValueError("the policy is no object of texts")
+    return _made(fields, policy)
+
+
+def of_lane(fields: Mapping[str, str]) -> Registration | None:
+    """From the fields of a lane's policy; None where it has no route. Raises ValueError where others wrote them."""
+    if "route" not in fields or "table" not in fields:
+        return None
+    return _made(fields, {name: fields[name] for name in _KEYS if name in fields})
+
+
+def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
+    protocol, _, epoch = fields["route"].partition(".")
+    tags = tuple(fields["table"].split())
+    if not 1 <= len(tags) <= MAX_LANES or len({*tags}) < len(tags):
+        raise ValueError(f"a table of {len(tags)} lanes")
+    return Registration(int(protocol), int(epoch), int(fields["version"]), tags, policy)
+
+
+def old_registration(lanes: int, fields: Mapping[str, str]) -> Registration:
+    """Of a queue that 0.4.0 made: what its lanes say is all that there is."""
+    return Registration(0, 0, 0, plain_tags(lanes), {name: fields[name] for name in _KEYS if name in fields})
+
+
+def is_old(fields: Mapping[str, str]) -> bool:
+    """Whether a lane's policy was made by 0.4.0."""
+    return "route" not in fields and "sequence" in fields
+
+
+def is_index_word(value: bytes) -> bool:
+    """Whether a client of ours wrote this beside a queue's name into the index: "p1", or 0.4.0 its number of lanes."""
+    return value.removeprefix(b"p").isdigit() and len(value) < 6

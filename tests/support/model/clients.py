@@ -1,0 +1,65 @@
+"""Sessions over the model of registry and lanes, which answers at once: for unit tests, with no server and no time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sequencer.net.blocking import finish
+from sequencer.queue.session import Session
+from sequencer.settings.options import QueueOptions
+
+from .registry import ModelAlone, ModelServer
+
+
+class ModelNet:
+    """A net over a model server."""
+
+    name = "the model"
+
+    def __init__(self, server: ModelServer) -> None:
+        self.server, self.slept = server, list[float]()
+        self.one = ModelAlone(server)
+
+    @property
+    def asked(self) -> list[str]:
+        return [str(words[0]) for words in self.one.asked]
+
+    async def read(self, at: str, commands: Any) -> list[Any]:
+        return await self.one.send(commands)
+
+    @asynccontextmanager
+    async def alone(self, at: str) -> AsyncIterator[ModelAlone]:
+        yield self.one
+
+    @asynccontextmanager
+    async def once(self, name: str) -> AsyncIterator[None]:
+        yield
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def session(net: Any, **options: Any) -> Session:
+    return Session(QueueOptions(queue="q", namespace="n", **options), net)
+
+
+def made(**options: Any) -> tuple[ModelServer, ModelNet, Session]:
+    server = ModelServer()
+    net = ModelNet(server)
+    return server, net, session(net, **options)
+
+
+def connected(server: ModelServer, **options: Any) -> Session:
+    """Another client, which has used the queue."""
+    one = session(ModelNet(server), **options)
+    finish(one.lanes())
+    return one
+
+
+def looked(net: ModelNet, seq: Session) -> list[str]:
+    """What is asked on a new connection."""
+    net.one.asked.clear()
+    finish(seq.look(net.one))
+    return net.asked

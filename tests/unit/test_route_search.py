@@ -1,0 +1,194 @@
+"""What a client makes of a registration, of lanes, and of what is missing of both: over a model of them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sequencer.errors import ConfigurationError, DataError, ServerUnavailable
+from sequencer.queue.registry.put_off import wake_put_off_groups
+from sequencer.settings.policy import Policy
+from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.registration import plain_tags
+
+from ..support.listed_net import ListedNet, run
+from ..support.model.clients import ModelNet, connected, looked, made, session
+
+KEYS = [lane_keys("n", "q", lane) for lane in range(2)]
+REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
+
+
+def test_a_queue_of_0_4_0_is_used_as_it_is() -> None:
+    server, net, seq = made(dedup_window=5.0)
+    for keys in KEYS:
+        server.run(("HSET", keys.policy, *[word for pair in Policy().stored().items() for word in pair]))
+    server.run(("HSET", INDEX, "q", "2"))
+    assert run(seq.lanes()) == KEYS
+    assert seq.route == "0.0"
+    assert REGISTRY not in server.hashes
+    assert server.hashes[INDEX] == {"q": "2"}
+    assert {server.hashes[keys.policy]["dedup_us"] for keys in KEYS} == {"5000000"}
+    assert not any("packed" in server.hashes[keys.policy] for keys in KEYS), "0.4.0 would not change it with the rest"
+    with pytest.raises(ConfigurationError, match="has 2 lanes since its first use, lanes=3 was asked"):
+        run(session(ModelNet(server), lanes=3).lanes())
+    server.hashes.clear()
+    run(seq.find_route(net.one))
+    assert (server.hashes[INDEX], len(server.hashes), seq.route) == ({"q": "2"}, 3, "0.0")
+
+
+def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
+    server, net, seq = made(lanes=2, on_late="drop")
+    run(seq.lanes())
+    before = seq.route
+    server.hashes.clear()
+    server.clocks.clear()
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        looked(net, seq)
+    assert "registered again, with 2 lanes" in caplog.text
+    assert seq.route > before
+    assert [server.hashes[keys.policy]["on_late"] for keys in KEYS] == ["drop", "drop"]
+
+
+def test_a_registry_that_was_lost_is_made_again_from_the_first_lane(caplog: pytest.LogCaptureFixture) -> None:
+    server, net, seq = made(lanes=2)
+    run(seq.lanes())
+    before = server.hashes.pop(REGISTRY)
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        looked(net, seq)
+    assert server.hashes[REGISTRY] == before
+    assert "its registration was lost, and is made again from its first lane" in caplog.text
+    del server.hashes[REGISTRY]
+    assert len(run(session(ModelNet(server)).lanes(register=False))) == 2, "a mere look finds it, and writes nothing"
+    assert REGISTRY not in server.hashes
+
+
+def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
+    server, net, seq = made(lanes=2)
+    run(seq.lanes())
+    server.hashes.clear()  # its messages are there, and the lane's clock
+    with pytest.raises(DataError, match="neither a registration nor a policy"):
+        run(session(ModelNet(server)).lanes())
+    run(seq.find_route(net.one))
+    assert server.hashes[REGISTRY]["table"] == "0 1"
+
+
+def test_others_who_registered_it_with_other_lanes_are_left_alone() -> None:
+    server, net, seq = made(lanes=2)
+    run(seq.lanes())
+    server.hashes.clear()
+    server.clocks.clear()
+    connected(server, lanes=1)
+    before = {key: dict(fields) for key, fields in server.hashes.items()}
+    with pytest.raises(DataError, match=r"had 2 lanes, and now \{n:q:registry\} says 1"):
+        looked(net, seq)
+    assert server.hashes == before
+
+
+def test_an_older_registry_gets_what_is_newer_again() -> None:
+    server, net, seq = made()
+    connected(server)
+    old = dict(server.hashes[REGISTRY])
+    run(seq.lanes())
+    connected(server, on_late="drop")
+    newer = dict(server.hashes[REGISTRY])
+    looked(net, seq)
+    server.hashes[REGISTRY] = old
+    looked(net, seq)
+    assert server.hashes[REGISTRY] == newer
+
+
+# -- the policy -------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_is_as_asked_is_only_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, _ = made()
+    connected(server, on_late="drop")
+    before = {key: dict(fields) for key, fields in server.hashes.items()}
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        connected(server, on_late="drop")
+    assert (server.hashes, caplog.messages) == (before, [])
+
+
+def test_a_change_is_told_and_is_the_next_version(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, _ = made()
+    connected(server)
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        seq = connected(server, on_late="drop", watermark_window=5.0)
+    assert run(seq.policy()).on_late == "drop"
+    assert "queue q: on_late changes from 'handle' to 'drop'" in caplog.messages
+    policy = server.hashes[KEYS[0].policy]
+    assert (policy["version"], server.hashes[REGISTRY]["version"], policy["on_late"]) == ("1", "1", "drop")
+    assert policy["packed"] == f"{seq.route} 0 60000000 0 drop 0 5000000 1000000"
+
+
+def test_a_rule_that_changes_leaves_a_mark_until_groups_were_looked_at() -> None:
+    server, _, _ = made()
+    connected(server, reorder_window=5.0)
+    seen: list[Any] = []
+    zscan = server._zscan
+
+    def look(*key: Any) -> Any:
+        seen.append(server.hashes[KEYS[0].policy].get("again"))
+        return zscan()
+
+    server._zscan = look  # type: ignore[method-assign]
+    seq = connected(server, reorder_window=0.0)
+    assert seen == [f"{seq.route} 1"]
+    assert "again" not in server.hashes[KEYS[0].policy]
+
+
+def test_a_registration_that_others_change_all_the_time_is_given_up() -> None:
+    server, net, seq = made(on_late="drop")
+    connected(server)
+    register = server._register
+
+    def busy(keys: list[str], args: Any) -> Any:
+        version = int(server.hashes[REGISTRY]["version"]) + 1
+        server.hashes[REGISTRY]["version"] = str(version)
+        return register(keys, args)
+
+    server._register = busy  # type: ignore[method-assign]
+    with pytest.raises(ServerUnavailable, match="others change it all the time; try again"):
+        run(seq.lanes())
+    assert len(net.slept) == 11
+
+
+def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, seq = made()
+    hset = server._hset
+
+    def refuse(key: str, *words: Any) -> Any:
+        return DataError("it is a string") if key == INDEX else hset(key, *words)
+
+    server._hset = refuse  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        assert run(seq.lanes()) == KEYS[:1]
+    assert "queue q: can't be written into n:queues (it is a string); see doctor" in caplog.text
+
+
+def test_groups_that_were_put_off_are_woken_page_by_page_each_once() -> None:
+    page = [b"a", b"9e6", b"b", b"1", b"c", b"inf"]
+    net = ListedNet([[b"5", b"0"]], [[b"7", page]], [[b"0", [b"a", b"9e6"]]], [b"woken", b"leased"], [[b"none", []]])
+
+    async def wake() -> None:
+        async with net.alone("") as alone:
+            await wake_put_off_groups(alone, net.name, KEYS[0], "1.5", "1.5 1")
+
+    run(wake())
+    woken = [words for words in net.asked if words[0] == "EVAL"]
+    assert [words[-3:] for words in woken[:2]] == [("a", "", "1.5"), ("c", "", "1.5")]
+    assert woken[2][-3] == "woken 1.5 1"
+
+
+def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
+    server, net, seq = made()
+    other = connected(server)
+    assert other._registration
+    gone = replace(other._registration, protocol=-1, tags=plain_tags(1), epoch=other._registration.epoch + 5)
+    server.run(("HSET", REGISTRY, "route", gone.route))
+    with pytest.raises(ServerUnavailable, match="it is being deleted; try again"):
+        run(seq.lanes())
+    assert net.slept
