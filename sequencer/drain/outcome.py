@@ -96,10 +96,13 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
         return Decision(None, error.ending)
     if isinstance(error, SetAside):
         return Decision(None, "dead")
-    if isinstance(error, Park) or is_named(error, options.park_on):
+    if isinstance(error, Park):
         return Decision(None, "park")
-    if is_named(error, options.dead_letter_on):
-        return Decision(None, "dead")
+    if not isinstance(error, Outage):
+        if is_named(error, options.park_on):
+            return Decision(None, "park")
+        if is_named(error, options.dead_letter_on):
+            return Decision(None, "dead")
     return replace(_counted(options, attempt, error, random), outage=_waits(options, error, random))
 
 

@@ -225,7 +225,8 @@ class _Run:
                 raise AssertionError(
                     f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were "
                     f"handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail with "
-                    "Retry for ever?"
+                    "Retry for ever? And where nothing else is handled, an outage "
+                    f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
                 )
             except BaseException:
                 link.close()  # what a flush posted may not be answered yet: the next question would get that answer
