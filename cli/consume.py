@@ -67,6 +67,13 @@ def consume(
         int | None, option("--max-messages", help="Replace a consumer after this many messages.")
     ] = None,
     max_age: Annotated[float | None, option("--max-age", help="Replace a consumer after this many seconds.")] = None,
+    handler_timeout: Annotated[
+        float | None,
+        option(
+            "--handler-timeout",
+            help="Seconds that a handler or command may take; then it is ended, and its message failed.",
+        ),
+    ] = None,
     max_attempts: Annotated[
         int, option("--max-attempts", help="Tries of a message before --on-failure decides.")
     ] = DEFAULTS["max_attempts"],
@@ -137,6 +144,10 @@ def consume(
         raise typer.BadParameter("it says what the commands of --exec are given; add --exec", param_hint="--pass-redis")
     if audit_length != AUDIT_LENGTH and not audit:
         raise typer.BadParameter("it says how much --audit keeps; add --audit", param_hint="--audit-length")
+    if handler_timeout is not None and not (app_name or command):
+        raise typer.BadParameter(
+            "it limits a handler or a command; give --app or --exec", param_hint="--handler-timeout"
+        )
     log: LogOptions = ctx.obj or LogOptions()
     config = WorkerConfig(
         queue=queue,
@@ -148,6 +159,7 @@ def consume(
         until_empty=until_empty,
         max_messages=max_messages,
         max_age=max_age,
+        handler_timeout=handler_timeout,
         settings=_named(
             ctx,
             {

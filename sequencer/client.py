@@ -265,6 +265,7 @@ class Sequencer:
         until_empty: bool = False,
         max_messages: int | None = None,
         max_age: float | None = None,
+        handler_timeout: float | None = None,
         limits: ClaimLimits | None = None,
         audit: bool = False,
         audit_length: int = AUDIT_LENGTH,
@@ -274,6 +275,8 @@ class Sequencer:
 
         `lease` and `max_age` in seconds. SIGINT or SIGTERM stops after the message in hand; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
+        `handler_timeout`: a handler that runs for more seconds is interrupted: HandlerTimeout. In
+        the main thread that is SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
         `audit` records each handled message in a stream of about `audit_length` entries a lane (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
@@ -283,6 +286,7 @@ class Sequencer:
             until_empty=until_empty,
             max_messages=max_messages,
             max_age_s=max_age,
+            handler_timeout_s=handler_timeout,
             limits=limits or ClaimLimits(),
             audit=audit,
             audit_length=audit_length,
@@ -311,7 +315,7 @@ class Sequencer:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
 
         Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you:
-        `lease.renew()`. Raises ConfigurationError, ServerError.
+        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. Raises ConfigurationError, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = finish(self._session.lanes(role="consume"))

@@ -137,12 +137,17 @@ def _waits(waits: Waits | None) -> bytes | str:
 
 
 def renew(
-    keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, now_us: int | None = None
+    keys: LaneKeys,
+    leases: Sequence[tuple[str, str]],
+    lease_s: float,
+    *,
+    alone: bool = False,
+    now_us: int | None = None,
 ) -> Call[list[tuple[str, str]]]:
-    """Prolong (group, token) leases; returns those that are no longer valid."""
+    """Prolong (group, token) leases; returns those that are no longer valid. `alone`: their end is an attempt."""
     return Call(
         "renew",
         (keys.schedule, keys.leases),
-        (dumps_words(leases), ms_text(lease_s), now_text(now_us)),
+        (dumps_words(leases), ms_text(lease_s), now_text(now_us), "1" if alone else "0"),
         lambda reply: [leases[position - 1] for position in reply],
     )

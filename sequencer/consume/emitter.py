@@ -31,7 +31,7 @@ LINES = 10
 WINDOW_S = 1.0
 REMEMBERED = 1_000
 """Some events are emitted once for one thing: this number of things is remembered."""
-OURS = ("sequencer.consume.threads", "sequencer.testing.memory_queue")
+OURS = ("sequencer.consume.threads", "sequencer.consume.time_limit", "sequencer.testing.memory_queue")
 """Modules whose frames stand above a handler's in its traceback."""
 
 Observer = Callable[[Event], Any]
@@ -206,6 +206,10 @@ class ConsumerEvents:
         """A handler runs long."""
         queue, owner = self.emitter.queue, self._owner
         self.emitter.emit(consumer_events.runs_long(queue, owner, message, seconds, is_stopping=is_stopping))
+
+    def stuck(self, message: Message, seconds: float, *, is_ended: bool) -> None:
+        """A handler ignored the end of its time; `is_ended`: a supervisor kills this process."""
+        self.emitter.emit(consumer_events.stuck(self._options, self._owner, message, seconds, is_ended=is_ended))
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""

@@ -2,16 +2,58 @@
 
 An exception between two steps that belong together, as the start of a process and taking note of it, would lose the
 first.
+
+SIGUSR2 interrupts the main thread, since only a signal ends what a handler waits for. It comes at the second stage of a
+stop and at the end of a handler's time. Who hears it looks whether it is meant: anybody may send it.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Literal
 
 from ..errors import StopConsuming
+
+SIGNAL = signal.SIGUSR2
+Hearer = Callable[[FrameType | None], None]
+"""Called in the main thread with what that did just then; may raise into it."""
+_hearers: list[Hearer] = []
+
+
+def hear(hearer: Hearer) -> None:
+    """Call this at SIGNAL too. The signal stays ours for good: one that is on its way must not end the process."""
+    if hearer not in _hearers:
+        _hearers.append(hearer)
+    signal.signal(SIGNAL, _on_signal)
+
+
+def forget(hearer: Hearer) -> None:
+    """Call this no more."""
+    _hearers.remove(hearer)
+
+
+def send() -> None:
+    """Send SIGNAL to the main thread, from any other."""
+    signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
+
+
+def is_ours() -> bool:
+    """Whether SIGNAL comes to `hear`."""
+    return signal.getsignal(SIGNAL) == _on_signal
+
+
+def is_free() -> bool:
+    """Whether the application leaves SIGNAL to us."""
+    return is_ours() or signal.getsignal(SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN)
+
+
+def _on_signal(_number: int, frame: FrameType | None) -> None:
+    for hearer in tuple(_hearers):
+        hearer(frame)
 
 
 class _Mask(threading.local):

@@ -1,8 +1,7 @@
 """One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
 
-Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The keeper thread never
-runs user code: while a handler runs it renews leases, sends acks that would wait for it, claims ahead of its end, and
-gives back groups not begun. One lock guards what is held and the main link, on which both send.
+Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The other is the keeper's.
+One lock guards what is held and the main link, on which both send.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 import random
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -28,22 +26,24 @@ from ..net.endpoint import Endpoint
 from ..net.guide import Guide
 from ..net.link import Link
 from ..net.wait import Waiter
-from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
-from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, TICK_S, WAIT_PART
+from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, WAIT_PART
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
+from ..values.owner import owner_text
 from .emitter import ConsumerEvents, EventEmitter
 from .forks import Fork, exit_child
 from .interruption import interrupt
+from .keeper import Keeper
 from .steps import carry_out
+from .time_limit import time_limit
 
 T = TypeVar("T")
 
 
 def owner_name() -> str:
     """Who holds a lease, for people: host, process and a few random characters."""
-    return f"{socket.gethostname()}:{os.getpid()}:{random.randrange(16**6):06x}"
+    return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 
 class Consumer:
@@ -71,9 +71,8 @@ class Consumer:
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
-        self._lock = threading.Lock()
+        self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
-        self._busy, self._ended = threading.Event(), threading.Event()
         self._is_handling = self._is_interrupted = False
         self._settled_at = 0.0
         self._in_hand: Message | None = None
@@ -91,6 +90,10 @@ class Consumer:
         if self._is_handling:
             interrupt()
 
+    def on_stuck(self, call: Callable[[Message], object]) -> None:
+        """Call this, in the keeper's thread, when a handler ignores the end of its time: it has to end this process."""
+        self._keeper.on_stuck = call
+
     @property
     def running(self) -> tuple[Message, float] | None:
         """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
@@ -103,7 +106,16 @@ class Consumer:
         return {"handled": self._held.handled, "lost": self._held.lost, **asdict(self.emitter.counts)}
 
     def run(self) -> ConsumeSummary:
-        """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense."""
+        """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
+        ConfigurationError where the application has the signal that `handler_timeout` needs.
+        """
+        if self._options.handler_timeout_s is None:
+            return self._run()
+        self._keeper.limit = limit = time_limit(self._options.handler_timeout_s)
+        with limit.in_force():
+            return self._run()
+
+    def _run(self) -> ConsumeSummary:
         effects = drain(
             self._held,
             self._queue,
@@ -114,21 +126,18 @@ class Consumer:
             wall=time.time,
             random=random.random,
         )
-        keeper = threading.Thread(target=self._keep, name="sequencer-keeper", daemon=True)
         switch_s = sys.getswitchinterval()
-        sys.setswitchinterval(min(switch_s, SWITCH_S))
-        keeper.start()
         try:
+            sys.setswitchinterval(min(switch_s, SWITCH_S))
+            self._keeper.start()
             return self._perform(effects)
         except BaseException:
             self._give_back()
             raise
         finally:
             sys.setswitchinterval(switch_s)
-            self._ended.set()
-            self._busy.set()
-            keeper.join(timeout=1.0)
-            self._tell_refusals()
+            self._keeper.end()
+            self._keeper.tell_refusals()
             self._tell_halted()
             self.emitter.close()
             for link in (self._main, self._waiter.link):
@@ -136,6 +145,9 @@ class Consumer:
 
     def _perform(self, effects: Any) -> ConsumeSummary:
         resume, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
+        limit = self._keeper.limit
+        if limit is not None:
+            handler = limit.limited(handler)
         answer: Any = None
         while True:
             try:
@@ -166,7 +178,7 @@ class Consumer:
                         raise
                     if type(error) is StopConsuming:
                         self.events.interrupted(message)
-                    answer = error
+                    answer = error if limit is None else limit.outcome(error)
             else:
                 try:
                     answer = self._do(effect)
@@ -184,7 +196,7 @@ class Consumer:
             except StopConsuming:  # an observer's wish
                 self.stop()
         elif isinstance(effect, Locked):
-            with self._lock:
+            with self._keeper.lock:
                 return effect.act()
         elif isinstance(effect, Ahead):
             self._carry_out(self._in_flight.ahead(effect))
@@ -199,14 +211,14 @@ class Consumer:
         return None
 
     def _carry_out(self, steps: Steps[T]) -> T:
-        with self._lock:
+        with self._keeper.lock:
             return carry_out(steps, self._in_flight, self._main)
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        self._busy.clear()
+        self._keeper.rest()
         claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
         self._settled_at = time.monotonic()
-        self._tell_refusals()
+        self._keeper.tell_refusals()
         if effect.lane is not None:
             self.events.reached()
         return None if claimed is None else self._took(claimed)
@@ -215,7 +227,7 @@ class Consumer:
         """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
         lane, seconds, call = effect.lane, effect.seconds, None
         asked_at = time.monotonic()
-        with self._lock:
+        with self._keeper.lock:
             if lane is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
                 call = self._in_flight.claim(lane, effect.limits, ahead=True)
@@ -224,14 +236,14 @@ class Consumer:
         claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
         if claimed is None or lane is None:
             return None
-        with self._lock:
+        with self._keeper.lock:
             self._held.take(lane, claimed.groups, asked_at, time.monotonic())
             self._in_flight.halted += claimed.halted
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
         if claimed.groups:
-            self._busy.set()
+            self._keeper.wake()
             self.events.took(claimed.groups)
         self._tell_halted()
         self.emitter.tick()
@@ -240,7 +252,7 @@ class Consumer:
     def _tell_halted(self) -> None:
         """Only in the thread that runs handlers: observers are told of parked groups, and of outages."""
         if self._in_flight.halted:
-            with self._lock:
+            with self._keeper.lock:
                 groups, self._in_flight.halted = self._in_flight.halted, []
             self.events.halted(groups)
         if self._held.outages:
@@ -248,38 +260,8 @@ class Consumer:
                 outages, self._held.outages = self._held.outages, []
             self.events.outages(outages)
 
-    def _tell_refusals(self) -> None:
-        """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
-        if self._held.refusals:
-            with self._lock:
-                refusals = self._held.take_refusals()
-            self.events.refused(refusals)
-
     def _give_back(self) -> None:
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:
             self.events.not_released(error)
-
-    def _keep_once(self, now: float) -> None:
-        carry_out(self._in_flight.on_tick(now), self._in_flight, self._main)
-
-    def _keep(self) -> None:
-        pause_s = min(RECONNECT.base_s, self._options.lease_s / 20)
-        while self._busy.wait() and not self._ended.is_set():
-            time.sleep(TICK_S)  # an Event's wait costs five times as much
-            if self._ended.is_set():
-                return
-            try:
-                with self._lock:
-                    is_sending = self._held.has_due(time.monotonic())
-                    self._keep_once(time.monotonic())
-                if is_sending:
-                    self.events.reached()
-                self._tell_refusals()
-            except ServerUnavailable as error:
-                self.events.unreachable(error)
-                self._ended.wait(pause_s)
-            except Exception as error:
-                self.events.not_kept(error)
-                self._ended.wait(pause_s)

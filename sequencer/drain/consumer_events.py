@@ -15,6 +15,7 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
+from ..values.owner import end_command
 from ..values.text import named
 from .outcome import Failed
 
@@ -108,6 +109,18 @@ def runs_long(queue: str, owner: str, message: Message, seconds: float, *, is_st
     fields = {"group": list(message.group), "owner": owner, "id": message.id, "runs_s": round(seconds, 1)}
     then = "; the stop waits for it" if is_stopping else ""
     return event("handler runs", queue, f"{message_name(message)} for {seconds:.0f} s{then}", fields)
+
+
+def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *, is_ended: bool) -> Event:
+    """Its handler was interrupted and goes on; `is_ended`: the process that it runs in is killed anyhow."""
+    fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
+    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
+    said = f"{message_name(message)}: it ran out of its time, was interrupted, and still runs after {seconds:.1f} s; "
+    said += "its lease is not renewed any more, and the end of it counts as an attempt"
+    if is_ended:
+        return event("handler stuck", options.queue, f"{said}; its consumer is killed", fields)
+    said += f"; see: {fields['see']}; to end its process: {fields['mend']}"
+    return event("handler stuck", options.queue, said, fields)
 
 
 def expired(queue: str, owner: str, groups: Sequence[LeasedGroup]) -> list[Event]:

@@ -52,6 +52,12 @@ class Held:
     deadline: float = 0.0
     running_since: float | None = None
     finished_at: float | None = None
+    stuck_since: float | None = None
+    """Beginning of a handler run that ignored the end of its time: nothing beside it is held on to, and its lease is
+    renewed once more, so that its end counts as an attempt of the message in hand.
+    """
+    left_since: float | None = None
+    """Beginning of the run whose lease was renewed for the last time."""
     gives_up: bool = False
     """Whether groups that were not begun are being given back right now."""
     is_more_due: bool = False
@@ -139,7 +145,8 @@ class Held:
             done = group.done  # read once: it may count up meanwhile
             if group.is_open:
                 complete = done == len(group.leased.members)
-                self._settle(group, done, release=everything or complete or (unbegun and index > self.current))
+                is_unbegun = index > self.current or (self.is_stuck and index < self.current)
+                self._settle(group, done, release=everything or complete or (unbegun and is_unbegun))
             elif self.audits and group.is_lost:
                 self._settle(group, done, release=False)  # refused, and so recorded
         self.gives_up = False
@@ -162,7 +169,8 @@ class Held:
         if renews:
             sending.renewals = [(group.leased.key, group.leased.token) for group in self.groups if group.is_open]
             if sending.renewals:
-                sending.calls.append(renew(self.outbox.keys, sending.renewals, self.lease_s))
+                sending.is_last = self.is_stuck
+                sending.calls.append(renew(self.outbox.keys, sending.renewals, self.lease_s, alone=sending.is_last))
         return sending if sending.calls else None
 
     def outgoing_of_all(self, *, claims_next: int | None = None) -> list[Sending]:
@@ -173,7 +181,14 @@ class Held:
         """Whether there may be something to send now."""
         return bool(self.outbox) or self._renews(now)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the handler that runs now ignored the end of its time."""
+        return self.stuck_since is not None and self.stuck_since == self.running_since
+
     def _renews(self, now: float) -> bool:
+        if self.is_stuck:
+            return self.left_since != self.stuck_since
         return now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART
 
     def posted(self, sending: Sending) -> None:
@@ -207,6 +222,7 @@ class Held:
             for group, token in next(answers):
                 self._lose(group, token)
             self.deadline = sent_at + self.lease_s
+            self.left_since = self.stuck_since if sending.is_last else None
 
     def _taken(self, entry: Nack, done: Nacked) -> bool:
         """Whether the nack was, and what it says of an outage."""

@@ -30,6 +30,8 @@ class Sending:
     number: int
     """Of the claim whose groups were in hand."""
     probes: list[ProbeEnd] = field(default_factory=list)
+    is_last: bool = False
+    """Whether the renewals in it are the last ones of their leases."""
 
     @property
     def needs_order(self) -> bool:

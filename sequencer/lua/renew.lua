@@ -3,12 +3,15 @@
 -- ARGV[1] words      JSON [[group, token], ...]
 -- ARGV[2] lease_ms   from now on
 -- ARGV[3] now_us     "" for the server's time
+-- ARGV[4] alone      "1": as if nothing else had been claimed with them, so that a lease that runs
+--                    out counts as an attempt of its head
 -- RETURN  [position from 1 of each entry whose token is not valid, ...]; nothing of those was
 --         changed
 local schedule, leases = KEYS[1], KEYS[2]
 local words = cjson.decode(ARGV[1])
 local lease_ms = tonumber(ARGV[2])
 local now_us = ARGV[3]
+local is_alone = ARGV[4] == '1'
 --+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
@@ -22,6 +25,9 @@ for i, word in ipairs(words) do
   local held = leased[i]
   if held and sub(held, 1, 16) == word[2] then
     call('ZADD', schedule, 'XX', visible, word[1])
+    if is_alone then
+      call('HSET', leases, word[1], word[2] .. '1' .. sub(held, 18))
+    end
   else
     stale[#stale + 1] = i
   end

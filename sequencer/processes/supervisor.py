@@ -37,6 +37,7 @@ from .logs import report_lost_lines
 from .places import STANDING_RETRY_S, Place, Places
 from .restart_policy import RestartPolicy
 from .signals import SignalPipe, ending_text
+from .silence import Silence
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
 
@@ -71,6 +72,7 @@ class Supervisor:
         self._status: int | None = None
         self._signals, self._reports, self._incidents = SignalPipe(), Reports(), Incidents(config.queue, self._emit)
         self._ready, self._connected, self._failed_rounds = threading.Event(), set[int](), 0
+        self._silence = Silence(None if config.handler_timeout is None else config.lease)
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
@@ -138,7 +140,7 @@ class Supervisor:
         times += [at + self._exit_timeout_s for at in ended if at is not None]
         if self._stage == 1 and self._config.grace is not None:
             times.append(self._stage_at + self._config.grace)
-        waits = [longest, *[at - now for at in times], self._incidents.wait_s(now)]
+        waits = [longest, *[at - now for at in times], self._incidents.wait_s(now), self._silence.wait_s]
         return max(0.0, min(wait for wait in waits if wait is not None))
 
     @property
@@ -200,6 +202,8 @@ class Supervisor:
             if process.ended_at is not None and now >= process.ended_at + timeout_s and not process.is_killed:
                 why = f"it ended its work {timeout_s:g} s ago and does not exit"
                 self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
+        for process in self._silence.tick([process for _, process in self._places.running], now):
+            self._kill(process, self._silence.reason)
         self._incidents.tick(now)
         self._emitter.tick()
         report_lost_lines()
@@ -282,6 +286,9 @@ class Supervisor:
         if report["pid"] in by_pid:
             place, process = by_pid[report["pid"]]
             process.apply_report(report)
+            self._silence.heard(process.pid)
+            if report["event"] == "stuck" and not process.is_killed:
+                self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
             if process.has_begun:
                 place.startup_deaths = 0
             if process.is_connected:

@@ -127,6 +127,11 @@ EVENTS: Mapping[str, Kind] = {
         "a handler has run for a minute, or a stop waits for it; told again as its time doubles",
         (*_GROUP, "id", "runs_s"),
     ),
+    "handler stuck": Kind(
+        ERROR,
+        "a handler ran out of its time, was interrupted and goes on; its lease is not renewed any more",
+        (*_GROUP, "id", "runs_s", *_MENDED),
+    ),
     "gap wait": Kind(
         WARNING,
         "a group of a sequence waits for a number that is missing",

@@ -265,6 +265,10 @@ class ConsumerOptions:
     max_messages: int | None = None
     """End, to be replaced, after this many messages."""
     max_age_s: float | None = None
+    handler_timeout_s: float | None = None
+    """How long one handler may run before it is interrupted; None: as long as it likes. Of one consumer, as the lease
+    is: what it takes to handle a message depends on where that is done.
+    """
     audit: bool = False
     """Record each handled message in the lane's audit stream."""
     audit_length: int = AUDIT_LENGTH
@@ -276,4 +280,6 @@ class ConsumerOptions:
             check_integer("max_messages", self.max_messages, 1, 2**53)
         if self.max_age_s is not None:
             check_number("max_age", self.max_age_s, 0.1, 366 * 86_400, " of seconds")
+        if self.handler_timeout_s is not None:
+            check_number("handler_timeout", self.handler_timeout_s, 0.001, 86_400, " of seconds")
         check_integer("audit_length", self.audit_length, 1, 10**9)

@@ -7,11 +7,12 @@ Not here: proofs of sequencer itself under faults (`tests/faults`, beside the pa
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
 """
 
+from .judge.assertion import assert_order
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import Judgement, judge
 from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
-from .memory_queue import Drained, MemoryQueue, assert_order
+from .memory_queue import Drained, MemoryQueue
 from .points import kill_here
 from .proxy.fault_proxy import FaultProxy
 from .waiting import wait_until

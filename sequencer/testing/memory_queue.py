@@ -17,12 +17,13 @@ makes it a minute later, and `drain()` jumps over every backoff and delay.
 What it can't show: fakeredis is not Redis. It has no `maxmemory`, no rights, no persistence and no other clients, its
 Lua is another (by lupa) and not isolated, replies of scripts may differ in a corner, and `doctor()` complains that it
 has no INFO. No claim that sequencer makes rests on it; test what depends on the server with `EmbeddedServer`. A `Lease`
-of `claim()` counts the local end of its lease by the real clock; the server's end follows `advance`.
+of `claim()` counts the local end of its lease by the real clock; the server's end follows `advance`. A
+`handler_timeout` counts what a handler lets pass by `advance`; one that really hangs is not interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
@@ -32,6 +33,7 @@ from ..consume.emitter import ConsumerEvents
 from ..consume.handler_check import checked_handler
 from ..consume.steps import carry_out
 from ..consume.threads import Consumer
+from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
 from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
@@ -42,11 +44,8 @@ from ..net.blocking import finish
 from ..net.endpoint import Connection, Endpoint
 from ..net.link import Link
 from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, shows_settings
-from ..store.group import encode_group
 from ..values.message import ConsumeSummary, Message
 from ..values.views import DeadLetter, GroupInfo
-from .judge.history import Event
-from .judge.judgement import judge
 from .wire import Wire, Words, at_time, wired
 
 BEGAN_S = 1_800_000_000.0
@@ -88,6 +87,8 @@ class MemoryQueue(Sequencer):
     @shows_settings
     def __init__(self, queue: str = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]) -> None:
         self._now_us = round(BEGAN_S * 1e6)
+        self._cut_us: int | None = None
+        """When the handler that runs now is interrupted."""
         self._server = _private_server()
         endpoint = wired(self._server, lambda connection: _Clocked(self, connection))
         super().__init__(queue, endpoint, namespace=namespace, **settings)
@@ -98,19 +99,33 @@ class MemoryQueue(Sequencer):
         return self._now_us / 1e6
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass. In a handler, it is a handler that takes so long: its lease is not renewed."""
+        """Let so much time pass. In a handler, it is a handler that takes so long: its lease is not renewed, and past
+        its `handler_timeout` it is interrupted here.
+        """
         if not 0 <= seconds < float("inf"):
             raise ConfigurationError(f"advance({seconds!r}) must be a number of seconds, 0 or more")
-        self._now_us += round(seconds * 1e6)
+        now_us = self._now_us + round(seconds * 1e6)
+        if self._cut_us is not None and now_us > self._cut_us:
+            self._now_us, self._cut_us = max(self._now_us, self._cut_us), None
+            raise TimeIsUp
+        self._now_us = now_us
 
-    def drain(self, handler: Handler | None = None, *, lease: float = 15.0, steps: int = MAX_STEPS) -> Drained:
+    def drain(
+        self,
+        handler: Handler | None = None,
+        *,
+        lease: float = 15.0,
+        handler_timeout: float | None = None,
+        steps: int = MAX_STEPS,
+    ) -> Drained:
         """Run the handler (default: the registered one) until nothing is left but parked and paused groups.
 
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
         when that does not end in so many `steps`, HandlerNotFound without a handler.
         """
         began_s = self.now
-        run = self._run(handler, ConsumerOptions(lease_s=lease, until_empty=True))
+        options = ConsumerOptions(lease_s=lease, until_empty=True, handler_timeout_s=handler_timeout)
+        run = self._run(handler, options)
         summary = run.to_the_end(steps)
         now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
@@ -123,6 +138,7 @@ class MemoryQueue(Sequencer):
         until_empty: bool = False,
         max_messages: int | None = None,
         max_age: float | None = None,
+        handler_timeout: float | None = None,
         limits: ClaimLimits | None = None,
         audit: bool = False,
         audit_length: int = AUDIT_LENGTH,
@@ -142,6 +158,7 @@ class MemoryQueue(Sequencer):
             until_empty=True,
             max_messages=max_messages,
             max_age_s=max_age,
+            handler_timeout_s=handler_timeout,
             limits=limits or ClaimLimits(),
             audit=audit,
             audit_length=audit_length,
@@ -251,14 +268,19 @@ class _Run:
         return None
 
     def _handle(self, message: Message) -> BaseException | None:
+        limit_s, queue = self._options.handler_timeout_s, self.queue
+        queue._cut_us = None if limit_s is None else queue._now_us + round(limit_s * 1e6)
         try:
             self.handler(message)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # as a consumer does: whatever ends a handler is a failure of its message
+        except BaseException as raised:  # as a consumer does: whatever ends a handler is a failure of its message
+            error = timed_out(raised, limit_s or 0.0) if isinstance(raised, TimeIsUp) else raised
             if not isinstance(error, StopConsuming):
                 self.failed.append((message, error))
             return error
+        finally:
+            queue._cut_us = None
         self.handled.append(message)
         return None
 
@@ -274,23 +296,3 @@ class _Run:
         elif claimed.next_due_s is not None:
             self._dues_s.append(claimed.next_due_s)
         return claimed
-
-
-def assert_order(messages: Iterable[Message | Event]) -> None:
-    """Raise AssertionError for the first message that was handled out of the order of its group.
-
-    Takes messages in the order in which they were handled (`Drained.handled`, or a list that your handler fills), or
-    the events of a `Recorder`. Within a group the order is by (score, stamp) for all that were there when the later one
-    was claimed; a message that came late, or was redriven, is excused. That one is handled twice is no disorder.
-    """
-    events: list[Event] = []
-    for number, one in enumerate(messages):
-        if isinstance(one, Event):
-            events.append(one)
-        else:
-            words = encode_group(one.group), one.id, one.score, one.stamp, one.token, one.attempt, one.redriven
-            events += [Event("begun", float(number), "", *words), Event("ended", number + 0.5, "", *words)]
-    judged = judge([*[event._replace(what="appending", at=-1.0) for event in events], *events])
-    if judged.disorder:
-        cases = [case for case in judged.cases if case.startswith(("order", "overlap", "token back"))]
-        raise AssertionError(cases[0] if cases else f"{judged.disorder} violations of order")

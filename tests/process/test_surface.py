@@ -70,6 +70,7 @@ def test_few_names_are_public_and_those_that_moved_are_there_for_one_version_mor
     found = vars(sequencer.errors).items()
     kinds = {name for name, value in found if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == set(sequencer.errors.__all__), "every error is listed"
-    since = {"CommandFailed", "CommandNotFound", "CommandStopped", "LeaseExpired", "TooLate", "Undecodable"}
+    since = {"CommandFailed", "CommandNotFound", "CommandStopped", "HandlerTimeout", "LeaseExpired", "TooLate"}
+    since |= {"Undecodable"}
     assert all(getattr(sequencer, name) is getattr(sequencer.errors, name) for name in kinds - since)
     assert sequencer.Proof is sequencer.AuditReport

@@ -13,6 +13,7 @@ import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
 from sequencer.consume.emitter import LINES
+from sequencer.consume.keeper import Keeper
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
@@ -297,14 +298,14 @@ def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) ->
 def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
     make: Callable[..., Sequencer], records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failures = Consumer._keep_once, [RuntimeError("unforeseen"), DataError("foreign data")]
+    keep, failures = Keeper._send_due, [RuntimeError("unforeseen"), DataError("foreign data")]
 
-    def broken(self: Consumer, now: float) -> None:
+    def broken(self: Keeper, now: float) -> None:
         if failures:
             raise failures.pop(0)
         keep(self, now)
 
-    monkeypatch.setattr(Consumer, "_keep_once", broken)
+    monkeypatch.setattr(Keeper, "_send_due", broken)
     seq = make()
     seq.append(1, group="g")
     seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)

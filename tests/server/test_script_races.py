@@ -77,6 +77,17 @@ def test_only_the_holder_renews(lane: Lane) -> None:
     assert lane.visible("g") == lane.now + 60 * SECOND
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_end_of_a_lease_is_an_attempt_where_its_renewal_says_so(lane: Lane, alone: bool) -> None:
+    """It was claimed with another group, so that nobody could tell which of them its consumer died of."""
+    lane.append(item("g", "a"), item("h", "b"))
+    held = lane.claim()
+    lane.run(renew(lane.keys, [("g", held["g"].token)], 60.0, alone=alone, now_us=lane.now))
+    lane.later(61)
+    attempts = {key: one.messages[0].attempt for _ in "gh" for key, one in lane.claim().items()}
+    assert attempts == {"g": 2 if alone else 1, "h": 1}
+
+
 def test_a_renewal_makes_no_group_live(lane: Lane) -> None:
     """A group is in the schedule exactly when it has messages."""
     lane.append(item("g", "a"))

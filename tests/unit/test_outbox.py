@@ -96,6 +96,32 @@ def test_a_lease_is_renewed_at_each_third_of_its_time_counted_from_before_it_was
     assert held.lost == 0
 
 
+def test_the_lease_of_a_stuck_handler_is_renewed_once_more_and_its_end_is_an_attempt_of_its_message() -> None:
+    """Nothing else of its consumer is blamed: what it holds beside that is given back."""
+    lane, held = holding()
+    lane.run(append(KEYS, [Item("b", "i", "1.0", b"[1]")]))
+    other = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits())).groups
+    held.take(0, [*[group.leased for group in held.groups], *other], 0.0, 0.0)
+    lane.leases = {group: lease[:16] + "0" + lease[17:] for group, lease in lane.leases.items()}
+    assert [group.leased.key for group in held.groups] == ["b", "a"]
+    held.begin(1)
+    held.running_since = 0.0
+    finish(held)  # of group b, before
+    held.groups[0].leased.members.append("and one that it was not to begin")
+    asked = []
+    for now_s in range(100):
+        if now_s == 40:
+            held.stuck_since = held.running_since
+            held.settle(unbegun=True)
+        if sending := held.outgoing(now=float(now_s)):
+            asked.append((now_s, len(sending.renewals)))
+            held.answered(sending, run(lane, sending), float(now_s))
+    assert asked == [(20, 2), (40, 1)]
+    assert {group: lease[16] for group, lease in lane.leases.items()} == {"a": "1"}
+    held.running_since = 70.0
+    assert held.outgoing(now=101.0), "the next handler is none that hangs"
+
+
 def test_a_group_that_was_given_back_is_not_renewed() -> None:
     lane, held = holding()
     lane.run(append(KEYS, [Item("b", "i", "1.0", b"[1]")]))

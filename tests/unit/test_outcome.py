@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -16,6 +16,7 @@ from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import (
     ConfigurationError,
     DataError,
+    HandlerTimeout,
     Park,
     QueueFull,
     Retry,
@@ -115,6 +116,25 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
     assert decide(options, 1, OverflowError(), 0.0) == Decision(None, "dead")
 
 
+@pytest.mark.parametrize("option", ["park_on", "dead_letter_on"])
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("HandlerTimeout", True),
+        ("sequencer.errors.HandlerTimeout", True),
+        ("TimeoutError", False),
+        ("OSError", False),
+        ("Exception", False),
+    ],
+)
+def test_a_handler_that_was_too_slow_is_named_by_its_own_name_only(option: str, name: str, fits: bool) -> None:
+    """TimeoutError is what a handler raises when something else was too slow."""
+    options = QueueOptions(queue="q", **cast(Any, {option: (name,)}))
+    ended = decide(options, 1, HandlerTimeout("it ran longer"), 0.0).delay_s is None
+    assert ended == fits
+    assert decide(QueueOptions(queue="q", park_on=("TimeoutError",)), 1, TimeoutError(), 0.0).delay_s is None
+
+
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf")])
 def test_a_bad_retry_is_refused(after: float) -> None:
     with pytest.raises(ConfigurationError, match="after"):
@@ -148,7 +168,11 @@ def test_bad_queue_options_are_refused(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"lease_s": 0}, {"lease_s": float("inf")}, {"max_messages": 0}, {"max_age_s": 0}, {"lease_s": "15"}]
+    "options",
+    [
+        *({"lease_s": 0}, {"lease_s": float("inf")}, {"lease_s": "15"}, {"max_messages": 0}, {"max_age_s": 0}),
+        *({"handler_timeout_s": 0}, {"handler_timeout_s": -1.0}, {"handler_timeout_s": float("nan")}),
+    ],
 )
 def test_bad_consumer_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options)).removesuffix("_s")):

@@ -16,11 +16,12 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
-from ...consume.interruption import interrupts_masked
+from ...consume.interruption import interrupts_allowed, interrupts_masked
 from ...consume.stop import Report, Stop, ignore
 from ...drain.effects import Handler
-from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound
+from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound, HandlerTimeout
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
@@ -31,6 +32,10 @@ SHELL = "/bin/sh"
 REDIS_VARIABLE = "SEQUENCER_REDIS"
 STOP_S = 2.0
 """A signal for everybody reaches a command and its consumer within this time of each other."""
+ENDING_S = 5.0
+"""A command whose time is over, and what it started, has this time from SIGTERM to SIGKILL."""
+REST_S = 0.02
+"""How often to look, where the shell has ended, whether its process group has."""
 NOT_RUN = (126, 127)
 """Exit statuses by which a shell says that a command can't be run or was not found."""
 
@@ -39,7 +44,12 @@ _FIRST_WORD = re.compile(rf"\s*((?:[A-Za-z_]\w*={_PLAIN}*\s+)*)(?!\d+[<>])({_PLA
 
 
 def exec_handler(
-    command: str, *, stop: Stop | None = None, report: Report = ignore, redis_url: str | None = None
+    command: str,
+    *,
+    stop: Stop | None = None,
+    report: Report = ignore,
+    redis_url: str | None = None,
+    timeout_s: float | None = None,
 ) -> Handler:
     """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
 
@@ -49,11 +59,12 @@ def exec_handler(
     kills the command. (`token` in the JSON tells the two apart all the same.)
 
     A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
-    message, are no failures: StopConsuming.
+    message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
+    of its process group after ENDING_S by SIGKILL: HandlerTimeout.
 
     The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
     """
-    return _Command(command, stop, report, redis_url)
+    return _Command(command, stop, report, redis_url, timeout_s)
 
 
 def check_command(command: str) -> None:
@@ -97,33 +108,50 @@ def _kill_with_parent_words() -> list[str]:
         return []
 
 
+class _End(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    """As Popen has it."""
+    said: bytes
+    """The end of what it said on standard error."""
+    at: float
+    by: str
+    """Our signal, where its time was over; or ""."""
+
+
 class _Command:
     """The handler. It knows whether it has run a command yet."""
 
-    def __init__(self, command: str, stop: Stop | None, report: Report, redis_url: str | None) -> None:
+    def __init__(
+        self, command: str, stop: Stop | None, report: Report, redis_url: str | None, timeout_s: float | None
+    ) -> None:
         self._environment = {name: value for name, value in os.environ.items() if name != REDIS_VARIABLE}
         self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
-        self._command, self._stop, self._report = command, stop, report
+        self._command, self._stop, self._report, self._timeout_s = command, stop, report, timeout_s
         self._words = [*_kill_with_parent_words(), SHELL, "-c", command]
         self._output = StderrRelay()
         self._is_first = True
 
     def __call__(self, message: Message) -> None:
-        status, said, ended_at = self._run(message_line(message))
+        end = self._run(message_line(message))
         is_first, self._is_first = self._is_first, False
+        status, ended_at = end.status, end.at
+        tail = end.said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
+        said = f": {tail}" if tail else ""
+        if end.by:
+            limit = f"{self._timeout_s:g} s (handler_timeout)"
+            raise HandlerTimeout(f"{self._command!r} ran longer than {limit}, and {end.by} ended it{said}")
         if not status:
             return
-        ending = ending_text(status)
-        tail = said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
-        text = f"{self._command!r} ended with {ending}{': ' + tail if tail else ''}"
+        text = f"{self._command!r} ended with {ending_text(status)}{said}"
         if is_first and status in NOT_RUN:
             raise CommandNotFound(f"{text}; is the command right?")
         if self._is_caused_by_stop(status, ended_at):
             raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
         raise CommandFailed(text)
 
-    def _run(self, line: bytes) -> tuple[int, bytes, float]:
-        """The command's status, as Popen has it, the end of what it said on standard error, and when it ended."""
+    def _run(self, line: bytes) -> _End:
         with interrupts_masked(), signal_fd() as wakeup_fd:
             try:
                 pipe = subprocess.PIPE
@@ -133,7 +161,7 @@ class _Command:
                     self._report({"event": "command", "pgid": process.pid})
                     pipes = CommandPipes(process, line, self._output, wakeup_fd)
                     try:
-                        pipes.wait_for_end()
+                        by = self._wait_or_end(process, pipes)
                     except BaseException:
                         with suppress(ProcessLookupError):  # it has just ended
                             os.killpg(process.pid, signal.SIGKILL)
@@ -142,7 +170,24 @@ class _Command:
                     pipes.finish()
             finally:
                 self._report({"event": "command", "pgid": None})
-            return process.returncode, pipes.stderr_tail, ended_at
+            return _End(process.returncode, pipes.stderr_tail, ended_at, by)
+
+    def _wait_or_end(self, process: subprocess.Popen[bytes], pipes: CommandPipes) -> str:
+        """Wait for the command's end, and bring it about when its time is over: by which signal, or ""."""
+        if pipes.wait_for_end(self._timeout_s):
+            return ""
+        with suppress(OSError):  # it has just ended
+            os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + ENDING_S
+        is_ended = pipes.wait_for_end(ENDING_S)
+        with suppress(OSError):  # nobody of the group is left
+            while process.poll() is not None and time.monotonic() < until:
+                os.killpg(process.pid, 0)
+                with interrupts_allowed():
+                    time.sleep(REST_S)
+            os.killpg(process.pid, signal.SIGKILL)
+        pipes.wait_for_end()
+        return "SIGTERM" if is_ended else f"SIGKILL, {ENDING_S:g} s after SIGTERM,"
 
     def _is_caused_by_stop(self, status: int, ended_at: float) -> bool:
         """Whether the command ended by a signal that the consumer was sent as well; that may be known a little later.

@@ -83,8 +83,8 @@ class CommandPipes:
         for file in (self._stdin, self._stderr):
             os.set_blocking(file.fileno(), False)
 
-    def wait_for_end(self) -> None:
-        """Until the command has ended. A signal interrupts it, where it waits.
+    def wait_for_end(self, timeout_s: float | None = None) -> bool:
+        """Until the command has ended; false when `timeout_s` is over before. A signal interrupts it, where it waits.
 
         macOS has no descriptor of a process, nor Linux before 5.3, or it is refused. Then we look now and then: the end
         of its standard error tells nothing, that may be closed, or kept open by others.
@@ -92,17 +92,21 @@ class CommandPipes:
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
                 self._pidfd = os.pidfd_open(self._process.pid)
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            while not self._run_round():
-                pass
+            while not self._run_round(until):
+                if until is not None and time.monotonic() >= until:
+                    return False
+            return True
         finally:
             if self._pidfd >= 0:
                 os.close(self._pidfd)
+                self._pidfd = -1
 
-    def _run_round(self) -> bool:
+    def _run_round(self, until: float | None) -> bool:
         """Do what there is to do, after a wait for it; whether the command has ended."""
         with interrupts_allowed():
-            ready = self._wait()
+            ready = self._wait(until)
         if self._wakeup_fd in ready:
             os.read(self._wakeup_fd, 64)  # what is to be done about the signal was done on the way here
         self._output.pass_on(self._output.fd in ready)
@@ -112,9 +116,9 @@ class CommandPipes:
             self._take(os.read(self._stderr.fileno(), READ_BYTES))
         return self._pidfd in ready or (self._pidfd < 0 and self._process.poll() is not None)
 
-    def _wait(self) -> set[int]:
+    def _wait(self, until: float | None) -> set[int]:
         """The descriptors at which there is something to do."""
-        waits_s = []
+        waits_s = [] if until is None else [max(0.0, until - time.monotonic())]
         poll = select.poll()
         for fd in (self._wakeup_fd, self._pidfd):
             if fd >= 0:

@@ -36,6 +36,7 @@ class WorkerConfig:
     until_empty: bool = False
     max_messages: int | None = None
     max_age: float | None = None
+    handler_timeout: float | None = None
     audit: bool = False
     audit_length: int = AUDIT_LENGTH
     grace: float | None = None
@@ -56,6 +57,7 @@ class WorkerConfig:
             until_empty=self.until_empty,
             max_messages=self.max_messages,
             max_age_s=self.max_age,
+            handler_timeout_s=self.handler_timeout,
             audit=self.audit,
             audit_length=self.audit_length,
         )
@@ -78,9 +80,9 @@ def prepare(
         app.sequencer.options = replace(own, **_overrides(config, sequencer.options, own))
         return app.sequencer, app.handler
     if config.command:
-        return sequencer, exec_handler(
-            config.command, stop=stop, report=report, redis_url=config.url if config.passes_redis else None
-        )
+        url, limit_s = config.url if config.passes_redis else None, config.handler_timeout
+        handler = exec_handler(config.command, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
+        return sequencer, handler
     lock_fd = -1 if config.lock_fd is None else config.lock_fd
     return sequencer, Printer(lock_fd, lease_s=config.lease, report=report)
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
@@ -34,7 +35,6 @@ class ControlThread:
         """Called about each second with `time.monotonic()`."""
         self._emitter = EventEmitter(queue)
         self._fd, self._stop, self._report, self._grace_s = control_fd, stop, report, grace_s
-        self._main = threading.main_thread().ident or 0
         self._reported_counts: dict[str, int] = {}
         self._orphaned_at: float | None = None
         self._interrupted_at: float | None = None
@@ -109,7 +109,7 @@ class ControlThread:
         self._signal()
 
     def _signal(self) -> None:
-        signal.pthread_kill(self._main, signal.SIGUSR2)
+        interruption.send()
 
     def _end_orphan(self, now: float) -> None:
         """Nobody else is there to end this process."""

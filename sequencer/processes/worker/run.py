@@ -19,15 +19,19 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from ...client import Sequencer
+from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.stop import Stop
 from ...drain.effects import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
+from ...settings.options import ConsumerOptions
 from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
@@ -60,8 +64,8 @@ class Worker:
         """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
-        """Report to the supervisor; false when it takes nothing. Counts do not wait for room: they come again."""
-        return self._send(event, 0.0 if event["event"] == "counts" else REPORT_S)
+        """Report to the supervisor; false when it takes nothing. What comes again does not wait for room."""
+        return self._send(event, 0.0 if event["event"] in ("counts", "alive") else REPORT_S)
 
     def _send(self, event: dict[str, Any], patience_s: float) -> bool:
         """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
@@ -98,9 +102,9 @@ class Worker:
     def _set_handlers(self) -> None:
         for number in stop_signals_in_use():
             signal.signal(number, lambda *_: self._control.begin_stop())
-        signal.signal(signal.SIGUSR2, self._interrupt)
+        interruption.hear(self._interrupt)
 
-    def _interrupt(self, *_: Any) -> None:
+    def _interrupt(self, _frame: FrameType | None) -> None:
         control = self._control
         if self._stop.stage < 2 or control.is_over or control.is_interrupted:
             return  # anybody may send this signal
@@ -118,7 +122,7 @@ class Worker:
         """
         config = self._config
         sequencer, handler = prepare(config, self._stop, self.report)
-        if signal.getsignal(signal.SIGUSR2) != self._interrupt:
+        if not interruption.is_ours():
             raise ConfigurationError(
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
             )
@@ -130,20 +134,31 @@ class Worker:
                 return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), config.options())
+            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
+            consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
             slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report)
             self._control.tick_hooks += [
                 consumer.emitter.tick,
                 slow_handler.on_tick,
                 lambda _now: logs.report_lost_lines(),
             ]
+            if config.handler_timeout is not None:
+                self._control.tick_hooks.append(self._report_alive)
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
             if self._stop.stage:
                 consumer.stop()
             return self._status_of(consumer.run())
+
+    def _report_alive(self, _now: float) -> None:
+        self.report({"event": "alive"})
+
+    def _options(self) -> ConsumerOptions:
+        """How the consumer works. A command is ended by its own handler, which knows its process."""
+        options = self._config.options()
+        return replace(options, handler_timeout_s=None) if self._config.command else options
 
     def _noting_end(self, handler: Handler) -> Handler:
         def handle(message: Message) -> None:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from typing import Any
 
-from sequencer.consume import threads
+from sequencer.consume import interruption, threads
 from sequencer.drain import protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.processes.handlers import exec as exec_
@@ -64,7 +64,7 @@ def second_signal_interrupts() -> None:
 
         for number in STOP_SIGNALS:
             signal.signal(number, hear)
-        signal.signal(signal.SIGUSR2, self._interrupt)
+        interruption.hear(self._interrupt)
 
     put(Worker, "_set_handlers", take)
 
@@ -73,7 +73,7 @@ def deaf_while_importing() -> None:
     """Signals have their default action until the application is imported."""
 
     def listen(self: Worker) -> None:
-        signal.signal(signal.SIGUSR2, self._interrupt)
+        interruption.hear(self._interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._control.start()
 
@@ -141,8 +141,8 @@ def waits_for_the_pipe() -> None:
     """A command has ended when nobody holds the pipe of its standard error any more."""
     go_on = CommandPipes._run_round
 
-    def wait_for_all(self: CommandPipes) -> bool:
-        return go_on(self) and not self._is_stderr_open
+    def wait_for_all(self: CommandPipes, until: float | None) -> bool:
+        return go_on(self, until) and not self._is_stderr_open
 
     put(CommandPipes, "_run_round", wait_for_all)
 

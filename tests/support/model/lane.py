@@ -170,11 +170,13 @@ class ModelLane(ArrivingLane, MendedLane):
         self.drop_empty()
         return 1
 
-    def renew(self, words: str, lease_ms: str, _now: str) -> list[int]:
+    def renew(self, words: str, lease_ms: str, _now: str, alone: str) -> list[int]:
         stale = []
         for position, (group, token) in enumerate(json.loads(words), 1):
             if self.holds(group, token):
                 self.schedule[group] = self.now_us + int(lease_ms) * 1000
+                if alone == "1":
+                    self.leases[group] = token + "1" + self.leases[group][17:]
             else:
                 stale.append(position)
         return stale

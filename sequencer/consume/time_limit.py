@@ -1,0 +1,203 @@
+"""The time limit of a handler: past it, an exception ends the handler. It never comes into what is not the handler.
+
+Two threads use a TimeLimit. The one that runs handlers calls what `limited` made, and `outcome` behind each failure.
+The keeper calls `look` at each tick, and sends what interrupts.
+
+In the main thread that is a signal (`interruption.SIGNAL`), which also ends what the handler waits for. Python takes
+notice of it between two instructions, maybe when the handler is over and the next one runs. So it asks where it came,
+and not what was meant: only above the frame of a handler that has run too long it raises. Late or from others, it
+changes nothing. Until it has raised it is repeated, as one that comes just before a wait ends nothing.
+
+In another thread only PyThreadState_SetAsyncExc is left, and that is best effort: it comes with the next instruction of
+Python there, and not while that thread waits. It is sent once. A handler that ends meanwhile lets it come before it is
+left. (To take it back leaves a flag set in CPython 3.11: from then on every call is slow, and a debugger hangs.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType, TracebackType
+
+from ..drain.effects import Handler
+from ..errors import ConfigurationError, HandlerTimeout
+from ..values.message import Message
+from . import interruption
+
+IGNORED_S = 5.0
+"""A handler that goes on for so long after it was interrupted is stuck."""
+REPEAT_S = 0.1
+"""How often a signal is repeated that has not raised yet."""
+PACKAGE = __name__.partition(".")[0]
+
+
+class TimeIsUp(BaseException):
+    """The time of this handler is over. A BaseException, so that its own `except Exception` does not swallow it."""
+
+
+class TimeLimit:
+    """The limit of one consumer whose handlers run in the main thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._since: float | None = None
+        """When the handler began that runs now."""
+        self._is_raised = False
+        """Whether it was interrupted already: what it does about that is left alone."""
+        self._code: CodeType | None = None
+        self._seen: float | None = None
+        """The keeper's: beginning of the run that it found too long, when it did so, and when it sends again."""
+        self._seen_at = self._next_at = 0.0
+        self._is_told = False
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Within, handlers can be interrupted. Raises ConfigurationError where the application has the signal."""
+        if not interruption.is_free():
+            raise ConfigurationError(
+                f"this program handles {interruption.SIGNAL.name}, by which handler_timeout={self.seconds:g} ends a "
+                "handler; let it use another signal, or leave handler_timeout out"
+            )
+        interruption.hear(self._on_signal)
+        try:
+            yield
+        finally:
+            interruption.forget(self._on_signal)
+
+    def limited(self, handler: Handler) -> Handler:
+        """The same handler, for this limit."""
+
+        def run(message: Message) -> None:
+            self._is_raised, self._since = False, time.monotonic()
+            handler(message)
+            self._since = None
+
+        self._code = run.__code__
+        return run
+
+    def outcome(self, error: BaseException) -> BaseException:
+        """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted, without our frames."""
+        self._since = None
+        is_over = isinstance(error, TimeIsUp)
+        _leave_out_ours(error.__traceback__, also_at_end=is_over)
+        return timed_out(error, self.seconds) if is_over else error
+
+    def look(self, now: float) -> bool:
+        """By the keeper: interrupt a handler that runs too long. True, once, when it has ignored that for IGNORED_S."""
+        since = self._since
+        if since is None or now - since < self.seconds:
+            return False
+        if since != self._seen:
+            self._seen, self._seen_at, self._next_at, self._is_told = since, now, now, False
+        if now >= self._next_at and not self._is_raised:
+            self._next_at = now + REPEAT_S
+            self._interrupt()
+        if self._is_told or now - self._seen_at < IGNORED_S:
+            return False
+        self._is_told = True
+        return True
+
+    def _interrupt(self) -> None:
+        interruption.send()
+
+    def _on_signal(self, frame: FrameType | None) -> None:
+        since = self._since
+        if since is None or self._is_raised or time.monotonic() - since < self.seconds:
+            return
+        while frame is not None and frame.f_code is not self._code:
+            frame = frame.f_back
+        if frame is not None:
+            self._is_raised = True
+            raise TimeIsUp
+
+
+class ThreadTimeLimit(TimeLimit):
+    """The same where they run in another thread: best effort.
+
+    Both threads write what they are about before they read what the other is about:
+
+        the keeper: _interrupt                     the thread that handles: _leave
+        ----------------------                     -------------------------------
+        1  writes  _is_sending = True              1  writes  _since = None
+        2  reads   _since                          2  waits   while _is_sending
+        3  sends, unless that is another run       3  lets it come
+        4  writes  _is_sending = False
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self._thread = threading.get_ident()
+        self._is_sending = False
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        yield
+
+    def limited(self, handler: Handler) -> Handler:
+        def run(message: Message) -> None:
+            problem: BaseException | None = None
+            try:
+                self._is_raised, self._since = False, time.monotonic()
+                handler(message)
+            except BaseException as error:
+                problem = error
+            while True:
+                try:
+                    self._leave()
+                    break
+                except TimeIsUp:  # it came just now, and comes once
+                    pass
+            if problem is not None:
+                raise problem
+
+        return run
+
+    def _leave(self) -> None:
+        """Nothing comes to this run any more."""
+        self._since = None
+        while self._is_sending:
+            time.sleep(0)
+        if self._is_raised:
+            time.sleep(0)  # behind a call it comes, if it is still to come
+
+    def _interrupt(self) -> None:
+        self._is_sending = True
+        try:
+            if self._since == self._seen:
+                self._is_raised = True
+                thread, kind = ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind)
+        finally:
+            self._is_sending = False
+
+
+def time_limit(seconds: float) -> TimeLimit:
+    """The limit of handlers that the calling thread is going to run."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return TimeLimit(seconds) if is_main else ThreadTimeLimit(seconds)
+
+
+def timed_out(error: BaseException, seconds: float) -> HandlerTimeout:
+    """How it is recorded that a handler was interrupted by this error."""
+    timeout = HandlerTimeout(f"it ran longer than {seconds:g} s (handler_timeout), and was interrupted")
+    timeout.__context__ = error.__context__
+    return timeout.with_traceback(error.__traceback__)
+
+
+def _leave_out_ours(trace: TracebackType | None, *, also_at_end: bool) -> None:
+    """Take out the frames that call the handler, but the first; and at the end those of the signal, or of the client
+    that the handler was using then.
+    """
+    last = theirs = trace
+    while last is not None and (below := last.tb_next) is not None:
+        if below.tb_frame.f_globals is globals():
+            last.tb_next = below.tb_next
+            continue
+        last = below
+        if str(last.tb_frame.f_globals.get("__name__")).partition(".")[0] != PACKAGE:
+            theirs = last
+    if theirs is not None and also_at_end:
+        theirs.tb_next = None

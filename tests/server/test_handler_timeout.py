@@ -1,0 +1,221 @@
+"""A handler that runs longer than `handler_timeout`: interrupted where it can be, and told of where it can't."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.consume import time_limit
+from sequencer.consume.threads import Consumer
+from sequencer.errors import ConfigurationError
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+
+from ..support.background import Background
+
+LIMIT_S = 0.3
+PATIENCE_S = 30.0
+
+
+def waits(message: Message) -> None:
+    wait_until(lambda: False, 60.0)
+
+
+def computes(message: Message) -> None:
+    while True:
+        pass
+
+
+def swallows_exceptions(message: Message) -> None:
+    while True:
+        try:
+            waits(message)
+        except Exception:
+            continue
+
+
+@pytest.mark.parametrize("handler", [waits, computes, swallows_exceptions])
+def test_it_is_interrupted_and_its_message_failed(
+    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture, handler: Callable[[Message], None]
+) -> None:
+    seq = make(max_attempts=2, backoff=0.01)
+    seq.append(1, group="slow")
+    seq.append(1, group="quick")
+    handled: list[Message] = []
+
+    def handle(message: Message) -> None:
+        if message.group == ("slow",):
+            handler(message)
+        handled.append(message)
+
+    summary = seq.consume(handle, until_empty=True, handler_timeout=LIMIT_S)
+    assert (summary.handled, summary.failed, summary.lost) == (1, 2, 0)
+    (parked,) = seq.parked()
+    assert parked.failure
+    assert (parked.failure.type, parked.failure.attempt) == ("HandlerTimeout", 2)
+    assert parked.failure.message == "it ran longer than 0.3 s (handler_timeout), and was interrupted"
+    assert f"in {handler.__name__}" in parked.failure.traceback
+    assert "time_limit.py" not in parked.failure.traceback, "our own frames are left out"
+    assert "interruption.py" not in caplog.text
+    assert [record.levelname for record in caplog.records if "HandlerTimeout" in record.getMessage()] == [
+        "WARNING",
+        "ERROR",
+    ]
+
+
+def test_one_that_puts_things_in_order_has_the_time_for_it(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group="g")
+    cleaned: list[float] = []
+
+    def handle(message: Message) -> None:
+        try:
+            waits(message)
+        finally:
+            until = time.monotonic() + LIMIT_S
+            wait_until(lambda: time.monotonic() > until, PATIENCE_S)
+            cleaned.append(until)
+
+    assert seq.consume(handle, until_empty=True, handler_timeout=LIMIT_S).failed == 1
+    assert len(cleaned) == 1
+
+
+def test_in_another_thread_python_code_is_interrupted(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group="g")
+    with Background(seq, computes, until_empty=True, handler_timeout=LIMIT_S) as running:
+        running.thread.join(PATIENCE_S)
+    assert running.summary.failed == 1
+    assert [info.failure.type for info in seq.parked() if info.failure] == ["HandlerTimeout"]
+
+
+class Stubborn:
+    """A handler that goes on whatever comes, until the test lets it end."""
+
+    def __init__(self) -> None:
+        self.is_begun, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        if message.group != ("stuck",):
+            return
+        self.is_begun.set()
+        while not self.may_end.is_set():
+            try:
+                self.may_end.wait(0.05)
+            except BaseException:
+                continue
+
+
+@pytest.fixture
+def stubborn(monkeypatch: pytest.MonkeyPatch) -> Stubborn:
+    monkeypatch.setattr(time_limit, "IGNORED_S", 0.5)
+    return Stubborn()
+
+
+def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt(
+    make: Callable[..., Sequencer],
+    stubborn: Stubborn,
+    caplog: pytest.LogCaptureFixture,
+    link: Link,
+    namespace: str,
+) -> None:
+    """Without a supervisor nobody ends it: its group goes on elsewhere, and its message is tried again there."""
+    seq = make("q")
+    seq.append_many([{"group": name, "body": 1} for name in ("stuck", "beside")])
+    with Background(seq, stubborn, lease=1.0, handler_timeout=LIMIT_S) as running:
+        assert stubborn.is_begun.wait(PATIENCE_S)
+        keys = lane_keys(namespace, "q", 0)
+        wait_until(lambda: (link.command("HGET", keys.leases, "stuck") or b" " * 17)[16:17] == b"1", PATIENCE_S)
+        with seq.claim() as lease:
+            assert not lease, "it is not over"
+        claimed: list[Message] = []
+
+        def is_claimed() -> bool:
+            with seq.claim() as lease:
+                claimed.extend(lease)
+            return bool(claimed)
+
+        wait_until(is_claimed, PATIENCE_S)
+        stubborn.may_end.set()
+    assert [(message.group, message.attempt) for message in claimed] == [(("stuck",), 2)]
+    (told,) = [record for record in caplog.records if getattr(record, "event", "") == "handler stuck"]
+    fields = vars(told)
+    assert (told.levelname, fields["group"], fields["id"]) == ("ERROR", ["stuck"], claimed[0].id)
+    assert fields["see"].startswith("sequencer explain q stuck")
+    assert re.fullmatch(r"kill -KILL \d+", fields["mend"])
+    assert running.summary.lost == 1, "what it finished is not acknowledged"
+
+
+def test_a_supervisor_is_asked_to_end_it(make: Callable[..., Sequencer], stubborn: Stubborn) -> None:
+    seq = make("q")
+    seq.append(1, group="stuck")
+    asked: list[Message] = []
+
+    def on_start(consumer: Consumer) -> None:
+        consumer.on_stuck(asked.append)
+
+    options: dict[str, Any] = {"lease": 2.0, "handler_timeout": LIMIT_S, "on_start": on_start, "until_empty": True}
+    thread = threading.Thread(target=lambda: seq.consume(stubborn, **options))
+    thread.start()
+    wait_until(lambda: asked, PATIENCE_S)
+    stubborn.may_end.set()
+    thread.join(PATIENCE_S)
+    assert [message.group for message in asked] == [("stuck",)]
+    assert seq.info().backlog == 0, "it ended before its lease did"
+
+
+def test_a_program_that_handles_the_signal_itself_is_refused(seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    old = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        with pytest.raises(ConfigurationError, match="this program handles SIGUSR2"):
+            seq.consume(lambda message: None, until_empty=True, handler_timeout=1.0)
+        assert seq.consume(lambda message: None, until_empty=True).handled == 1, "without a limit it is the program's"
+    finally:
+        signal.signal(signal.SIGUSR2, old)
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_line_of_its_start_leaves_no_keeper_behind(make: Callable[..., Sequencer]) -> None:
+    """Ctrl-C while a consumer starts: its thread would renew leases for nobody."""
+    seq = make("q")
+    seq.connect()
+
+    def interrupted_at(line: int) -> bool:
+        passed, is_started = 0, False
+
+        def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+            nonlocal passed, is_started
+            is_started = is_started or frame.f_code.co_name == "_perform"
+            if frame.f_code.co_name not in ("_run", "start") or "sequencer/consume" not in frame.f_code.co_filename:
+                return None
+            if event == "line" and not is_started:
+                passed += 1
+                if passed == line:
+                    raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            seq.consume(lambda message: None, until_empty=True)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    line = 1
+    while interrupted_at(line):
+        line += 1
+        wait_until(lambda: "sequencer-keeper" not in {one.name for one in threading.enumerate()}, PATIENCE_S)
+    assert line > 10

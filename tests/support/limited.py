@@ -1,0 +1,35 @@
+"""Handlers under a time limit, in a consumer's own loop and without its server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from types import SimpleNamespace
+from typing import Any, cast
+
+from sequencer import Message
+from sequencer.consume.threads import Consumer
+from sequencer.consume.time_limit import TimeLimit
+from sequencer.drain.effects import Handle
+
+Answers = list[BaseException | None]
+
+
+def perform(
+    limit: TimeLimit, handler: Callable[[Message], Any], messages: list[Message], took: list[float] | None = None
+) -> Answers:
+    """What came of each message, where a consumer's own loop runs the handler; `took`: at most how long that took."""
+    took = [] if took is None else took
+
+    def effects() -> Generator[Any, Any, Answers]:
+        answers: Answers = []
+        for message in messages:
+            began = time.monotonic()
+            answers.append((yield Handle(message)))
+            took.append(time.monotonic() - began)
+        return answers
+
+    keeper = SimpleNamespace(limit=limit)
+    consumer = SimpleNamespace(_handler=handler, on_first=None, _keeper=keeper, _is_interrupted=False, _in_hand=None)
+    with limit.in_force():
+        return cast(Answers, Consumer._perform(cast(Any, consumer), effects()))

@@ -1,0 +1,219 @@
+"""The time limit of a handler: when it interrupts, whom, and what it leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer import Message
+from sequencer.consume import interruption
+from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, ThreadTimeLimit, TimeIsUp, TimeLimit
+from sequencer.errors import ConfigurationError, HandlerTimeout
+from sequencer.testing import wait_until
+
+from ..support.limited import perform
+
+LIMIT_S = 5.0
+FIRST = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+
+
+def nobody(_frame: FrameType | None) -> None:
+    """Hears a signal that comes before the limit is in force, or after it."""
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    interruption.hear(nobody)
+    yield
+    interruption.forget(nobody)
+
+
+# -- many tiny handlers -------------------------------------------------------------------------------------------
+
+TINY_S = 0.0005
+
+
+class Beside:
+    """Looks without a pause, as a keeper that has nothing else to do."""
+
+    def __init__(self, limit: TimeLimit) -> None:
+        self.limit, self.is_over = limit, False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self.is_over:
+            self.limit.look(time.monotonic())
+            time.sleep(0)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over = True
+        self._thread.join()
+
+
+def run_tiny(limit: TimeLimit, count: int) -> tuple[int, int]:
+    """Handlers that take about the limit: how many ended and how many were interrupted. Each of those was late."""
+    took: list[float] = []
+
+    def handle(message: Message) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < TINY_S * (0.5 + len(took) % 16 / 12):
+            pass
+
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with Beside(limit):
+            answers = perform(limit, handle, [FIRST] * count, took)
+            time.sleep(0)  # what is on its way comes into a consumer that goes on
+    finally:
+        sys.setswitchinterval(switch_s)
+    wrong = [answer for answer in answers if answer is not None and not isinstance(answer, HandlerTimeout)]
+    assert wrong == []
+    cut = [number for number, answer in enumerate(answers) if answer is not None]
+    assert [took[number] for number in cut if took[number] < TINY_S] == [], "interrupted before its time"
+    return count - len(cut), len(cut)
+
+
+@pytest.mark.slow
+def test_many_tiny_handlers_with_a_tiny_limit() -> None:
+    ended, cut = run_tiny(TimeLimit(TINY_S), 4_000)
+    assert min(ended, cut) > 100
+
+
+@pytest.mark.slow
+def test_many_tiny_handlers_in_another_thread() -> None:
+    done: list[tuple[int, int]] = []
+    thread = threading.Thread(target=lambda: done.append(run_tiny(ThreadTimeLimit(TINY_S), 4_000)))
+    thread.start()
+    thread.join()
+    assert min(done[0]) > 100
+    assert traced_lines() == 2, "nothing is left behind in the interpreter, for which a debugger would wait for ever"
+
+
+def traced_lines() -> int:
+    lines: list[int] = []
+
+    def look() -> None:
+        del lines[100:]
+        del lines[100:]
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        lines.extend([1] * (event == "line" and frame.f_code is look.__code__))
+        return trace
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        look()
+    finally:
+        sys.settrace(old)
+    return len(lines)
+
+
+# -- when it looks ------------------------------------------------------------------------------------------------
+
+
+class Counting(TimeLimit):
+    """Takes down when it would interrupt."""
+
+    def __init__(self, raises_at: int | None = None) -> None:
+        super().__init__(LIMIT_S)
+        self.sent: list[float] = []
+        self.now, self.raises_at = 0.0, raises_at
+
+    def _interrupt(self) -> None:
+        self.sent.append(self.now)
+        self._is_raised = len(self.sent) == self.raises_at
+
+    def at(self, now: float) -> bool:
+        self.now = now
+        return self.look(now)
+
+
+@given(st.lists(st.floats(0.0005, 1.0), min_size=1, max_size=200), st.none() | st.integers(1, 3))
+def test_it_is_interrupted_when_it_is_late_again_until_that_took_effect_and_told_once(
+    ticks: list[float], raises_at: int | None
+) -> None:
+    limit, now, stuck = Counting(raises_at), 0.0, []
+    limit._since = 0.0
+    for tick in ticks:
+        now += tick
+        if limit.at(now):
+            stuck.append(now)
+    assert all(sent >= LIMIT_S for sent in limit.sent)
+    assert bool(limit.sent) == (now >= LIMIT_S)
+    assert all(after - before >= REPEAT_S - 1e-9 for before, after in zip(limit.sent, limit.sent[1:], strict=False))
+    assert raises_at is None or len(limit.sent) <= raises_at
+    assert len(stuck) == bool(limit.sent and now >= limit.sent[0] + IGNORED_S)
+    assert all(one >= limit.sent[0] + IGNORED_S for one in stuck)
+
+
+def test_a_handler_that_ended_in_time_is_left_alone() -> None:
+    limit = Counting()
+    for since, now in ((0.0, 4.5), (4.0, 8.9), (None, 20.0), (19.0, 23.0)):
+        limit._since = since
+        assert not limit.at(now)
+    assert limit.sent == []
+
+
+# -- what it leaves behind ----------------------------------------------------------------------------------------
+
+
+def test_a_program_that_has_the_signal_is_told_at_the_start() -> None:
+    old = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        with pytest.raises(ConfigurationError, match=r"handles SIGUSR2, by which handler_timeout=5 ends a handler"):
+            perform(TimeLimit(LIMIT_S), lambda message: None, [FIRST])
+    finally:
+        signal.signal(signal.SIGUSR2, old)
+
+
+def test_a_signal_that_comes_when_all_is_over_is_no_harm() -> None:
+    assert perform(TimeLimit(LIMIT_S), lambda message: None, [FIRST]) == [None]
+    signal.raise_signal(signal.SIGUSR2)
+
+
+def test_one_that_swallows_it_is_handled_when_it_ends_and_is_not_interrupted_twice() -> None:
+    limit, swallowed = TimeLimit(TINY_S), []
+
+    def handle(message: Message) -> None:
+        for _ in range(3):
+            try:
+                wait_until(lambda: False, 0.2)
+            except TimeIsUp as error:
+                swallowed.append(error)
+            except AssertionError:
+                continue
+
+    with Beside(limit):
+        assert perform(limit, handle, [FIRST]) == [None]
+    assert len(swallowed) == 1
+
+
+def test_in_another_thread_what_ends_in_time_keeps_its_own_error() -> None:
+    limit, done = None, []
+
+    def run() -> None:
+        nonlocal limit
+        limit = ThreadTimeLimit(60.0)
+        done.extend(perform(limit, fail, [FIRST]))
+
+    def fail(message: Message) -> None:
+        raise ValueError("its own")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert [type(one) for one in done] == [ValueError]
