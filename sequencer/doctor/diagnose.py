@@ -21,6 +21,7 @@ from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
+from .leases import held_long
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH, try_rights
@@ -94,6 +95,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _readable(link, name, keys)
             yield from _numbers(link, name, keys, limit)
             yield from _invariants(link, name, keys, repair, limit)
+            yield from held_long(link, name, keys)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:

@@ -14,6 +14,7 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
+from ..values.owner import advice, is_held_long
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
 
@@ -65,7 +66,9 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         since_s = max(0, now - int(facts.lease[:STAMP_DIGITS])) / 1e6
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
-        return because("leased", f"{text} unless that is prolonged; it moves when {head} is handled{then}", visible)
+        long = f"; {advice(owner)}" if is_held_long(now, now - since_s * 1e6, visible) else ""
+        text += f" unless that is prolonged; it moves when {head} is handled{then}{long}"
+        return because("leased", text, visible)
     if math.isinf(visible) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]

@@ -54,6 +54,20 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
     ("leased", {"lease": LEASE, "visible_us": LATER}, Policy(), 5.0, ["by host-7 for 2.0 s", AT, "when m1 is handled"]),
     (
         "leased",
+        {"lease": b"1700000020000000" + b"1host-7", "visible_us": LATER},
+        Policy(),
+        5.0,
+        ["for 80.0 s", "more than 10 leases", "if its handler hangs, end that consumer", "--handler-timeout"],
+    ),
+    (
+        "leased",
+        {"lease": b"1700000020000000" + b"1shop.example:4711:00c0de", "visible_us": LATER},
+        Policy(),
+        5.0,
+        ["end that process (on shop.example: kill -KILL 4711)"],
+    ),
+    (
+        "leased",
         {"lease": LEASE, "visible_us": LATER, "is_paused": True},
         Policy(),
         5.0,
