@@ -56,8 +56,7 @@ class _Window:
     queue: str
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
-    mend_all: str = ""
-    """Of what was suppressed: the command that mends all of it."""
+    mend_all: str = ""  # of what was suppressed: the command that mends all of it
 
 
 class EventEmitter:

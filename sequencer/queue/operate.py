@@ -67,9 +67,7 @@ async def resume(session: Session, group: Group) -> bool:
     return done.status == "resumed"
 
 
-async def skip(
-    session: Session, group: Group, *, id: str | int | None = None, dead_letter: bool = False
-) -> Message | Gap:
+async def skip(session: Session, group: Group, *, id: Id | None = None, dead_letter: bool = False) -> Message | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message.
 
     It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only

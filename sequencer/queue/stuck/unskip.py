@@ -6,14 +6,14 @@ from ... import calls
 from ...errors import IdConflict, MessageNotFound
 from ...store.envelope import encode_id
 from ...store.group import decode_group, encode_group
-from ...store.item import Group
+from ...store.item import Group, Id
 from ...store.record import LetterName, decode_letter
 from ...store.replies import Reading, pairs, text
 from ...values.message import Message
 from ..session import Session
 
 
-async def unskip(session: Session, group: Group, *, id: str | int | None = None) -> Message:
+async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Message:
     """Put the message that was skipped last back into its place in this group, with fresh attempts; returns it.
 
     `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same lane, IdConflict
