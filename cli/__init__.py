@@ -16,5 +16,7 @@ def main() -> int:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open to the end
     from .main import run
+    from .output import install
 
+    install()
     return run()

@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0 fine, 1 consumers gave up, 2 wrong use or handler not found, "
+    epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use or handler not found, "
     "3 server not reachable or not usable, 4 ended with parked groups, 5 doctor or audit found something.",
 )
 

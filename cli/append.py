@@ -10,20 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
-import orjson
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..client import Sequencer
-from ..errors import BatchRefused
+from ..errors import BatchRefused, InvalidMessage
 from ..settings.body_fields import BodyFields
+from ..settings.events import many
 from ..settings.options import DEFAULTS, QueueSettings
 from ..values.message import BatchReceipt
+from ..values.text import plain
 from .app import (
     FINE,
+    GAVE_UP,
     INTERRUPTED,
     WRONG_USE,
     JsonOption,
@@ -35,6 +37,7 @@ from .app import (
     option,
 )
 from .interruption import Interruption
+from .lines import GZIP, parse, unpacked
 from .render import print_json
 
 LINES = 128
@@ -58,6 +61,8 @@ class Tally:
     fields: BodyFields = field(default_factory=BodyFields)
     """Those of the queue."""
     problem: str = ""
+    end: str = ""
+    """Why the input can't be read to its end."""
     last_line: int = 0
     """The last line of the input of which is known what became of it."""
     has_ids: bool = True
@@ -87,7 +92,7 @@ class Tally:
         self._count(receipt)
         self.refused += len(receipt.refused)
         for refused in receipt.refused:
-            typer.echo(f"line {lines[refused.index][0]}: {refused.error}", err=True)
+            typer.echo(plain(f"line {lines[refused.index][0]}: {refused.error}"), err=True)
         self.last_line = last_line
 
     def _count(self, receipt: BatchReceipt) -> None:
@@ -100,7 +105,7 @@ class Tally:
 @app.command()
 def append(
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON file; - for standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON file, gzipped or not; - for standard input.")] = "-",
     group_by: Annotated[
         str | None, option("--group-by", help="Body fields that make the group: user_id,order_id")
     ] = None,
@@ -169,23 +174,34 @@ def _append_lines(
     tally: Tally,
     interruption: Interruption,
 ) -> None:
-    numbered = ((number, line) for number, line in enumerate(source, 1) if line.strip())
+    numbered = _numbered(source, tally)
     while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
             try:
-                good.append((number, orjson.loads(line)))
+                good.append((number, parse(line, is_envelope=client.options.group_by is None)))
             except ValueError as error:
-                problem = f"line {number}: not JSON: {error}"
+                problem = f"line {number}: {error}"
                 if on_error == "stop":
                     break
-                typer.echo(problem, err=True)
+                typer.echo(plain(problem), err=True)
                 tally.refused += 1
                 problem = ""
         with interruption.sending():
             tally.add(client, good, on_error, replace)
-        tally.problem = tally.problem or problem
+        tally.problem = tally.problem or problem or tally.end
+
+
+def _numbered(source: Iterator[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, with their numbers. What is read before the input breaks off is not lost."""
+    number = 0
+    try:
+        for number, line in enumerate(source, 1):
+            if line.strip():
+                yield number, line
+    except InvalidMessage as error:
+        tally.end = f"line {number}: {error}"
 
 
 def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, bytes]]:
@@ -202,10 +218,8 @@ def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, 
 def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
     rate = tally.appended / elapsed_s if elapsed_s else 0.0
     if tally.problem:
-        typer.echo(
-            f"error: {tally.problem}; stopped there, the lines before it are stored (--on-error skip goes on)",
-            err=True,
-        )
+        hint = "" if tally.end else " (--on-error skip goes on)"
+        typer.echo(f"error: {plain(tally.problem)}; stopped there, the lines before it are stored{hint}", err=True)
         tally.refused += 1
     if as_json:
         counts = {"appended": tally.appended, "duplicates": tally.duplicates, "refused": tally.refused}
@@ -218,16 +232,18 @@ def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
             f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,}{late} "
             f"in {elapsed_s:.2f} s ({rate:,.0f}/s)"
         )
-    return WRONG_USE if tally.problem else FINE
+    if tally.refused and not tally.problem:
+        typer.echo(f"error: {many(tally.refused, 'line')} refused, as said above; the others are stored", err=True)
+    return WRONG_USE if tally.problem else GAVE_UP if tally.refused else FINE
 
 
 @contextmanager
 def _opened(file: str) -> Iterator[Iterator[bytes]]:
     if file == "-":
         yield (
-            _with_progress(sys.stdin.buffer, None)
+            _with_progress(unpacked(sys.stdin.buffer), None)
             if sys.stderr.isatty() and not sys.stdin.isatty()
-            else iter(sys.stdin.buffer)
+            else unpacked(sys.stdin.buffer)
         )
         return
     try:
@@ -236,13 +252,15 @@ def _opened(file: str) -> Iterator[Iterator[bytes]]:
         said = error.strerror if isinstance(error, OSError) else error
         raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
     with stream:
-        yield _with_progress(stream, size) if sys.stderr.isatty() else iter(stream)
+        is_packed = stream.peek(len(GZIP)).startswith(GZIP)  # then nobody knows how much it will be
+        lines = unpacked(stream)
+        yield _with_progress(lines, None if is_packed else size) if sys.stderr.isatty() else lines
 
 
-def _with_progress(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+def _with_progress(lines: Iterator[bytes], size: int | None) -> Iterator[bytes]:
     columns = (TextColumn("appending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("appending", total=size)
-        for line in stream:
+        for line in lines:
             progress.advance(task, len(line))
             yield line

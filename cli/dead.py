@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import Annotated
 
@@ -12,11 +11,11 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
-from ..values.commands import resume_all
+from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
-from .render import console, fields_table, letter_table, moment, number, print_either, print_json
+from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -82,8 +81,8 @@ def show(
 def _show(letter: DeadLetter) -> None:
     message, error = letter.message, letter.error
     fields = {
-        "id": message.id,
-        "group": " ".join(message.group),
+        "id": id_word(message.id),
+        "group": group_words(message.group),
         "score": number(message.score),
         "stamp": str(message.stamp),
         "appended": moment(message.appended_at),
@@ -131,8 +130,8 @@ def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     if done.pending:
         typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
     for group in done.parked:
-        words = " ".join(shlex.quote(plain(part)) for part in group)
-        typer.echo(f"group {named(group)} is parked; to let it go on: sequencer resume {queue} {words}")
+        mend = command("resume", queue, *group, namespace=namespace)
+        typer.echo(f"group {named(group)} is parked; to let it go on: {mend}")
     if len(done.parked) > 1:
         typer.echo(f"to let all parked groups go on: {resume_all(queue, namespace)}")
 

@@ -14,7 +14,7 @@ from ..errors import MessageNotFound
 from ..values.text import named, plain
 from ..values.views import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, app, call_option, queue_command
-from .render import console, fields_table, moment, number, print_either, print_json, seconds
+from .render import console, fields_table, group_words, id_word, moment, number, print_either, print_json, seconds
 
 
 @queue_command(app)
@@ -34,7 +34,12 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 
 
 def _show(info: MessageInfo) -> None:
-    fields = {"id": info.id, "group": " ".join(info.group), "state": info.state, "due in": seconds(info.due_in_s)}
+    fields = {
+        "id": id_word(info.id),
+        "group": group_words(info.group),
+        "state": info.state,
+        "due in": seconds(info.due_in_s),
+    }
     if message := info.message:
         marks = [name for name in ("late", "redriven") if getattr(message, name)]
         fields |= {"attempts": str(info.attempts), "score": number(message.score)}

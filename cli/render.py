@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -13,25 +15,24 @@ from typing import Any
 import orjson
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from ..processes.logs import FLUSH_S
+from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
 from ..values.message import Message
-from ..values.text import plain
+from ..values.text import json_line, named, plain, quoted
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
-
-WIDE = 1000
-"""Columns where no terminal limits them: a table in a pipe is for grep, not to be cut."""
+from .output import is_ascii
+from .table import Column, Table
 
 
 def console() -> Console:
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
+    """Prints as it is told: a line that is longer than the terminal is left to that, so that it can be copied whole."""
+    return Console(highlight=False, markup=False, soft_wrap=True)
 
 
-def _is_wide() -> bool:
-    return not sys.stdout.isatty() or shutil.get_terminal_size().columns >= 100
+def terminal_width() -> int | None:
+    """Columns of the terminal on standard output. None without one: what goes into a pipe is for grep, and is whole."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def say(text: str) -> None:
@@ -48,21 +49,37 @@ def say(text: str) -> None:
             poll = select.poll()
             poll.register(fd, select.POLLOUT)
             if poll.poll(1000 * FLUSH_S):
-                os.write(fd, line.encode("utf-8", "backslashreplace"))
+                os.write(fd, line.encode(encoding_of(stream), "backslashreplace"))
 
 
-def table(*columns: str) -> Table:
-    """A table whose cells are shown as they are: no markup, and no control character reaches the terminal."""
-    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0) if _is_wide() else (0, 1, 0, 0))
+def table(*columns: str | Column) -> Table:
+    """A table of texts. A column that is given by its name is always shown, and whole."""
+    return Table([Column(one) if isinstance(one, str) else one for one in columns], terminal_width())
 
 
-def cells(*texts: str) -> list[Text]:
-    return [Text(plain(text)) for text in texts]
+def cells(*texts: str) -> list[str]:
+    """Texts of others as cells: no control character reaches the terminal."""
+    return [plain(text) for text in texts]
+
+
+def group_words(group: Sequence[str]) -> str:
+    """A group as `explain` and others take it back."""
+    return named(group, is_ascii=is_ascii())
+
+
+def id_word(message_id: str) -> str:
+    """An id as `--id` takes it back."""
+    return quoted(message_id, is_ascii=is_ascii())
 
 
 def print_json(value: Any) -> None:
     """One line of JSON: of a value, of a list of them, or of a dict of plain ones."""
-    sys.stdout.buffer.write(orjson.dumps(as_json(value), option=orjson.OPT_APPEND_NEWLINE, default=str))
+    plain_value = as_json(value)
+    try:
+        line = orjson.dumps(plain_value, default=str).decode()
+    except TypeError:  # bytes of others that are no UTF-8, as halves of a pair; an integer of more than 64 bits
+        line = json.dumps(plain_value, default=str, separators=(",", ":"))
+    sys.stdout.write(json_line(line, is_ascii=encoding_of(sys.stdout) != "utf-8") + "\n")
     sys.stdout.flush()
 
 
@@ -88,55 +105,65 @@ def number(value: float) -> str:
 
 
 def queue_table(infos: list[QueueInfo]) -> Table:
-    """On a narrow terminal without the columns of what is not there: paused groups, dead letters."""
-    shown = [name for name in ("paused", "dead") if _is_wide() or any(getattr(info, name) for info in infos)]
-    states = ("groups", "due", "leased", "waiting", "parked", *shown)
-    rows = table("queue", "backlog", "lag", *states, "in/s", "out/s", "handled")
+    """On a narrow terminal first without paused groups and dead letters, where there are none."""
+    ranks = {"groups": 7, "due": 4, "leased": 6, "waiting": 6, "parked": 2, "paused": 5, "dead": 5}
+    ranks |= {name: 10 for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)}
+    states = list(ranks)
+    counts = [Column(name, ranks[name]) for name in states]
+    ends = [Column("in/s", 8), Column("out/s", 8), Column("handled", 9)]
+    rows = table("queue", Column("backlog", 1), Column("lag", 3), *counts, *ends)
     for info in infos:
         rates = ("-" if rate is None else f"{rate:,.0f}" for rate in (info.append_rate, info.handle_rate))
-        counts = (f"{getattr(info, name):,}" for name in states)
+        numbers = (f"{getattr(info, name):,}" for name in states)
         name = f"{info.queue} (paused)" if info.is_paused else info.queue
         backlog = f"{'~' if info.is_estimate else ''}{info.backlog:,}"
-        rows.add_row(*cells(name, backlog, seconds(info.lag_s), *counts, *rates, f"{info.totals['handled']:,}"))
+        rows.add_row(*cells(name, backlog, seconds(info.lag_s), *numbers, *rates, f"{info.totals['handled']:,}"))
     return rows
 
 
 def group_table(infos: list[GroupInfo]) -> Table:
-    rows = table("group", "state", "backlog", "head", "age", "attempts", "due in", "owner / failure")
+    """A narrow terminal shows group and head in any case."""
+    states = (Column("state", 1), Column("backlog", 2), "head", Column("age", 4), Column("attempts", 5))
+    rows = table("group", *states, Column("due in", 6), Column("owner / failure", 3, is_cut=True))
     for info in infos:
         who = info.owner or ""
         if info.failure:
             who = f"{info.failure.type}: {info.failure.message}"[:100]
+        head = "" if info.head_id is None else id_word(info.head_id)
         counts = (seconds(info.lag_s), str(info.attempts), seconds(info.due_in_s))
-        rows.add_row(*cells(" ".join(info.group), info.state, f"{info.backlog:,}", info.head_id or "", *counts, who))
+        rows.add_row(group_words(info.group), *cells(info.state, f"{info.backlog:,}", head, *counts, who))
     return rows
 
 
-def outage_line(info: QueueInfo) -> Text:
+def outage_line(info: QueueInfo) -> str:
     """What holds the queue back, and the command that probes at once."""
     outage = info.outage
     assert outage is not None
     of = f" {outage.lanes} of {info.lanes} lanes" if outage.lanes < info.lanes else ""
     said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}; "
     said += f"next probe in {outage.next_probe_s:.1f} s; to probe at once: "
-    return Text(plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"]))
+    return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
 
 
 def message_table(messages: list[Message]) -> Table:
-    rows = table("id", "score", "attempt", "appended", "body")
+    """A narrow terminal shows the id in any case."""
+    numbers = (Column("score", 3), Column("attempt", 4), Column("appended", 5))
+    rows = table("id", *numbers, Column("body", 2, is_cut=True))
     for message in messages:
         body = message.body if isinstance(message.body, str) else orjson.dumps(message.body).decode()
-        numbers = (number(message.score), str(message.attempt), number(message.appended_at))
-        rows.add_row(*cells(message.id, *numbers, body[:200]))
+        values = (number(message.score), str(message.attempt), number(message.appended_at))
+        rows.add_row(id_word(message.id), *cells(*values, body[:200]))
     return rows
 
 
 def letter_table(letters: list[DeadLetter]) -> Table:
-    rows = table("id", "group", "score", "attempts", "died", "error")
+    """A narrow terminal shows id and group in any case."""
+    numbers = (Column("score", 5), Column("attempts", 4), Column("died", 3))
+    rows = table("id", "group", *numbers, Column("error", 2, is_cut=True))
     for dead in letters:
         message, error = dead.message, f"{dead.error.type}: {dead.error.message}"[:100]
-        numbers = (number(message.score), str(dead.attempts), moment(dead.died_at))
-        rows.add_row(*cells(message.id, " ".join(message.group), *numbers, error))
+        values = (number(message.score), str(dead.attempts), moment(dead.died_at))
+        rows.add_row(id_word(message.id), group_words(message.group), *cells(*values, error))
     return rows
 
 
@@ -158,7 +185,7 @@ def _policy_text(name: str, value: Any) -> str:
 
 def fields_table(fields: dict[str, str]) -> Table:
     """One thing, a field a line."""
-    rows = Table(box=None, pad_edge=False, show_header=False)
+    rows = Table([Column(""), Column("")], terminal_width())
     for name, value in fields.items():
         rows.add_row(*cells(name, value))
     return rows

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import Annotated
 
 import typer
-from rich.console import Group
+from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from ..client import Sequencer, list_queues
 from ..values.commands import command, resume_all
@@ -26,6 +28,7 @@ from .app import (
     queue_command,
     require_queue,
 )
+from .output import is_lost
 from .render import console, group_table, message_table, outage_line, print_either, print_json, queue_table
 
 
@@ -50,17 +53,34 @@ def info(
             ours = [{**as_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
             print_json(ours if queue is None else ours[0])
     elif watch and sys.stdout.isatty():
-        with Live(console=console(), auto_refresh=False) as live:
+        with Live(console=Console(highlight=False, markup=False), auto_refresh=False) as live:
             for infos in looks:
-                live.update(_queues(infos), refresh=True)
+                live.update(_screen(infos), refresh=True)
     else:
         for infos in looks:
             console().print(_queues(infos) if infos else "no queues yet")
 
 
-def _queues(infos: list[QueueInfo]) -> Group:
+def _queues(infos: list[QueueInfo]) -> str:
     """The table, and below it each outage that holds a queue back."""
-    return Group(queue_table(infos), *[outage_line(one) for one in infos if one.outage])
+    return "\n".join([str(queue_table(infos)), *[outage_line(one) for one in infos if one.outage]])
+
+
+def _screen(infos: list[QueueInfo]) -> Text:
+    """As many queues as the terminal has room for, those with trouble first."""
+    infos = sorted(infos, key=trouble, reverse=True)
+    head, *lines = queue_table(infos).lines()
+    room = max(1, shutil.get_terminal_size().lines - 2)  # the head, and the line in which the cursor stays
+    outages = [outage_line(one) for one in infos if one.outage][: room // 3]
+    room -= len(outages)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"and {len(lines) - room + 1:,} more"]
+    return Text("\n".join([head, *lines, *outages]), no_wrap=True, overflow="crop")
+
+
+def trouble(info: QueueInfo) -> tuple[float, ...]:
+    """Greater for a queue that needs a person more: an outage, parked groups, a pause, dead letters, and what waits."""
+    return info.outage is not None, info.parked, info.is_paused + info.paused, info.dead, info.lag_s, info.backlog
 
 
 def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]
@@ -71,7 +91,7 @@ def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: b
     while True:
         infos: list[QueueInfo] = [client.info() for client in clients]
         yield infos
-        if not watch:
+        if not watch or is_lost():  # nobody reads it any more
             return
         time.sleep(interval_s)
 

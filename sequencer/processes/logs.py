@@ -6,11 +6,11 @@ never stops the work. How many were lost is said with the next line that can be 
 
 from __future__ import annotations
 
+import codecs
 import json
 import logging
 import os
 import queue
-import re
 import sys
 import threading
 import time
@@ -25,7 +25,7 @@ import orjson
 from ..consume.emitter import EventEmitter
 from ..errors import shown
 from ..settings.events import Event, error_text, event, many
-from ..values.text import plain
+from ..values.text import json_line, plain
 
 MAX_WAITING_LINES = 1000
 """Lines that wait to be written to standard error; more are lost, and counted."""
@@ -33,11 +33,11 @@ FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
+_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+"""Variables of the locale; the first that is set decides."""
 _OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _OWN = ("time", "level", "logger", "pid", "event", "queue", "message", "traceback")
 """Names in a JSON line that no field of a record can take."""
-_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029]")
-"""What JSON itself lets through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class JsonFormatter(logging.Formatter):
         line["message"] = _message(record)
         if trace := _trace(self, record):
             line["traceback"] = trace
-        return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", _json(line))
+        return json_line(_json(line), is_ascii=encoding_of(sys.stderr) != "utf-8")
 
 
 def _json(line: dict[str, Any]) -> str:
@@ -241,11 +241,19 @@ class StderrHandler(logging.Handler):
             stream.write(text)
             stream.flush()
             return
-        data = memoryview(text.encode("utf-8", "backslashreplace"))
+        data = memoryview(text.encode(encoding_of(stream), "backslashreplace"))
         while data:  # not by the stream: what it could not write would stay in its buffer
             written = os.write(fd, data)
             self._is_torn = written < len(data)
             data = data[written:]
+
+
+def encoding_of(stream: Any) -> str:
+    """How text is written to a standard stream: "utf-8", "ascii" where that or the locale (LC_ALL=C) has no more."""
+    given = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
+    locale = next((os.environ[name] for name in _LOCALE if os.environ.get(name)), "")
+    is_c = locale in ("C", "POSIX") and not any(os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONUTF8"))
+    return "ascii" if is_c else given
 
 
 def lines_lost(count: int, why: str) -> Event:

@@ -32,6 +32,7 @@ from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, texts
+from ..values.text import named
 from ..values.views import AuditReport
 
 PAGE = 1000
@@ -203,7 +204,7 @@ class Prover:
     def _violation(self, kind: Kind, record: AuditRecord, text: str) -> None:
         self._counts[kind] += 1
         if self._case is None or record.at_ms < self._case[0]:
-            self._case = record.at_ms, f"{kind} in group {' '.join(decode_group(record.group))}: {text}"
+            self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
 
     def proof(self) -> AuditReport:
         """What all records so far show."""

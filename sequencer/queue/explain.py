@@ -15,6 +15,7 @@ from ..store.keys import PAUSED
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
 from ..values.owner import advice, is_held_long
+from ..values.text import named
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
 
@@ -39,7 +40,7 @@ def explanation(group: str, facts: Facts, policy: Policy) -> Explanation:
         return _with_outage(_explain(group, facts, policy), facts)
     visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
     inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
-    name = f"group {' '.join(inner.group)}"
+    name = f"group {named(inner.group)}"
     what, how = ("is paused", "unpause the group") if is_held else ("waits", "the whole queue is paused: unpause it")
     text = f"{name} {what}; {how}"
     if inner.reason != "due":
@@ -50,7 +51,7 @@ def explanation(group: str, facts: Facts, policy: Policy) -> Explanation:
 def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
-        name, size = " ".join(decode_group(group)), max(0, facts.order_size)
+        name, size = named(decode_group(group)), max(0, facts.order_size)
         head_id = facts.head[STAMP_DIGITS:] or None
         return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
-from .text import CONTROL
+from .text import quoted
 
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
@@ -24,19 +23,3 @@ def id_option(id: str) -> list[str]:
 def resume_all(queue: str, namespace: str) -> str:
     """What lets all parked groups of a queue go on."""
     return command("resume", queue, namespace=namespace, options=["--all"])
-
-
-def quoted(word: str) -> str:
-    """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read."""
-    if not CONTROL.search(word):
-        return shlex.quote(word)
-    return f"$'{''.join(map(_spelled, word))}'"
-
-
-def _spelled(character: str) -> str:
-    if character in "'\\":
-        return f"\\{character}"
-    if not CONTROL.match(character):
-        return character
-    data = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "replace")
-    return "".join(f"\\x{byte:02x}" for byte in data)

@@ -1,12 +1,18 @@
-"""How texts of others are shown in one line: control characters are spelled out. Pure."""
+"""How texts of others are shown: what could end a line or move others' text about is spelled out. Pure."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that would end a line or move a terminal's cursor, and halves of a pair, which can't be encoded."""
+CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028-\u202e"  # C0, DEL and C1; line and paragraph separators; directions, embedded
+    "\u061c\u200e\u200f\u2066-\u2069\ufeff"  # directions: marks and isolates; the byte order mark
+    "\ud800-\udfff]"  # halves of a pair, which can't be encoded
+)
+"""Characters that end a line, move a terminal's cursor, or turn about what stands beside them."""
+_BEYOND_ASCII = re.compile(f"{CONTROL.pattern}|[^\x00-\x7f]")
 
 
 def plain(text: str) -> str:
@@ -14,11 +20,46 @@ def plain(text: str) -> str:
     return CONTROL.sub(lambda found: _escaped(found[0]), text)
 
 
-def named(group: Sequence[str]) -> str:
-    """A group in a sentence or on a command line: its parts with blanks between."""
-    return plain(" ".join(group))
+def named(group: Sequence[str], *, is_ascii: bool = False) -> str:
+    """A group in a sentence, or on a command line of `explain` and others: its parts as words for a shell."""
+    words = [quoted(part, is_ascii=is_ascii) for part in group]
+    return " ".join(["--", *words] if any(part.startswith("-") for part in group) else words)
+
+
+def quoted(word: str, *, is_ascii: bool = False) -> str:
+    """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read.
+
+    `is_ascii`: so is all that is not ASCII.
+    """
+    kind = _BEYOND_ASCII if is_ascii else CONTROL
+    if not kind.search(word):
+        return shlex.quote(word)
+    spelled = kind.sub(lambda found: _bytes_of(found[0]), re.sub(r"['\\]", r"\\\g<0>", word))
+    return f"$'{spelled}'"
+
+
+def json_line(line: str, *, is_ascii: bool = False) -> str:
+    """The same JSON with control characters as `\\u0085`, and with `is_ascii` all that is not ASCII."""
+    kind = _BEYOND_ASCII if is_ascii else CONTROL
+    body = line.rstrip("\n")
+    return kind.sub(lambda found: _in_json(found[0]), body) + line[len(body) :]
 
 
 def _escaped(character: str) -> str:
     number = ord(character)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def _bytes_of(character: str) -> str:
+    """The bytes of a character, as `$'...'` of a shell takes them."""
+    data = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "replace")
+    return "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def _in_json(character: str) -> str:
+    """As JSON spells it: beyond 2**16 by the two halves of a pair."""
+    number = ord(character)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    high, low = divmod(number - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

@@ -161,7 +161,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
         *("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100),
         input=ndjson(*[line for line, _ in bad], good, good),
     )
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert done.stdout.startswith(f"appended 1, duplicates 1, refused {len(bad)} in ")
     said = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
     assert said.keys() == {f"line {number}" for number in range(1, len(bad) + 1)}

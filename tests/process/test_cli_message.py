@@ -36,7 +36,7 @@ def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequence
     assert text.startswith("group a 7 waits for numbers 1 to 2, missing before 3 (3), until ")
     assert text.count("\n") == 1
     queue.append({}, ["b\x1b[2J"], score=1)
-    assert cli.run("explain", "jobs", "b\x1b[2J").stdout.startswith("group b\\x1b[2J is due for ")
+    assert cli.run("explain", "jobs", "b\x1b[2J").stdout.startswith("group $'b\\x1b[2J' is due for ")
 
 
 def test_skip_steps_over_what_is_missing(cli: Cli, make: Callable[..., Sequencer]) -> None:
@@ -56,7 +56,7 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert said["due_in_s"] > 1e6
     assert (said["message"]["body"], said["message"]["score"], said["error"]) == ({"n": 1}, FAR, None)
     table = cli.run("get", "jobs", "a", "7", "--id", "x").stdout
-    assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d ") if text not in table] == []
+    assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d\n") if text not in table] == []
 
     queue.append({}, "b", id="y")
     with queue.claim() as lease:

@@ -144,7 +144,7 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
     told = cli.run("--help")
     assert told.returncode == 0
     assert all(f"  {name} " in told.stdout for name in COMMANDS)
-    assert "Exit codes: 0 fine, 1 consumers gave up" in told.stdout
+    assert "Exit codes: 0 fine, 1 gave up" in told.stdout
     for words in ((), ("fly",), ("consume", "jobs", "--fly")):
         assert cli.run(*words).returncode == 2
 

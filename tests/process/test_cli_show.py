@@ -161,7 +161,7 @@ def test_texts_of_producers_are_shown_as_they_are(cli: Cli, make: Callable[..., 
             lease.park(next(iter(lease)), "no [items] in [/shelf]")
     for words, shown in (
         (("peek", "jobs", "[/b]", "[g]"), ["[red]id", "see [items] in [/shelf]"]),
-        (("parked", "jobs"), ["[/b] [g]", "Park: no [items] in [/shelf]"]),
+        (("parked", "jobs"), ["'[/b]' '[g]'", "Park: no [items] in [/shelf]"]),
         (("peek", "jobs", "a"), ["clear", "screen"]),
     ):
         done = cli.run(*words, COLUMNS="200")

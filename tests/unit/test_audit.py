@@ -124,7 +124,7 @@ def test_the_first_violation_is_named_whatever_lane_it_is_in() -> None:
     early = [record._replace(group="a b:c") for record in TWINS["two consumers at once"][0]]
     proof = prove([*late, *early])
     assert (proof.inversions, proof.overlaps) == (1, 1)
-    assert (proof.case or "").startswith("overlap in group a b c: ")
+    assert (proof.case or "").startswith("overlap in group 'a b' c: ")
     assert proof.last_at == pytest.approx((proof.first_at or 0) + 5)
 
 

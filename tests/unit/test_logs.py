@@ -26,7 +26,7 @@ from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import MAX_WAITING_LINES, JsonFormatter, StderrHandler, TextFormatter, configure
 from sequencer.settings.events import event
 
-RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 class Broken:

@@ -7,10 +7,14 @@ from typing import Any
 import orjson
 
 from ...values.message import Message
+from ...values.text import json_line
 
 
-def message_line(message: Message) -> bytes:
-    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any."""
+def message_line(message: Message, *, is_ascii: bool = False) -> bytes:
+    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any.
+
+    Control characters are escaped, also those that JSON lets through; with `is_ascii` all that is not ASCII.
+    """
     fields: dict[str, Any] = {
         "queue": message.queue,
         "group": message.group,
@@ -23,4 +27,5 @@ def message_line(message: Message) -> bytes:
     }
     if message.headers:
         fields["headers"] = message.headers
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    return line if line.isascii() and b"\x7f" not in line else json_line(line.decode(), is_ascii=is_ascii).encode()

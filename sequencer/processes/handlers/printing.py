@@ -20,6 +20,7 @@ from contextlib import suppress
 from ...consume.stop import Report
 from ...errors import StopConsuming
 from ...values.message import Message
+from ..logs import encoding_of
 from .message_line import message_line
 
 OPEN, WHOLE = b"1", b"0"
@@ -49,6 +50,7 @@ class Printer:
     def __init__(self, lock_fd: int, output_fd: int = 1, *, lease_s: float, report: Report) -> None:
         self._lock_fd, self._output_fd = lock_fd, output_fd
         self._lease_s, self._report = lease_s, report
+        self._is_ascii = encoding_of(sys.stdout) != "utf-8"
         self._is_busy, self._pieces = False, 0
         """Whether there is a line to print, and how often the output took something of one."""
         self._looked_at = 0.0
@@ -59,7 +61,7 @@ class Printer:
         """The pieces at which a blocked output was reported."""
 
     def __call__(self, message: Message) -> None:
-        line = message_line(message)
+        line = message_line(message, is_ascii=self._is_ascii)
         try:
             self._is_busy = True
             fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)

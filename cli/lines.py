@@ -1,0 +1,91 @@
+"""Reads the lines of an NDJSON input, gzipped or not, and says what is wrong with one in the words of its author."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import orjson
+
+from ..errors import InvalidMessage
+
+GZIP = b"\x1f\x8b"
+"""No JSON begins so."""
+MARKS = {
+    b"\xef\xbb\xbf": "begins with a byte order mark (BOM); save the file as UTF-8 without it",
+    b"\xff\xfe": "is UTF-16; save the file as UTF-8",
+    b"\xfe\xff": "is UTF-16; save the file as UTF-8",
+}
+"""What editors write before a text, and what to do about it."""
+_MAYBE_LARGE = re.compile(rb"[0-9]{19}")
+"""What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
+LARGEST, SMALLEST = 2**64 - 1, -(2**63)
+"""What JSON of a body can hold as a whole number here; orjson makes a float of what lies beyond."""
+
+
+def unpacked(source: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream, unpacked where it is gzipped. Raises InvalidMessage where that is cut short or broken."""
+    first = source.readline()
+    if not first.startswith(GZIP):
+        yield from () if first == b"" else (first,)
+        yield from source
+        return
+    try:
+        with gzip.open(_Behind(first, source)) as lines:  # type: ignore[call-overload]  # it only reads
+            yield from lines
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InvalidMessage(f"the gzip data behind it can't be read: {error}") from None
+
+
+class _Behind:
+    """A stream from which something was read already, from its beginning on."""
+
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        self._first, self._rest = first, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._first:
+            return self._rest.read(size)
+        if size < 0:
+            data, self._first = self._first + self._rest.read(), b""
+        else:
+            data, self._first = self._first[:size], self._first[size:]
+        return data
+
+
+def parse(line: bytes, *, is_envelope: bool) -> Any:
+    """The value of a line; with `is_envelope` it has the arguments of `append`. Raises ValueError."""
+    for mark, said in MARKS.items():
+        if line.startswith(mark):
+            raise ValueError(said)
+    try:
+        value = orjson.loads(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
+        raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
+    if is_envelope and isinstance(value, dict):
+        for name in ("group", "id", "score"):
+            if name in value and value[name] is None:
+                hint = "give it a value" if name == "group" else "give it a value, or leave the field out"
+                raise ValueError(f"field '{name}' is null; {hint}")
+    return value
+
+
+def _large_numbers(line: bytes) -> Iterator[str]:
+    """The whole numbers of a line that are not within 64 bits, as they are written there."""
+    found: list[str] = []
+
+    def number(text: str) -> int:
+        digits = text.lstrip("-").lstrip("0")
+        if len(digits) > 20 or not SMALLEST <= int(text) <= LARGEST:
+            found.append(text if len(text) <= 60 else f"{text[:60]}...")
+            return 0
+        return int(text)
+
+    json.loads(line, parse_int=number)
+    yield from found

@@ -1,0 +1,91 @@
+"""What `append` makes of a line and of an input: whole numbers, nulls, marks of editors, gzip."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.cli.lines import LARGEST, SMALLEST, parse, unpacked
+from sequencer.errors import InvalidMessage
+
+NUMBERS = st.integers() | st.integers(2**63 - 2, 2**64 + 2) | st.integers(-(2**64), -(2**63) + 2) | st.integers(10**18)
+VALUES = st.recursive(
+    NUMBERS | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def numbers_of(value: Any) -> list[int]:
+    if isinstance(value, dict):
+        return [one for inner in value.values() for one in numbers_of(inner)]
+    if isinstance(value, list):
+        return [one for inner in value for one in numbers_of(inner)]
+    return [value] if isinstance(value, int) else []
+
+
+@given(VALUES)
+def test_a_whole_number_is_kept_or_refused_and_never_another(value: Any) -> None:
+    line = json.dumps({"body": value}).encode()
+    if all(SMALLEST <= number <= LARGEST for number in numbers_of(value)):
+        assert parse(line, is_envelope=True) == {"body": value}
+    else:
+        with pytest.raises(ValueError, match="has more than 64 bits, and would lose digits; write it as text"):
+            parse(line, is_envelope=True)
+
+
+def test_a_number_that_is_too_large_is_shown_and_cut() -> None:
+    with pytest.raises(ValueError, match=f'^{2**64} has more than 64 bits, and would lose digits; .*: "{2**64}"$'):
+        parse(f"[1, {2**64}]".encode(), is_envelope=False)
+    with pytest.raises(ValueError, match=r"^9{60}\.\.\. has more"):
+        parse(b"9" * 200, is_envelope=False)
+    assert parse(b'["18446744073709551616", 18446744073709551616.5]', is_envelope=False)[0] == str(2**64)
+
+
+@pytest.mark.parametrize("name", ["group", "id", "score"])
+def test_a_null_is_no_value_of_a_field(name: str) -> None:
+    line = json.dumps({"group": ["a"], "body": None} | {name: None}).encode()
+    with pytest.raises(ValueError, match=f"^field '{name}' is null; give it a value"):
+        parse(line, is_envelope=True)
+    assert parse(line, is_envelope=False)[name] is None, "a body may hold what it likes"
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [("utf-8-sig", "byte order mark"), ("utf-16", "is UTF-16; save the file as UTF-8"), ("utf-16-be", "not JSON")],
+)
+def test_what_an_editor_puts_before_a_text_is_named(mark: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse('{"body": 1}'.encode(mark), is_envelope=True)
+
+
+class Piecemeal(io.BytesIO):
+    """A pipe that brings one byte at a time."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(1 if size else size)
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda one: one.replace(b"\n", b"") + b"\n"), max_size=5))
+def test_an_input_is_unpacked_where_it_is_packed(lines: list[bytes]) -> None:
+    data = b"".join(lines)
+    if not data.startswith(b"\x1f\x8b"):
+        assert list(unpacked(io.BytesIO(data))) == lines
+    packed = gzip.compress(data[:5]) + gzip.compress(data[5:])
+    for kind in (io.BytesIO, Piecemeal):
+        assert list(unpacked(kind(packed))) == lines
+
+
+def test_an_input_that_is_cut_short_brings_the_lines_before_and_says_so() -> None:
+    data = gzip.compress(b"".join(b"line %d\n" % n for n in range(10_000)))
+    lines = unpacked(io.BytesIO(data[: len(data) // 2]))
+    assert next(lines) == b"line 0\n"
+    with pytest.raises(InvalidMessage, match="the gzip data behind it can't be read: Compressed file ended before"):
+        list(lines)
+    with pytest.raises(InvalidMessage, match="the gzip data behind it can't be read"):
+        list(unpacked(io.BytesIO(b"\x1f\x8bnothing of the kind")))

@@ -1,0 +1,92 @@
+"""Tables on terminals of any width: what has to be copied is whole, and the rest fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sequencer.cli.render import group_table
+from sequencer.cli.show import trouble
+from sequencer.cli.table import Column, Table
+from sequencer.values.views import GroupInfo, QueueInfo
+
+TEXTS = st.text(st.characters(categories=["L", "N"]), max_size=30)
+
+
+def group(*parts: str, head: str = "evt-1") -> GroupInfo:
+    return GroupInfo(parts, "due", 1, 0.5, 0.0, head, 1.0, 0, "host:4711:" + "x" * 40, 1, 1.0, None)
+
+
+def table(width: int | None, rows: list[list[str]]) -> Table:
+    columns = [Column("id"), Column("age", 2), Column("group"), Column("state", 1), Column("error", 3, is_cut=True)]
+    return Table(columns, width, rows)
+
+
+@given(st.lists(st.lists(TEXTS, min_size=5, max_size=5), max_size=4), st.none() | st.integers(1, 200))
+def test_what_has_to_be_copied_is_whole_on_any_width(rows: list[list[str]], width: int | None) -> None:
+    lines = table(width, rows).lines()
+    assert len(lines) == len(rows) + 1
+    for row, line in zip(rows, lines[1:], strict=True):
+        assert row[0] in line
+        assert row[2] in line
+        if width is None:
+            assert [text for text in row if text not in line] == []
+    if width is not None and max(map(cell_len, lines)) > width:
+        assert lines[0].split() == ["id", "group"], "no wider than it has to be"
+
+
+@pytest.mark.parametrize(
+    ("width", "head"),
+    [
+        (None, "id age group state error"),
+        (60, "id age group state error"),
+        (44, "id age group state error"),
+        (34, "id age group state"),
+        (24, "id group state"),
+        (14, "id group"),
+        (5, "id group"),
+    ],
+)
+def test_columns_go_by_their_rank(width: int | None, head: str) -> None:
+    lines = table(width, [["evt-1", "1.6 s", "a b", "waiting", "ValueError: no such thing as this"]]).lines()
+    assert lines[0].split() == head.split()
+    assert width is None or width < 11 or max(map(len, lines)) <= width
+    assert lines[1].endswith("...") == (width == 44)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_groups_and_heads_are_whole_on_a_narrow_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sequencer.cli.render.terminal_width", lambda: columns)
+    uuid, order = "0f2c6c5e-7a49-4f0e-9a53-3d9c1f1f0d11", "customer 4711"
+    lines = group_table([group(uuid, order, head=f"evt-{uuid}"), group("a")]).lines()
+    assert f"{uuid} '{order}'" in lines[1]
+    assert f"evt-{uuid}" in lines[1]
+    assert lines[2].startswith("a ")
+
+
+def test_an_owner_does_not_break_its_line() -> None:
+    info = replace(group("a"), owner="host\nparked\u202e\x9b2J")
+    [_, line] = group_table([info]).lines()
+    assert "host\\x0aparked\\u202e\\x9b2J" in line
+
+
+def queue(name: str, **counts: int) -> QueueInfo:
+    zero = dict.fromkeys(("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead"), 0)
+    more = {"is_paused": False, "is_estimate": False, "totals": {"handled": 0}, "append_rate": 0.0, "handle_rate": 0.0}
+    return QueueInfo(name, "n", 1, lag_s=0.0, **{**zero, **more, **counts})  # type: ignore[arg-type]
+
+
+def test_queues_with_trouble_come_first() -> None:
+    queues = [
+        queue("fine"),
+        queue("full", backlog=9),
+        queue("dead", dead=1),
+        queue("parked", parked=1),
+        queue("p", paused=2),
+    ]
+    named = [one.queue for one in sorted(queues, key=trouble, reverse=True)]
+    assert named == ["parked", "p", "dead", "full", "fine"]
