@@ -6,48 +6,8 @@ it; an error raised without a text of its own shows that docstring. Nothing here
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal
-
-__all__ = [
-    "BatchRefused",
-    "CommandFailed",
-    "CommandNotFound",
-    "CommandStopped",
-    "ConfigurationError",
-    "DataError",
-    "GroupBusy",
-    "GroupNotFound",
-    "HandlerNotFound",
-    "HandlerTimeout",
-    "IdConflict",
-    "InvalidBody",
-    "InvalidGroup",
-    "InvalidId",
-    "InvalidMessage",
-    "InvalidScore",
-    "InvalidTime",
-    "LateMessage",
-    "LeaseExpired",
-    "LeaseLost",
-    "MessageBusy",
-    "MessageNotFound",
-    "NotParked",
-    "NotReplicated",
-    "NumberTaken",
-    "Outage",
-    "OutcomeUnknown",
-    "Park",
-    "QueueFull",
-    "Retry",
-    "SequencerError",
-    "ServerError",
-    "ServerNotUsable",
-    "ServerUnavailable",
-    "SetAside",
-    "StopConsuming",
-    "TooLate",
-    "Undecodable",
-]
 
 
 def shown(value: Any) -> str:
@@ -235,28 +195,50 @@ class MessageBusy(SequencerError):
 # -- signals a handler raises ------------------------------------------------------------------------------
 
 
+class WrongSignal(ConfigurationError, TypeError):
+    """A Retry was made of what it does not take; the text says how it is written.
+
+    Raised in a handler, it counts as a failed try and the message is tried again by the queue's backoff, up to
+    `max_attempts`: whatever `park_on` and `dead_letter_on` say of ValueError or TypeError.
+    """
+
+
 class Retry(Exception):
     """Raised by a handler: handle this message again after `after` seconds (default: the queue's backoff).
 
-    It counts as an attempt, like any failure, so that a message cannot retry for ever.
+    `reason` is said in the failure. It counts as an attempt, like any failure, so that a message cannot retry for ever.
+    Raises WrongSignal for a number in the place of the reason, and for an `after` that is no number of seconds.
     """
 
-    def __init__(self, after: float | None = None, reason: str = "") -> None:
-        if after is not None and not 0 <= after < float("inf"):
-            raise ConfigurationError(f"Retry(after={shown(after)}) must be a number of seconds, 0 or more")
+    def __init__(self, reason: str = "", after: float | None = None) -> None:
+        given: object = reason
+        if isinstance(given, int | float | timedelta):
+            raise WrongSignal(
+                f"Retry({shown(reason)}): the first argument says why; write Retry(after={shown(reason)}), "
+                "or Retry('why', after=5), in seconds"
+            )
+        is_number = isinstance(after, int | float) and not isinstance(after, bool)
+        if after is not None and not (is_number and 0 <= after < float("inf")):
+            raise WrongSignal(f"Retry(after={shown(after)}) must be a number of seconds, 0 or more")
         self.after = after
         super().__init__(reason or "the handler asked for a retry")
 
 
 class Park(Exception):
-    """Raised by a handler: park the group behind this message at once, whatever attempts are left."""
+    """Raised by a handler: park the group behind this message at once, whatever attempts are left.
+
+    `reason` is said in the failure.
+    """
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "the handler parked the group")
 
 
 class SetAside(Exception):
-    """Raised by a handler: make this message a dead letter at once, and let its group go on."""
+    """Raised by a handler: make this message a dead letter at once, and let its group go on.
+
+    `reason` is said in the failure.
+    """
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "the handler gave the message up")
@@ -320,3 +302,7 @@ class CommandNotFound(StopConsuming):
 
 class CommandStopped(StopConsuming):
     """The command was ended by a signal that came together with the consumer's stop: no failure of its message."""
+
+
+_OWN = {name for name, kind in globals().items() if isinstance(kind, type) and kind.__module__ == __name__}
+__all__ = sorted(_OWN)  # noqa: PLE0605 - it is a list: each error here is public

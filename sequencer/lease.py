@@ -139,9 +139,9 @@ class Lease:
 
         Raises LeaseLost, or ValueError for a message that is not next in its group.
         """
-        problem = error if isinstance(error, BaseException) else Retry(after, error)
+        problem = error if isinstance(error, BaseException) else Retry(error, after)
         if after is not None:
-            problem = Retry(after, str(error))
+            problem = Retry(str(error), after)
         self._fail(message, problem)
 
     def park(self, message: Message, reason: str = "") -> None:

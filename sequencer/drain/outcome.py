@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..calls.outage import LaneOutage, Waits
 from ..calls.settle import Ending, Nacked
-from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable
+from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
 from ..settings.options import OnFailure, QueueOptions, is_named
 from ..store.failure import encode_failure
 from ..values.message import Failure, Message
@@ -98,7 +98,7 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
         return Decision(None, "dead")
     if isinstance(error, Park):
         return Decision(None, "park")
-    if not isinstance(error, Outage):
+    if not isinstance(error, Outage | Retry | WrongSignal):  # these are meant, whatever the lists say of their classes
         if is_named(error, options.park_on):
             return Decision(None, "park")
         if is_named(error, options.dead_letter_on):

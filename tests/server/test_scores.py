@@ -88,7 +88,7 @@ def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link
             seq.append("one", "g", id=1, replace=True)
             seq.append("two", "g", id=2, score=4e9, replace=True)
             wanted.extend(order(link, keys, "g"))
-            raise Retry(0)
+            raise Retry(after=0)
 
     wanted: list[tuple[str, float]] = []
     seq.consume(handle, until_empty=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -53,6 +53,7 @@ class Awaited:
     async def __call__(self, message: Message) -> None: ...
 
 
+GIVEN: Any = two
 REFUSED: list[tuple[Any, str]] = [
     (coroutine, "coroutine is a coroutine function; this client calls plain functions only"),
     (partial(coroutine), "is a coroutine function"),
@@ -64,7 +65,7 @@ REFUSED: list[tuple[Any, str]] = [
     (two, "(missing a required argument: 'session'); give it one parameter, and any others a default"),
     (named, "missing a required"),
     (Shop.method, "Shop.method(self, message: 'Message') -> 'None' can't be called with one argument"),
-    (partial(cast(Any, two), 1, 2), "too many positional arguments"),
+    (partial(GIVEN, 1, 2), "too many positional arguments"),
 ]
 GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, session=1), print, [].append, Mock(), lambda m: m]
 

@@ -139,7 +139,9 @@ class Cast:
             stage.sleep(self._duration_us())
             self._on_step(process, IN_HANDLER)
             if self.is_storm and rng.random() < self._failure_rate(process, began_us):
-                error = rng.choice((ValueError("no"), Retry(0.05), Retry(), Park("by hand"), SetAside("unusable")))
+                error = rng.choice(
+                    (ValueError("no"), Retry(after=0.05), Retry(), Park("by hand"), SetAside("unusable"))
+                )
                 self.net.faults[f"handler raised {type(error).__name__}"] += 1
                 self.note("failed", kind=type(error).__name__, **fields)
                 raise error
