@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
-from ..errors import ConfigurationError, SequencerError, ServerUnavailable, shown
+from ..errors import ConfigurationError, DataError, SequencerError, ServerUnavailable, shown
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from ..net.refusals import Reading
@@ -25,6 +26,7 @@ from .leases import held_long
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH, try_rights
+from .scores import check_units
 from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
@@ -96,6 +98,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _numbers(link, name, keys, limit)
             yield from _invariants(link, name, keys, repair, limit)
             yield from held_long(link, name, keys)
+            with suppress(DataError):  # of a key that is told by now
+                yield from check_units(link, name, keys, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:

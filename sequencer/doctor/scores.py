@@ -1,0 +1,75 @@
+"""Whether the scores of a queue are times in several units: seconds of one producer, milliseconds of another.
+
+By magnitude, never by ratio: a score below 1e11 is in seconds (until the year 5138), below 1e14 in milliseconds, above
+that in microseconds. What has no score of its own is scored by its arrival, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ..net.link import Link
+from ..store.group import decode_group
+from ..store.keys import LaneKeys
+from ..store.replies import pairs, scanned, text
+from ..values.views import Finding
+
+UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
+PAGE = 500
+"""Groups looked at in one round trip."""
+Scored = tuple[str, float]
+"""An encoded group, and a score in it."""
+
+
+def unit_of(score: float) -> str:
+    """In what a score counts, if it is a time since 1970."""
+    return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
+
+
+def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
+    """What is said of scores in these units, of each one example; None where there is one unit."""
+    if len(examples) < 2:
+        return None
+    said = ", ".join(
+        f"{name} (group {list(decode_group(examples[name][0]))}: {examples[name][1]:.17g})"
+        for _, name in UNITS
+        if name in examples
+    )
+    return Finding(
+        "scores",
+        "warning",
+        f"queue {queue}: scores look like times in {said}, which do not order each other; let all producers send one "
+        "unit, and give the messages that wait a score in it: reschedule --delay 0 --score",
+    )
+
+
+def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
+    """Unit -> the first that has it."""
+    found: dict[str, Scored] = {}
+    for one in scored:
+        found.setdefault(unit_of(one[1]), one)
+    return found
+
+
+def check_units(link: Link, queue: str, lanes: Sequence[LaneKeys], limit: int | None) -> Iterator[Finding]:
+    """Look at the lowest and the highest score of each group, about `limit` of them; a sequence has no times."""
+    if link.command("HGET", lanes[0].policy, "sequence") == b"1":
+        return
+    found: dict[str, Scored] = {}
+    for keys in lanes:
+        for scored in _pages(link, keys, limit):
+            found = {**examples_of(scored), **found}
+    if finding := unit_finding(queue, found):
+        yield finding
+
+
+def _pages(link: Link, keys: LaneKeys, limit: int | None) -> Iterator[list[Scored]]:
+    cursor: bytes | None = b"0"
+    count = 0
+    while cursor is not None and (limit is None or count < limit):
+        cursor, words = scanned(link.command("ZSCAN", keys.schedule, cursor, "COUNT", PAGE))
+        names = [text(name) for name, _ in pairs(words)]
+        count += len(names)
+        ends = [(name, at) for name in names for at in (0, -1)]
+        replies = link.commands([("ZRANGE", keys.order(name), at, at, "WITHSCORES") for name, at in ends])
+        yield [(name, float(reply[1])) for (name, _), reply in zip(ends, replies, strict=True) if reply]

@@ -1,0 +1,63 @@
+"""The doctor tells of scores in several units, by their magnitude and never by their ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer import Finding, Sequencer
+from sequencer.doctor.diagnose import is_healthy
+from sequencer.doctor.scores import examples_of, unit_finding, unit_of
+
+NOW_S = 1_795_000_000
+
+
+def told(seq: Sequencer) -> list[Finding]:
+    found = seq.doctor()
+    assert is_healthy(found), "it is told, and no more"
+    return [one for one in found if one.check == "scores"]
+
+
+@given(st.floats(0, 4e9), st.sampled_from([(1.0, "seconds"), (1e3, "milliseconds"), (1e6, "microseconds")]))
+def test_a_time_is_in_the_unit_of_its_magnitude(since_1973: float, unit: tuple[float, str]) -> None:
+    factor, name = unit
+    assert unit_of((1e8 + since_1973) * factor) == name
+
+
+@given(st.lists(st.tuples(st.just("g"), st.floats(0, 0.99e11) | st.integers(0, 99_999_999_999))))
+def test_scores_of_one_unit_are_not_told_whatever_their_ratio(scored: Any) -> None:
+    assert unit_finding("q", examples_of(scored)) is None
+
+
+def test_each_unit_has_an_example(make: Callable[..., Sequencer]) -> None:
+    seq = make(lanes=2)
+    for n in range(20):
+        seq.append(n, group=["user", n], score=NOW_S + n)
+    assert told(seq) == []
+    seq.append("late", group=["user", 3], score=NOW_S * 1000)
+    (one,) = told(seq)
+    assert one.level == "warning"
+    assert f"milliseconds (group ['user', '3']: {NOW_S * 1000})" in one.text
+    assert "seconds (group ['user', " in one.text
+    assert one.text.endswith("give the messages that wait a score in it: reschedule --delay 0 --score")
+    seq.append("arrival", group="h")
+    seq.append("us", group="h", score=NOW_S * 1_000_000)
+    assert "microseconds (group ['h']: " in told(seq)[0].text
+
+
+@pytest.mark.parametrize("scores", [(1, 99_999_999_999), (0, 1), (-5, 7.5)])
+def test_numbers_below_1e11_are_one_unit(seq: Sequencer, scores: tuple[float, float]) -> None:
+    for score in scores:
+        seq.append(score, group="g", score=score)
+    assert told(seq) == []
+
+
+def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True)
+    seq.append(1, group="g", score=1)
+    seq.append(2, group="h", score=10**12)
+    assert told(seq) == []
