@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import fcntl
 import hashlib
-import logging
 import os
 import shutil
 import socket
@@ -25,10 +24,8 @@ from types import TracebackType
 
 from .doctor.server import MIN_VERSION, parse_info, parse_version
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
-from .net.endpoint import Endpoint
+from .net.endpoint import Endpoint, check_embedded_allowed, tell_embedded
 from .net.link import Link
-
-log = logging.getLogger("sequencer")
 
 SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""
@@ -285,8 +282,11 @@ def _is_alive(pid: int) -> bool:
 
 
 def start_embedded() -> Endpoint:
-    """Start the embedded server, unless it runs, for a client that was given none. Raises ServerError."""
+    """Start the embedded server, unless it runs, for a client that was given none. Raises ConfigurationError where that
+    is not allowed, ServerError.
+    """
+    check_embedded_allowed()
     server = EmbeddedServer()
     server.start()
-    log.info("no redis= and no SEQUENCER_REDIS: using the embedded server at %s", server.url)
+    tell_embedded(server.directory)
     return Endpoint.from_url(server.url)

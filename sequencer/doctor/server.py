@@ -50,7 +50,8 @@ def _is_old(info: Mapping[str, str]) -> bool:
 
 
 def _evicts(info: Mapping[str, str]) -> bool:
-    return info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy", "noeviction") != "noeviction"
+    """Whether it deletes keys without a time to live, such as all of ours."""
+    return info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy", "").startswith("allkeys-")
 
 
 EVICTION = (
@@ -149,7 +150,11 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
     if "loading" in broken:
         yield finding("loading", "")
     policy, size = info.get("maxmemory_policy", "noeviction"), info.get("maxmemory", "0")
-    if policy != "noeviction" and size == "0":
+    if policy.startswith("volatile-"):
+        text = f"maxmemory-policy {policy}, maxmemory {size if size != '0' else 'not set'}: no key of sequencer has a "
+        text += "time to live, so it evicts none; a backlog may drive out keys of others that have one"
+        yield Finding("eviction", "warning", text)
+    elif policy != "noeviction" and size == "0":
         text = f"{EVICTION.format_map(info)} (maxmemory is not set, so it does not yet)"
         yield Finding("eviction", "warning", text)
     else:

@@ -6,8 +6,10 @@ are used directly: a pool's hidden retries would send a claim twice, and `repeat
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -21,6 +23,8 @@ from redis.retry import Retry
 
 from ..errors import ConfigurationError
 from .refusals import translate
+
+log = logging.getLogger("sequencer")
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -200,8 +204,45 @@ def given_endpoint(redis: Any) -> Endpoint | None:
 
 
 def server_url_from_environment() -> str | None:
-    """`SEQUENCER_REDIS`, or None when it is unset or empty."""
-    return os.environ.get("SEQUENCER_REDIS") or None
+    """`SEQUENCER_REDIS`, or None when it is unset. Raises ConfigurationError where it is empty: a variable that got no
+    value, and data would go to another server without a word.
+    """
+    given = os.environ.get("SEQUENCER_REDIS")
+    if given is not None and not given.strip():
+        raise ConfigurationError(
+            "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded server"
+        )
+    return given
+
+
+def check_embedded_allowed() -> None:
+    """Raises ConfigurationError where `SEQUENCER_EMBEDDED` forbids the embedded server, or says something else."""
+    wish = os.environ.get("SEQUENCER_EMBEDDED")
+    if wish == "never":
+        raise ConfigurationError(
+            "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, or pass redis="
+        )
+    if wish is not None:
+        raise ConfigurationError(f"SEQUENCER_EMBEDDED={wish!r} is not 'never'; unset it to allow the embedded server")
+
+
+_told = threading.Event()
+"""Set when this process need not tell of the embedded server any more."""
+
+
+def tell_embedded(directory: object) -> None:
+    """Say once that nobody named a server, and where the data are now."""
+    if not _told.is_set():
+        _told.set()
+        text = (
+            "no redis= and no SEQUENCER_REDIS: using the embedded server in %s; SEQUENCER_EMBEDDED=never forbids that"
+        )
+        log.warning(text, directory)
+
+
+def leave_embedded_untold() -> None:
+    """For a consumer process: its supervisor has told."""
+    _told.set()
 
 
 def receive(connection: Connection, count: int) -> list[Any]:

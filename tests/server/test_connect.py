@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -158,12 +157,17 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def test_without_any_url_the_embedded_server_is_used_and_said(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_url_the_embedded_server_is_used_and_said_once(
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequencer.net.endpoint, "_told", threading.Event())
     assert default_directory() == home
-    with caplog.at_level(logging.INFO, "sequencer"), Sequencer("q") as seq:
+    with Sequencer("q") as seq, Sequencer("p") as other:
         assert not home.exists(), "nothing starts at construction"
         seq.append(1, group="g")
-    assert "embedded server" in caplog.text
+        other.append(1, group="g")
+    assert [record.levelname for record in caplog.records if "embedded server" in record.message] == ["WARNING"]
+    assert f"using the embedded server in {home}; SEQUENCER_EMBEDDED=never forbids that" in caplog.text
     status = EmbeddedServer().status()
     assert status.is_running, "it goes on for the next process"
     assert EmbeddedServer().stop() is True

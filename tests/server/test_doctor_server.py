@@ -38,6 +38,10 @@ def test_a_server_that_a_client_refuses_is_examined(start_server: Callable[..., 
     (eviction,) = looked_at(path)["eviction"]
     assert eviction.level == "problem"
     assert "allkeys-lru deletes halves of groups" in eviction.text
+    command(path, "CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    (accepted,) = looked_at(path)["eviction"]
+    assert (accepted.level, "no key of sequencer has a time to live" in accepted.text) == ("warning", True)
+    command(path, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     command(path, "CONFIG", "SET", "maxmemory", "0")
     assert looked_at(path)["eviction"][0].level == "warning"
     replica = looked_at(start_server("--replicaof", "127.0.0.1 1"))

@@ -29,6 +29,7 @@ from ...consume.emitter import EventEmitter
 from ...consume.stop import Stop
 from ...drain.effects import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
+from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
 from ...settings.options import ConsumerOptions
@@ -246,6 +247,7 @@ def main() -> int:
     if config.app and config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
     logs.configure(config.log_level, config.log_format)
+    leave_embedded_untold()
     worker = Worker(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
     with logs.background_writing(LOG_S):
