@@ -28,7 +28,7 @@ from .lease import Lease
 from .server import EmbeddedServer
 from .settings.body_fields import BodyFields
 from .settings.events import Event
-from .settings.options import ClaimLimits, QueueSettings
+from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
 from .values.version import VERSION as __version__
@@ -94,6 +94,7 @@ __all__ = [
     "Park",
     "Policy",
     "QueueInfo",
+    "QueueOptions",
     "QueueSettings",
     "Receipt",
     "Redriven",

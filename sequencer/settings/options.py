@@ -238,8 +238,8 @@ SIZE_BESIDE = 40
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The most that one claim takes: groups, messages, and bytes, SIZE_BESIDE and its record for each message (one
-    message always fits).
+    """The most that one claim takes: groups, messages, and bytes, 40 and its record for each message (one message
+    always fits).
 
     By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.
     """

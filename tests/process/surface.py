@@ -31,13 +31,13 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.processes.worker import run as consumer_process
 from sequencer.server import ServerStatus
 from sequencer.settings.events import EVENTS, FIELDS
-from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.options import ClaimLimits, ConsumerOptions
 
 from .signatures import Names, type_text
 
 GOLDEN = Path(__file__).with_suffix(".json")
 REWRITE = "python -m tests.process.surface"
-REACHED = (ClaimLimits, Consumer, ConsumerOptions, Endpoint, QueueOptions, ServerStatus)
+REACHED = (ClaimLimits, Consumer, ConsumerOptions, Endpoint, ServerStatus)
 """Classes that nobody exports, and that public signatures name."""
 COMPLETION = ("install_completion", "show_completion")
 """Options that typer adds; which, depends on its version."""
