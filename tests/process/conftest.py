@@ -66,6 +66,8 @@ def handle(message):
         raise ValueError(body["fail"])
     if "exit" in body:
         os._exit(body["exit"])
+    if "exits" in body:
+        os._exit(body["exits"][message.attempt - 1])
     note("handled", message, started=started, ended=time.monotonic())
 '''
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
-from sequencer.consume.emitter import LINES
+from sequencer.consume.emitter import LINES, WINDOW_S
 from sequencer.consume.keeper import Keeper
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
@@ -81,14 +81,11 @@ def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
     assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, seq.count_parked())
 
 
-@pytest.mark.parametrize(
-    "group", [["1002", "77"], ["a b", "it's", "-x"], ["new\nline", "\x1b[2J", 'say "hi" $HOME `ls`']]
-)
 def test_the_commands_of_a_parked_group_show_and_mend_it(
-    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str]
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
 ) -> None:
     seq = make(max_attempts=1)
-    seq.append(1, group=group, id="evt-1")
+    seq.append(1, group=["1002", "a b", "it's", "-x", "new\nline", "\x1b[2J", 'say "hi" $HOME `ls`'], id="evt-1")
     seq.consume(fail, until_empty=True)
     (parked,) = records("group parked")
     _, _, commands = parked.getMessage().partition("; see: ")
@@ -103,16 +100,15 @@ def test_the_commands_of_a_parked_group_show_and_mend_it(
     assert seq.info().backlog == 0
 
 
-@pytest.mark.parametrize(("group", "id"), [(["1002", "77"], "evt-1"), (["a b", "it's"], "-x y")])
 def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
-    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str], group: list[str], id: str
+    make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
 ) -> None:
     seq = make()
 
     def handler(message: Message) -> None:
         raise SetAside("bad data")
 
-    seq.append(1, group=group, id=id)
+    seq.append(1, group=["a b", "it's"], id="-x y")
     seq.consume(handler, until_empty=True)
     (dead,) = records("dead letter")
     assert (dead.levelname, dead.exc_info[0]) == ("ERROR", SetAside)
@@ -153,10 +149,8 @@ def test_a_late_message_that_is_given_up_is_told_without_a_traceback(
     assert counts.dead + counts.dropped == 1
 
 
-def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
-    make: Callable[..., Sequencer], records: Any
-) -> None:
-    seq, groups = make(max_attempts=1), 10_000
+def test_many_groups_that_park_are_few_lines_whose_counts_add_up(make: Callable[..., Sequencer], records: Any) -> None:
+    seq, groups = make(max_attempts=1), 2_000
     seq.append_many([{"body": 1, "group": n} for n in range(groups)])
     seen: list[Event] = []
     seq.observe(seen.append)
@@ -164,7 +158,8 @@ def test_ten_thousand_groups_that_park_are_few_lines_whose_counts_add_up(
     parked = records("group parked")
     lines = [one for one in parked if not hasattr(one, "suppressed")]
     assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
-    assert len(parked) < 60 * (LINES + 1), "as many as in a minute, at most"
+    took_s = parked[-1].created - parked[0].created
+    assert len(parked) <= (took_s / WINDOW_S + 2) * (LINES + 1)
     assert seq._emitter.counts.parked == groups == summary.failed == len(seen)
 
 

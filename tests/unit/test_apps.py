@@ -1,0 +1,69 @@
+"""An application is found by `module:attribute`; what is wrong with that name is said, with what is there instead."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sequencer.errors import HandlerNotFound
+from sequencer.processes.handlers.apps import load_app
+
+SHOP = '''"""An application."""
+
+from sequencer import Sequencer
+
+LIMIT = 5
+seq, idle = Sequencer("jobs"), Sequencer("jobs")
+
+
+@seq.handler
+def handle(message): ...
+'''
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with modules whose names no other test has."""
+    (tmp_path / "unit_shop.py").write_text(SHOP)
+    (tmp_path / "unit_broken.py").write_text("1 / 0\n")
+    (tmp_path / "unit_needy.py").write_text("import unit_absent\n")
+    (tmp_path / "unit_empty.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("unit_shop", "unit_empty"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        ("unit_shop", "app 'unit_shop' must be module:attribute, for example shop.orders:seq"),
+        ("unit_shop:", "must be module:attribute"),
+        ("unit-shop:seq", "must be module:attribute"),
+        ("warehouse:handle", "(modules there: unit_broken, unit_empty, unit_needy, unit_shop)"),
+        ("unit_shop:hanlde", "it has: handle (function), idle (Sequencer), seq (Sequencer)"),
+        ("unit_empty:handle", "it has no Sequencer and no function of its own"),
+        ("unit_shop:LIMIT", "unit_shop:LIMIT is int, neither a Sequencer nor a function"),
+        ("unit_shop:Sequencer", "unit_shop:Sequencer is type, neither a Sequencer nor a function"),
+        ("unit_shop:idle", "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler is registered with it"),
+        ("unit_broken:handle", "can't be imported: ZeroDivisionError: division by zero"),
+        ("unit_needy:handle", "can't be imported: ModuleNotFoundError: No module named 'unit_absent'"),
+    ],
+)
+@pytest.mark.usefixtures("directory")
+def test_an_app_that_is_not_found_is_said_with_what_is_there(app: str, said: str) -> None:
+    with pytest.raises(HandlerNotFound) as refused:
+        load_app(app)
+    assert said in str(refused.value)
+
+
+@pytest.mark.usefixtures("directory")
+def test_an_app_is_a_sequencer_with_its_handler_or_a_function() -> None:
+    by_queue, by_function = load_app("unit_shop:seq"), load_app("unit_shop:handle")
+    assert by_queue.handler is by_function.handler
+    assert by_queue.sequencer is not None
+    assert by_queue.sequencer.queue == "jobs"
+    assert by_function.sequencer is None
