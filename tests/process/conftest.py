@@ -66,8 +66,6 @@ def handle(message):
         raise ValueError(body["fail"])
     if "exit" in body:
         os._exit(body["exit"])
-    if "exits" in body:
-        os._exit(body["exits"][message.attempt - 1])
     note("handled", message, started=started, ended=time.monotonic())
 '''
 
