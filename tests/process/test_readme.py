@@ -57,7 +57,8 @@ def prose(name: str) -> str:
 
 
 def timeless(line: str) -> str:
-    """A line without times, rates and process ids, and with one space where a table has several."""
+    """A line without times, rates, process ids and the server's address, and with one space where a table has several."""
+    line = re.sub(r"\b(rediss?|unix)://[^\s;]+", "...", line)
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([,.]\d+)?|(?<=sequencer\[)\d+|\b\d{10}\.\d+", "...", line)
     line = re.sub(r"\d+(\.\d+)? (m?s|min|h)\b", "... s", line)
     return " ".join(re.sub(r"\d+(?=/s\b)", "...", line).split())
