@@ -24,8 +24,8 @@ from tests.faults.__main__ import app as faults
 from ..support import readme_blocks
 from ..support.readme_blocks import READMES, ROOT, Block, differences, prose, unsaid
 
-RUN_ELSEWHERE = {"cli/recipes/README.md"}
-"""Its blocks are of systemd, Docker and Kubernetes: test_recipes.py."""
+RUN_ELSEWHERE = {"cli/recipes/README.md", "cli/recipes/applications/README.md"}
+"""Their blocks are of systemd, Docker and Kubernetes, and of web frameworks: test_recipes.py and its sister."""
 
 DRAWINGS = {"sequencer/README.md"}
 """A block of no kind is a drawing here."""

@@ -30,6 +30,9 @@ WHOLE = "<!-- all that it printed; `python -m tests.support.readme_blocks` write
 STATUS = re.compile(r"<!-- exit status (\d+) -->")
 """In the line above a block whose last command ends so."""
 
+END_JOBS = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"
+"""What a block left in the background ends with it."""
+
 BLOCK = re.compile(r"(?:^(<!-- [^\n]* -->)\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -86,22 +89,31 @@ def place() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
+def write(block: Block, directory: Path) -> str:
+    """The name of the file that a block of Python is, which is written; else nothing."""
+    file = re.match(r"# ([\w/]+\.py)\n", block.text)
+    if block.kind != "python" or not file:
+        return ""
+    (directory / file[1]).parent.mkdir(exist_ok=True)
+    (directory / file[1]).write_text(block.text)
+    return file[1]
+
+
 def run(block: Block, directory: Path) -> str:
     """What a block printed, as a terminal shows it; AssertionError where it ended otherwise than it should."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment |= {"SEQUENCER_HOME": str(directory / "home"), "PYTHONUNBUFFERED": "1"}
     kind, text, status, _ = block
-    if kind == "python" and (file := re.match(r"# (\w+\.py)\n", text)):
-        (directory / file[1]).write_text(text)
-        words = [sys.executable, "-c", f"import {file[1].removesuffix('.py')}"]
+    if file := write(block, directory):
+        words = [sys.executable, "-c", f"import {file.removesuffix('.py')}"]
     elif kind == "python":
         words = [sys.executable, "-W", "error", "-c", text]
     else:
         assert kind == "console", f"a block of kind {kind!r} is not run by any test"
         assert all(line.startswith("$ ") for line in text.splitlines()), text
         commands = [line.removeprefix("$ ") for line in text.splitlines()]
-        words = ["bash", "-euo", "pipefail", "-c", "\n".join(commands)]
+        words = ["bash", "-euo", "pipefail", "-c", "\n".join([END_JOBS, *commands])]
     done = subprocess.run(
         words,
         cwd=directory,
