@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import re
 import subprocess
 import sys
@@ -125,6 +126,32 @@ def test_the_first_readme_is_short() -> None:
     assert len(READMES["README.md"].splitlines()) <= 250
 
 
+def figures(text: str) -> set[str]:
+    """Numbers that were measured: those with three digits and more before their zeros. Round ones are limits."""
+    without_versions = re.sub(r"(Kubernetes|Python|Redis|Valkey)( from)? \d+\.\d+", "", prose(text))
+    found = re.findall(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.])", without_versions)
+    return {number for number in found if len(re.sub(r"[.,]", "", number).strip("0")) >= 3}
+
+
+def stand_twice(texts: dict[str, str]) -> dict[str, set[str]]:
+    return {
+        f"{one}, {other}": both
+        for one, other in itertools.combinations(texts, 2)
+        if (both := figures(texts[one]) & figures(texts[other]))
+    }
+
+
+def test_each_figure_stands_in_one_place_only() -> None:
+    assert stand_twice(READMES) == {}
+    assert not re.findall(r"\d [a-z ]*a second|times as fast", READMES["README.md"]), "benchmarks/README.md has them"
+    assert len(figures(READMES["benchmarks/README.md"])) > 100
+
+
+def test_a_figure_that_stands_twice_is_noticed() -> None:
+    texts = {"a": "249,600 a second, of 100,000", "b": "It does 249,600 of 100,000.", "c": "Python 3.11 from 1.28 on"}
+    assert stand_twice(texts) == {"a, b": {"249,600"}}
+
+
 def anchors(text: str) -> set[str]:
     """As hosts make them of headings."""
     titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
@@ -190,6 +217,10 @@ def test_every_file_that_the_plan_of_the_rooms_names_exists() -> None:
     assert not [path for path in sorted(places) if not any([*rooms.glob(path), *ROOT.glob(path)])]
 
 
+def as_module(path: str) -> str:
+    return path.strip("./").removesuffix(".py").replace("/", ".")
+
+
 def test_the_drawing_of_the_rooms_is_the_contract_of_imports() -> None:
     """Row by row; the rooms of a drawn row stand in its first 32 columns."""
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -198,8 +229,6 @@ def test_the_drawing_of_the_rooms_is_the_contract_of_imports() -> None:
     agreed = [{name.strip().removeprefix("sequencer.") for name in row.split("|")} for row in rows]
     (drawing,) = [block.text for block in parts("sequencer/README.md")[0] if not block.kind]
     words = [{*line[:32].split()} for line in drawing.splitlines()]
-    drawn = [
-        [word for word in row if word.strip("./").removesuffix(".py") in set[str]().union(*agreed)] for row in words
-    ]
-    assert [{word.strip("./").removesuffix(".py") for word in row} for row in drawn if row] == agreed
+    drawn = [[word for word in row if as_module(word) in set[str]().union(*agreed)] for row in words]
+    assert [{as_module(word) for word in row} for row in drawn if row] == agreed
     assert not [word for row in drawn for word in row if not (ROOT / "sequencer" / word).exists()]
