@@ -21,6 +21,7 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
+from .queue.registry import lifetime
 from .queue.session import Session, queue_names
 from .queue.stuck import many
 from .queue.stuck.parked import count_parked, parked
@@ -231,6 +232,10 @@ class Sequencer:
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
 
+    delete = blocking(lifetime.delete)
+    usage = blocking(lifetime.usage)
+    upgrade = blocking(lifetime.upgrade)
+
     # -- consuming --------------------------------------------------------------------------------------------
 
     def handler(self, function: HandlerT) -> HandlerT:
@@ -307,6 +312,7 @@ class Sequencer:
             raise HandlerNotFound(
                 f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
             )
+        self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter)

@@ -22,8 +22,8 @@ from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..errors import SequencerError, ServerUnavailable, StopConsuming
+from ..net.alone import Guide
 from ..net.endpoint import Endpoint
-from ..net.guide import Guide
 from ..net.link import Link
 from ..net.wait import Waiter
 from ..settings.options import ConsumerOptions, QueueOptions

@@ -25,9 +25,10 @@ from .invariants import InvariantCheck
 from .leases import held_long
 from .outage import told_outage
 from .registrations import check_registrations
-from .rights import SCRATCH, try_rights
+from .rights import SCRATCH
 from .scores import check_units
 from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
+from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""

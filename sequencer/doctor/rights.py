@@ -5,7 +5,7 @@ it, and what it wrote until then stays. So whoever appends or consumes asks firs
 command, DISCARD. What is not permitted is refused when it is queued, and nothing is run. ACL DRYRUN would need Redis 7
 and a right of its own.
 
-A doctor may take longer, and tries everything for real on a scratch lane (`try_rights`).
+A doctor may take longer, and tries everything for real on a scratch lane (`trial`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.settle import Ack, Nack
 from ..calls.source import commands_in, script_source
-from ..errors import ConfigurationError, SequencerError, ServerNotUsable, shown
-from ..net.link import Link
+from ..errors import ConfigurationError, ServerNotUsable, shown
 from ..settings.options import ClaimLimits
 from ..settings.policy import Policy
 from ..store.item import Item
@@ -42,8 +41,7 @@ ASKED: tuple[Role, ...] = ("append", "consume", "operate")
 
 SCRATCH = "doctor"
 """The lane, beside the numbered ones, in which rights are tried; its keys are deleted afterwards."""
-_DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
-_RIGHT = re.compile(r"'([\w|-]+)' command")
+DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
 _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
@@ -58,18 +56,8 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
     "consume": ("claim", "ack", "nack", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
-        "register",
-        "adopt",
-        "inspect",
-        "resume",
-        "resume_many",
-        "skip_gap",
-        "wake",
-        "revise",
-        "pause",
-        "redrive",
-        "purge",
-        "outage",
+        *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
+        *("pause", "redrive", "purge", "outage"),
     ),
 }
 
@@ -99,11 +87,11 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
         *(("SMISMEMBER", keys.seen, "a"), ("SMEMBERS", keys.seen), ("RENAME", keys.seen, old), ("UNLINK", old)),
         *(("XADD", keys.audit, "MAXLEN", "~", 9, "*", "a", 1), ("XRANGE", keys.audit, "-", "+"), ("XLEN", keys.audit)),
         *(("XINFO", "STREAM", keys.audit), ("SCAN", 0, "MATCH", order, "COUNT", 1)),
-        *(("EVAL", "return 1", 0), ("DEL", *_scratch_keys(keys))),
+        *(("EVAL", "return 1", 0), ("DEL", *scratch_keys(keys))),
     ]
 
 
-def _scratch_keys(keys: LaneKeys) -> list[str]:
+def scratch_keys(keys: LaneKeys) -> list[str]:
     names = [getattr(keys, name) for name in keys.__slots__ if name != "prefix"]
     return [*names, keys.order(SCRATCH), keys.body(SCRATCH)]
 
@@ -138,56 +126,6 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)
-
-
-class Rights:
-    """What a user may not do, as it shows while commands and scripts are tried."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self.missing: dict[str, None] = {}
-        self.errors: dict[str, None] = {}
-
-    def try_command(self, pattern: str, *words: Any) -> None:
-        try:
-            self._link.command(*words)
-        except SequencerError as error:
-            self._note(words[0], pattern, error)
-            if words[0] in ("EXEC", "DISCARD"):
-                self._link.close()  # its MULTI may still wait
-
-    def run(self, pattern: str, call: Call[Any]) -> Any:
-        """The script's result, or None."""
-        try:
-            return self._link.run_one(call)
-        except SequencerError as error:
-            self._note(f"script {call.script}", pattern, error)
-            return None
-
-    def _note(self, name: str, pattern: str, error: SequencerError) -> None:
-        text, right = str(error), _RIGHT.search(str(error))
-        if not _DENIED.search(text):
-            self.errors[f"{name}: {text}"] = None
-        elif right or not name.startswith("script"):
-            is_key = "access a key" in text or "access one of the keys" in text
-            self.missing[pattern if is_key else f"+{right[1] if right else name}".lower()] = None
-        else:
-            self.errors[f"{name}: {text}"] = None
-
-
-def try_rights(link: Link, namespace: str, queues: Sequence[str]) -> Rights:
-    """Run everything on a scratch lane of each queue. Raises ServerUnavailable when the connection is lost."""
-    rights, index = Rights(link), index_key(namespace)
-    for queue in queues:
-        keys = lane_keys(namespace, queue, SCRATCH)
-        pattern = f"~{{{namespace}:{'*' if queue == SCRATCH else queue + ':*'}"
-        for words in plain_commands(keys):
-            rights.try_command(pattern, *words)
-        for words in (("HGET", index, queue), ("HDEL", index, "")):  # no queue is named ""
-            rights.try_command(f"~{index}", *words)
-        run_every_script(lambda call, pattern=pattern: rights.run(pattern, call), keys)  # type: ignore[misc]
-        rights.try_command(pattern, "DEL", *_scratch_keys(keys))
-    return rights
 
 
 # -- roles ------------------------------------------------------------------------------------------------------
@@ -255,7 +193,7 @@ async def missing_rights(
             if not _is_denied(opened[-1]):
                 raise opened[-1]
         else:
-            own = [[registry_key(namespace, queue)], *[_scratch_keys(keys) for keys in lanes]]
+            own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in lanes]]
             patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
             missing |= await _queued(alone, names, plain_commands(scratch), patterns)
     general = sorted(name for name in missing if name.startswith("~"))
@@ -295,7 +233,7 @@ async def _queued(
 
 
 def _is_denied(reply: Any) -> bool:
-    return isinstance(reply, Exception) and bool(_DENIED.search(str(reply)))
+    return isinstance(reply, Exception) and bool(DENIED.search(str(reply)))
 
 
 def _is_key(reply: Any) -> bool:

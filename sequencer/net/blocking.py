@@ -8,32 +8,19 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
-
-import redis
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command
 from ..errors import ConfigurationError
-from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, given_endpoint, receive, send
-from .guide import Guide
+from .alone import ConnectionAlone, Guide, LinkGuide, QueueGuide
+from .alone import finish as finish
+from .endpoint import SOCKET_TIMEOUT_S, Endpoint, given_endpoint
 from .link import Link
 from .pool import Lent, LinkPool
-from .refusals import translate
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-
-class QueueGuide(Protocol):
-    """What a session tells of its queue, asked over one connection alone."""
-
-    route: str
-    """"" while the queue was not found."""
-
-    async def look(self, alone: Alone) -> None: ...
-
-    async def find_route(self, alone: Alone) -> None: ...
 
 
 class BlockingNet:
@@ -51,7 +38,7 @@ class BlockingNet:
 
     def follow(self, queue: QueueGuide) -> None:
         """Use the routes of this queue, and let it look at each new connection before all else."""
-        self.guide = _LinkGuide(queue, self)
+        self.guide = LinkGuide(queue, lambda: self.name)
 
     def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:
         """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
@@ -168,67 +155,6 @@ class BlockingNet:
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-
-class _LinkGuide:
-    """A session as links ask it."""
-
-    def __init__(self, queue: QueueGuide, net: BlockingNet) -> None:
-        self._queue, self._net = queue, net
-
-    @property
-    def route(self) -> str:
-        return self._queue.route
-
-    def look(self, connection: Connection) -> None:
-        finish(self._queue.look(ConnectionAlone(connection, self._net.name)))
-
-    def find_route(self, connection: Connection) -> None:
-        finish(self._queue.find_route(ConnectionAlone(connection, self._net.name)))
-
-
-class ConnectionAlone:
-    """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
-
-    def __init__(self, connection: Connection, name: str) -> None:
-        self._connection, self._name = connection, name
-        self.is_given_up = False
-        """Whether it is to be closed at the end, as one that is lost is already."""
-
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
-        answers = await self.answers(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
-
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
-        try:
-            if self.is_given_up:  # the driver would connect anew
-                raise redis.ConnectionError("the connection was lost between two commands")
-            send(self._connection, commands)
-            answers = receive(self._connection, len(commands))
-        except BaseException as error:
-            self.give_up()
-            if isinstance(error, redis.RedisError | OSError):
-                raise translate(error, self._name) from error
-            raise
-        return [translate(answer, self._name) if isinstance(answer, Exception) else answer for answer in answers]
-
-    def give_up(self) -> None:
-        self.is_given_up = True
-
-
-def finish(operation: Coroutine[Any, Any, T]) -> T:
-    """Run an operation whose net never suspends, to its end. Raises what it raises."""
-    try:
-        operation.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    operation.close()
-    name = getattr(operation, "__qualname__", "")
-    raise RuntimeError(f"operation {name} waits for something that is not its net; this is a bug")
 
 
 class Listing(Iterator[T]):

@@ -12,8 +12,8 @@ from ..calls.call import UNDONE, Call
 from ..calls.net_protocol import Command
 from ..errors import ServerUnavailable
 from ..store.replies import Reading
+from .alone import LOOK_EVERY_S, Guide
 from .endpoint import Connection, Endpoint, receive, send
-from .guide import LOOK_EVERY_S, Guide
 from .refusals import is_astray, translate
 from .repeats import ROUNDS, Repeats, RoundTrip
 from .scripts import eval_command, known_command

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from ..store.replies import Reading
+from .alone import Guide
 from .endpoint import Endpoint
-from .guide import Guide
 from .link import Link
 
 

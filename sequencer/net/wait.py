@@ -12,8 +12,8 @@ from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import STOP_CHECK_S
+from .alone import Follower
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
-from .guide import Follower
 from .link import Link
 from .refusals import translate
 

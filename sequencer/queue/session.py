@@ -10,9 +10,10 @@ from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, parse_info
 from ..errors import ConfigurationError, ServerNotUsable
+from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
-from ..store.keys import LaneKeys, index_key, lane_keys, lane_of, registry_key
+from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
 from ..store.registration import Registration, is_index_word, of_lane, registered
 from ..store.replies import Reading, field_texts, pairs
 from ..values.views import QueueInfo
@@ -29,8 +30,12 @@ class Session:
         """The queue's options, as this client was given them."""
         self.net = net
         """Over which operations run."""
+        self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
+        """Which fields of a body make group, id and score: before the first use those that were named."""
         self.route = ""
         """What calls bring: protocol and epoch of the queue; "" while it was not found."""
+        self.consumes = False
+        """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self._lanes: list[LaneKeys] = []
@@ -70,8 +75,21 @@ class Session:
         if lane and known and lane.epoch == known.epoch and lane.version > known.version:
             self._learn(lane)  # a server that loses its data gets this one again
         elif known and not known.protocol:
-            self._learn(replace(known, policy=policy.stored()))
+            kept = {BODY_FIELDS: fields[BODY_FIELDS]} if BODY_FIELDS in fields else {}
+            self._learn(replace(known, policy={**policy.stored(), **kept}))
         return policy
+
+    async def fresh_fields(self) -> BodyFields:
+        """The body fields as the server remembers them now."""
+        keys = (await self.lanes(register=False))[0]
+        (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
+        with Reading(self.net.name):
+            return read_fields(stored.decode() if stored else None)
+
+    async def take_fields(self) -> None:
+        """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
+        known = await self.fresh_fields()
+        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
 
     async def allow(self, role: Role) -> None:
         """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
@@ -81,6 +99,11 @@ class Session:
         """The keys of an encoded group's lane; with `register` for one who appends."""
         lanes = (await self.lanes_to_append()) if register else await self.lanes(register=False)
         return lanes[lane_of(group, len(lanes))]
+
+    def forget(self) -> None:
+        """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
+        self._is_known = self._is_registered = False
+        self._registration, self.route = None, ""
 
     # -- for one who appends ------------------------------------------------------------------------------------
 
@@ -110,8 +133,8 @@ class Session:
     async def _find(self, register: bool) -> None:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
-            asked = options.asked if register else {}
-            found = await find_route(self.net, alone, options, asked=asked, registers=register)
+            asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
+            found = await find_route(self.net, alone, options, asked=asked, fields=fields, registers=register)
         if self._is_registered and not register:
             return
         if found is None:
@@ -121,6 +144,9 @@ class Session:
         with Reading(self.net.name):
             merge_policy(options.queue, found.policy, {})
         self._learn(found)
+        if register:
+            with Reading(self.net.name):
+                self.fields.take(read_fields(found.policy.get(BODY_FIELDS)))
         self._is_known = True
         self._is_registered = register
 
@@ -177,8 +203,11 @@ class Session:
                 ("HGET", index_key(self.options.namespace), self.options.queue),
                 *[("HMGET", keys.policy, "route", "version", "again") for keys in self._lanes],
             ]
+        if self.consumes:  # at the end: who may not is not stopped by that
+            commands.append(("CLIENT", "SETNAME", consumer_name(self.options.namespace, self.options.queue)))
         info, *answers = await alone.answers(commands)
         self._check_server(info)
+        answers = answers[:-1] if self.consumes else answers
         if known and not self._is_as_known(known, answers):
             await self.find_route(alone)
 

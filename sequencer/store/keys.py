@@ -102,3 +102,8 @@ def registry_key(namespace: str, queue: str) -> str:
 def index_key(namespace: str) -> str:
     """The hash of all queues of a namespace: an index, which nothing but lists of queues believes."""
     return f"{namespace}:queues"
+
+
+def consumer_name(namespace: str, queue: str) -> str:
+    """How the connections of a queue's consumers are called in CLIENT LIST."""
+    return f"sequencer:{namespace}:{queue}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
 
@@ -22,7 +23,7 @@ DELETED = -1
 OLD_ROUTE = "0.0"
 RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are put off: where one changes, these groups are looked at again."""
-_KEYS = tuple(field.key for field in FIELDS.values())
+_KEYS = (*[field.key for field in FIELDS.values()], BODY_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Registration:
     tags: tuple[str, ...]
     """The table: for each lane, what stands for it in the hash tag of its keys."""
     policy: Mapping[str, str]
-    """Field -> text, as Policy.stored has them."""
+    """Field -> text, as Policy.stored has them; and BODY_FIELDS, where the queue remembers some."""
 
     @property
     def route(self) -> str:

@@ -228,6 +228,22 @@ class AuditReport:
         return not (self.inversions or self.overlaps or self.tokens_back)
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much is in a queue that is to be deleted or upgraded, and who uses it, as far as can be seen."""
+
+    groups: int
+    """Groups with messages."""
+    dead: int
+    """Dead letters."""
+    leases: int
+    """Groups that consumers hold."""
+    owners: tuple[str, ...]
+    """Who holds them."""
+    clients: tuple[str, ...] | None
+    """Addresses of connected consumers of this queue; None where the user may not ask (CLIENT LIST)."""
+
+
 def as_json(value: Any) -> Any:
     """Turn a value that users get, or a list of them, into what JSON can hold. A body stays as it is."""
     if isinstance(value, Message | Receipt):

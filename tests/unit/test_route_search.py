@@ -59,7 +59,7 @@ def test_a_registry_that_was_lost_is_made_again_from_the_first_lane(caplog: pyte
     with caplog.at_level(logging.WARNING, "sequencer"):
         looked(net, seq)
     assert server.hashes[REGISTRY] == before
-    assert "its registration was lost, and is made again from its first lane" in caplog.text
+    assert "its registration was lost; registered again, with 2 lanes" in caplog.text
     del server.hashes[REGISTRY]
     assert len(run(session(ModelNet(server)).lanes(register=False))) == 2, "a mere look finds it, and writes nothing"
     assert REGISTRY not in server.hashes
@@ -118,7 +118,7 @@ def test_a_change_is_told_and_is_the_next_version(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING, "sequencer"):
         seq = connected(server, on_late="drop", watermark_window=5.0)
     assert run(seq.policy()).on_late == "drop"
-    assert "queue q: on_late changes from 'handle' to 'drop'" in caplog.messages
+    assert "q: policy changed: on_late from 'handle' to 'drop'" in caplog.messages
     policy = server.hashes[KEYS[0].policy]
     assert (policy["version"], server.hashes[REGISTRY]["version"], policy["on_late"]) == ("1", "1", "drop")
     assert policy["packed"] == f"{seq.route} 0 60000000 0 drop 0 5000000 1000000"

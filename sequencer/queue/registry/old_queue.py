@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...calls.net_protocol import Alone, Command
 from ...calls.register import adopt_old
 from ...errors import DataError
 from ...settings.options import MAX_LANES, QueueOptions
-from ...settings.policy import Policy
 from ...store.keys import index_key, lane_keys
 from ...store.registration import Registration, old_registration
 from ...store.replies import Reading
@@ -29,9 +30,10 @@ async def find_old(alone: Alone, name: str, options: QueueOptions, first: dict[s
     return old_registration(min(count, MAX_LANES), first)
 
 
-async def change_old(alone: Alone, name: str, options: QueueOptions, there: Registration, policy: Policy) -> bool:
+async def change_old(
+    alone: Alone, name: str, options: QueueOptions, there: Registration, wanted: Mapping[str, str]
+) -> bool:
     """Set what changes, in lane 0 first; whether lane 0 was still as it was seen."""
-    wanted = policy.stored()
     changed = {key: value for key, value in wanted.items() if there.policy.get(key) != value}
     lanes = [lane_keys(options.namespace, options.queue, tag) for tag in there.tags]
     mark = " ".join(["old", *changed.values()])

@@ -24,14 +24,18 @@ from ...calls.call import Call
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import Adopted, Step, adopt, register
 from ...errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
+from ...settings.body_fields import BODY_FIELDS, BodyFields
+from ...settings.events import Event
 from ...settings.options import QueueOptions
-from ...settings.policy import Policy, merge_policy, read_policy
+from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
 from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from .look import Seen, look_at
 from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
+from .remembered import merged_fields
+from .told import queue_restored, tell, tell_changes
 
 log = logging.getLogger("sequencer")
 ROUNDS = 12
@@ -50,13 +54,17 @@ class RouteSearch:
         *,
         known: Registration | None = None,
         asked: Mapping[str, Any] | None = None,
+        fields: BodyFields | None = None,
         registers: bool = False,
     ) -> None:
-        """`known`: what this client used so far; `asked`: the policy to set; `registers`: whether it uses the queue."""
+        """`known`: what this client used so far; `asked`: the policy to set, `fields`: names of body fields;
+        `registers`: whether it uses the queue.
+        """
         self.net, self.alone, self._options = net, alone, options
         self._known, self._asked, self._registers = known, asked or {}, registers
+        self._fields = fields or BodyFields()
         self._registry = registry_key(options.namespace, options.queue)
-        self._told = ""
+        self._told: Event | None = None
 
     async def run(self) -> Registration | None:
         """What is registered, and in all lanes; None where nothing is, and nothing may be.
@@ -72,7 +80,7 @@ class RouteSearch:
             is_settled, found = await self._try(seen)
             if is_settled:
                 if self._told:
-                    log.warning("queue %s: %s", self._options.queue, self._told)
+                    tell(self._told)
                 return found
         raise ServerUnavailable(f"queue {self._options.queue!r} can't be used now: {reason}; try again")
 
@@ -96,11 +104,11 @@ class RouteSearch:
         if there.is_deleted:
             return False, None
         self._check_lanes(len(there.tags))
-        wanted = self._merged(there.policy)
-        if wanted and wanted.stored() != there.policy:
-            changed = there.changed(wanted.stored())
+        wanted = await self._merged(there)
+        if wanted != there.policy:
+            changed = there.changed(wanted)
             if await self._register(there, changed) == changed:
-                self._tell_changes(there.policy, wanted)
+                tell_changes(self._options.queue, self._asked, read_policy(there.policy), read_policy(wanted))
             return False, None
         if (self._registers or self._known) and not await self._bring_to_lanes(there):
             return False, None
@@ -114,18 +122,18 @@ class RouteSearch:
         if copy and not copy.is_deleted:
             if not (self._registers or known):
                 return True, copy
-            self._told = "its registration was lost, and is made again from its first lane"
+            self._told = queue_restored(options.queue, len(copy.tags), from_lane=True)
             await self._register(None, copy)
             return False, None
         if is_old(seen.lane):
             return await self._old(seen)
         if known and not known.protocol:
             await restore_old(self.alone, self.net.name, options, known)
-            self._told = f"the server does not know it any more; registered again, with {len(known.tags)} lanes"
+            self._told = queue_restored(options.queue, len(known.tags))
             return False, None
         least = copy.epoch if copy else 0
         if known:
-            self._told = f"the server does not know it any more; registered again, with {len(known.tags)} lanes"
+            self._told = queue_restored(options.queue, len(known.tags))
             await self._register(None, replace(known, epoch=max(known.epoch, least)), is_new=True)
             return False, None
         if not self._registers:
@@ -135,8 +143,8 @@ class RouteSearch:
                 f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
                 "append with a program that used it before, or see doctor"
             )
-        policy = merge_policy(options.queue, {}, self._asked).stored()
-        new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), policy)
+        new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), {})
+        new = replace(new, policy=await self._merged(new))
         await self._register(None, new, is_new=True)
         return False, None
 
@@ -145,10 +153,10 @@ class RouteSearch:
         self._check_lanes(len(there.tags))
         if not (self._registers or self._known):
             return True, there
-        wanted = self._merged(there.policy)
-        if wanted and wanted.stored() != there.policy:
+        wanted = await self._merged(there)
+        if wanted != there.policy:
             if await change_old(self.alone, self.net.name, self._options, there, wanted):
-                self._tell_changes(there.policy, wanted)
+                tell_changes(self._options.queue, self._asked, read_policy(there.policy), read_policy(wanted))
             return False, None
         if mark := seen.lane.get("again"):
             for keys in map(self._keys, there.tags):
@@ -170,20 +178,15 @@ class RouteSearch:
                 "leave lanes out, or use another queue name"
             )
 
-    def _merged(self, stored: Mapping[str, str]) -> Policy | None:
-        """The policy with what is asked for; None where nothing is."""
-        if not self._asked and stored:
-            return None
+    async def _merged(self, there: Registration) -> Mapping[str, str]:
+        """The policy and the body fields, with what is asked for. Raises ConfigurationError."""
+        stored = there.policy
+        if not self._asked and not any(self._fields) and stored:
+            return stored
         with Reading(self.net.name):
-            return merge_policy(self._options.queue, stored, self._asked)
-
-    def _tell_changes(self, before: Mapping[str, str], policy: Policy) -> None:
-        with Reading(self.net.name):
-            known = read_policy(before)
-        for name in self._asked:
-            if name in known and known[name] != getattr(policy, name):
-                now = getattr(policy, name)
-                log.warning("queue %s: %s changes from %r to %r", self._options.queue, name, known[name], now)
+            wanted = merge_policy(self._options.queue, stored, self._asked).stored()
+        text = await merged_fields(self.alone, self.net.name, self._options, there, self._fields)
+        return {**wanted, BODY_FIELDS: text} if text else wanted
 
     async def _bring_to_lanes(self, there: Registration) -> bool:
         """Whether all lanes have it by now."""
@@ -258,8 +261,9 @@ async def find_route(
     *,
     known: Registration | None = None,
     asked: Mapping[str, Any] | None = None,
+    fields: BodyFields | None = None,
     registers: bool = False,
 ) -> Registration | None:
     """What is registered, and in all lanes; None where nothing is, and nothing may be: see RouteSearch."""
-    search = RouteSearch(net, alone, options, known=known, asked=asked, registers=registers)
+    search = RouteSearch(net, alone, options, known=known, asked=asked, fields=fields, registers=registers)
     return await search.run()

@@ -22,6 +22,16 @@ from .registry import ModelAlone, ModelServer
 
 GROUPS, PROGRAMS, STEPS = 6, 4, 260
 REGISTRY = registry_key("n", "q")
+RATES = {
+    "flush": 0.003,
+    "registry lost": 0.004,
+    "registry and first lane lost": 0.001,
+    "lane lost": 0.003,
+    "registry older": 0.001,
+    "all begin anew": 0.001,
+}
+"""What may go wrong, and how often at each step."""
+WEATHERS = (*RATES, "deletion", "restless", "")
 
 
 class Asked:
@@ -93,10 +103,8 @@ class Walk:
         self.rng = random.Random(seed)
         self.server = ModelServer(without=without)
         self.problems: list[str] = []
-        self.may_age = without in ("", "what is newer is written back") and seed % 2 == 0
-        """Whether the registry may go back to an older state."""
-        self.may_forget = seed % 3 == 0
-        """Whether the policy of lane 0 may be lost with it."""
+        self.weather = WEATHERS[seed % len(WEATHERS)]
+        """What goes wrong far more often than the rest."""
         self.lost = False
         """Whether a lane lost its policy: then nobody may know any more how many lanes there were."""
         self._programs = [self._program() for _ in range(PROGRAMS)]
@@ -114,11 +122,13 @@ class Walk:
                 asleep[which] -= 1
             else:
                 self._programs[which] = self._step(self._programs[which], may_fail=True)
-                asleep[which] = self.rng.choice([0, 0, 0, 0, 0, 20])
+                asleep[which] = self.rng.choice([0, 0, 0, 0, 5, 40])
             self._check()
             if self.problems:
+                self._close()
                 return self.problems
         self._end()
+        self._close()
         return self.problems
 
     def _program(self) -> tuple[Program, Coroutine[Any, Any, Any], Any]:
@@ -129,7 +139,7 @@ class Walk:
     def _step(self, program: Any, *, may_fail: bool) -> Any:
         """The next round trip of a program: it is carried out, and answered with what came of the one before."""
         one, work, answer = program
-        if may_fail and self.rng.random() < 0.01:
+        if may_fail and self.rng.random() < (0.12 if self.weather == "restless" else 0.02):
             work.close()
             return self._program()
         try:
@@ -152,7 +162,7 @@ class Walk:
 
     def _step_deletion(self) -> None:
         if self._deleter is None:
-            if self.rng.random() < 0.15:
+            if self.rng.random() < (0.5 if self.weather in ("deletion", "restless") else 0.1):
                 options, net = QueueOptions(queue="q", namespace="n"), WalkNet()
                 self._deleter = (delete_queue(net, WalkAlone(self.server), options), None)  # type: ignore[arg-type]
             return
@@ -160,24 +170,40 @@ class Walk:
         self._deleter = None if work is None or self.rng.random() < 0.005 else (work, answer)
 
     def _fault(self) -> None:
-        chance, server = self.rng.random(), self.server
-        if chance < 0.006:
+        server, first = self.server, lane_keys("n", "q", 0).policy
+        if self._strikes("flush"):
             server.hashes.clear()
             server.clocks.clear()
             server.groups.clear()
-        elif chance < 0.018:
+        if self._strikes("registry lost"):
             server.hashes.pop(REGISTRY, None)
-            if self.may_forget and chance < 0.012:
-                self.lost = server.hashes.pop(lane_keys("n", "q", 0).policy, None) is not None or self.lost
-        elif chance < 0.026:
-            self.lost = (
-                server.hashes.pop(lane_keys("n", "q", self.rng.randrange(3)).policy, None) is not None or self.lost
-            )
-        elif chance < 0.04 and self.may_age:
+        if self._strikes("registry and first lane lost"):
+            self._restart(server.hashes.get(first, {}).get("table", ""))
+            server.hashes.pop(REGISTRY, None)
+            self.lost = server.hashes.pop(first, None) is not None or self.lost
+        if self._strikes("lane lost"):
+            policy = lane_keys("n", "q", self.rng.randrange(3)).policy
+            self.lost = server.hashes.pop(policy, None) is not None or self.lost
+        if self._strikes("registry older"):
             if self._older and server.hashes.get(REGISTRY):
                 server.hashes[REGISTRY] = dict(self._older)
-        elif chance < 0.06:
+        elif self.rng.random() < 0.02:
             self._older = dict(server.hashes.get(REGISTRY, {}))
+        if self._strikes("all begin anew"):
+            self._restart("")
+
+    def _restart(self, table: str) -> None:
+        """Programs begin anew, but for some that know this table.
+
+        Who knew a queue that was deleted since would register that again where neither registry nor lane 0 says more.
+        """
+        for at, (one, work, _) in enumerate(self._programs):
+            if one.known is None or one.known.table != table or self.rng.random() < 0.5:
+                work.close()
+                self._programs[at] = self._program()
+
+    def _strikes(self, fault: str) -> bool:
+        return self.rng.random() < (0.04 if fault == self.weather else RATES[fault])
 
     def _check(self) -> None:
         for group in map(str, range(GROUPS)):
@@ -211,6 +237,12 @@ class Walk:
             if program[0].appended == before and not (self.lost and program[0].refusals):
                 self.problems.append(f"a program could not append any more: {program[0].refusals[-1:]}")
         self._look_for_all(newcomer[0].known)
+
+    def _close(self) -> None:
+        """Nobody goes on; what was never begun is not missed."""
+        for work in (*(one[1] for one in self._programs), self._deleter and self._deleter[0]):
+            if work is not None:
+                work.close()
 
     def _look_for_all(self, known: Registration | None) -> None:
         for prefix, groups in self.server.groups.items() if known else ():

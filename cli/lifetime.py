@@ -1,0 +1,58 @@
+"""Commands for a queue as a whole: `delete` it, or `upgrade` it to a newer protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..client import Sequencer
+from ..values.text import plain
+from ..values.views import Usage
+from .app import FINE, INTERRUPTED, JsonOption, app, call_option, queue_command
+from .many import YesOption, confirm
+from .render import print_either
+
+DryRunOption = Annotated[bool, call_option("--dry-run", help="Change nothing; say what is there, and who uses it.")]
+
+
+def _said(used: Usage) -> str:
+    clients = "who is connected can't be seen" if used.clients is None else f"{len(used.clients)} consumers connected"
+    held = f"{used.leases} groups leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
+    return f"{used.groups} groups with messages, {used.dead} dead letters; {held}; {clients}"
+
+
+@queue_command(app)
+def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
+    """Delete a queue for good: messages, dead letters, policy and name.
+
+    Stop its consumers and producers first: a producer that is connected registers the queue again with its next
+    append. What was broken off is ended by the same command.
+    """
+    used = client.usage()
+    told = {"queue": client.queue, "groups": used.groups, "dead": used.dead, "leases": used.leases}
+    if dry_run:
+        print_either(json, {**told, "is_deleted": False}, f"would delete {client.queue}: {_said(used)}")
+        return FINE
+    typer.echo(f"queue {client.queue}: {_said(used)}", err=True)
+    if not confirm(f"delete queue {client.queue}, with all that is in it?", yes):
+        return INTERRUPTED
+    client.delete()
+    print_either(json, {**told, "is_deleted": True}, f"deleted {client.queue}")
+    return FINE
+
+
+@queue_command(app)
+def upgrade(
+    client: Sequencer,
+    to: Annotated[int, call_option("--to", help="The protocol to raise the queue to.")] = 1,
+    force: Annotated[bool, call_option("--force", help="Also while consumers hold groups.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Raise the protocol of a queue: your word that no older program uses it.
+
+    A queue that 0.4.0 made stays as that knows it until then; afterwards it refuses programs that are older.
+    """
+    typer.echo(f"queue {client.queue}: {_said(client.usage())}", err=True)
+    protocol = client.upgrade(to, force=force)
+    print_either(json, {"queue": client.queue, "protocol": protocol}, f"{client.queue} has protocol {protocol}")

@@ -1,0 +1,35 @@
+"""Events of a queue's registration: no consumer emits them, so they go into the log at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...settings.events import Event, event, many
+
+log = logging.getLogger("sequencer")
+
+
+def policy_changed(queue: str, policy: str, before: Any, now: Any) -> Event:
+    """A client set another policy than the server had."""
+    fields = {"policy": policy, "before": before, "now": now}
+    return event("policy changed", queue, f"{policy} from {before!r} to {now!r}", fields)
+
+
+def queue_restored(queue: str, lanes: int, *, from_lane: bool = False) -> Event:
+    """The server had lost what it knew of the queue, or only its registration, which the first lane has too."""
+    lost = "its registration was lost" if from_lane else "the server did not know it any more"
+    return event("queue restored", queue, f"{lost}; registered again, with {many(lanes, 'lane')}", {"lanes": lanes})
+
+
+def tell(told: Event) -> None:
+    """Log an event that no consumer emits."""
+    log.log(told.level, told.text, extra={"event": told.name, "queue": told.queue, **told.fields})
+
+
+def tell_changes(queue: str, asked: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Log each option that was asked for, and was another before."""
+    for name in asked:
+        if name in before and before[name] != now[name]:
+            tell(policy_changed(queue, name, before[name], now[name]))

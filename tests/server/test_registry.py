@@ -1,0 +1,335 @@
+"""A queue that is flushed or deleted under clients; a server that begins to evict; an index that others write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import sequencer.net.link
+from sequencer import Sequencer
+from sequencer.calls.register import adopt, register
+from sequencer.doctor.diagnose import diagnose
+from sequencer.doctor.rights import acl_rules
+from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.policy import Policy
+from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.registration import Registration, plain_tags
+from sequencer.testing import wait_until
+
+from ..support.background import Background
+from ..support.model.registry import ModelServer
+from .conftest import command
+
+REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
+
+
+@pytest.fixture
+def path(start_server: Callable[..., str]) -> str:
+    return start_server()
+
+
+@pytest.fixture
+def admin(path: str) -> Iterator[Link]:
+    """The way to a server of the test's own."""
+    link = Link(Endpoint.from_url(f"unix://{path}"))
+    yield link
+    link.close()
+
+
+def client(admin: Link, **options: Any) -> Sequencer:
+    return Sequencer("q", str(admin.endpoint.url), **options)
+
+
+def lanes_of(admin: Link) -> int:
+    return len((admin.command("HGET", REGISTRY, "table") or b"").split())
+
+
+# -- lost under connected clients: no connection is cut -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["everything", "policies", "policies and registry"])
+def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Else a sequence hands out numbers anew, and messages lie in lanes at which no new client looks."""
+    with client(admin, lanes=4, on_late="drop", dedup_window=5.0) as old:
+        for n in range(20):
+            old.append(n, f"g{n}", id=f"a{n}")
+        if lost == "everything":
+            admin.command("FLUSHALL")
+        else:
+            admin.command("DEL", *[lane_keys("sequencer", "q", lane).policy for lane in range(4)])
+            admin.command("DEL", *([REGISTRY] if "registry" in lost else ["nothing"]))
+        with caplog.at_level(logging.WARNING, "sequencer"):
+            assert old.append_many({"body": n, "group": f"g{n}", "id": f"b{n}"} for n in range(40)).appended == 40
+    seen: list[str] = []
+    with client(admin) as new:
+        assert (new.info().lanes, new.policy.on_late, new.policy.dedup_window) == (4, "drop", 5.0)
+        new.consume(lambda message: seen.append(message.id), until_empty=True)
+    assert len(seen) == len({*seen}) == (40 if lost == "everything" else 60)
+    assert ("queue restored" in caplog.text) == (lost != "policies")
+
+
+def test_an_append_in_a_callers_transaction_is_refused_and_the_next_one_goes(admin: Link) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq:
+        seq.append(1, "g")
+        with own.pipeline(transaction=True) as pipeline:
+            pipeline.set("own", 1)
+            seq.append(2, "g", id="x", pipeline=pipeline)
+            admin.command("FLUSHALL")
+            with pytest.raises(redis.ResponseError, match="ROUTE none"):
+                pipeline.execute()
+        assert own.get("own") == b"1", "the caller's own writes stand: append again with the same id"
+        assert seq.append(2, "g", id="x").outcome == "stored"
+        assert seq.info().backlog == 1
+
+
+def test_a_running_consumer_notices_too(admin: Link) -> None:
+    seen: list[str] = []
+    with client(admin, lanes=3) as old:
+        old.append(0, "g0", id="first")
+        with Background(old, lambda message: seen.append(message.id)):
+            wait_until(lambda: seen == ["first"])
+            admin.command("FLUSHALL")
+            wait_until(lambda: lanes_of(admin) == 3, what="its next claim registered the queue again")
+            with client(admin) as new:
+                for n in range(9):
+                    new.append(n, f"g{n}", id=f"m{n}")
+            wait_until(lambda: len(seen) == 10)
+
+
+def test_others_who_registered_it_anew_are_left_alone(admin: Link) -> None:
+    with client(admin, lanes=4) as old:
+        old.append(0, "g0")
+        admin.command("FLUSHALL")
+        with client(admin) as new:
+            new.append(1, "g1")
+        with pytest.raises(DataError, match=r"had 4 lanes, and now .* says 1.*start this program again"):
+            old.append(2, "g2")
+        with client(admin) as new:
+            assert new.info().backlog == 1
+
+
+def test_a_lane_that_an_evicting_server_forgot_gets_only_its_own_messages_again(admin: Link) -> None:
+    """Of a chunk over lanes, only what was refused is sent again: nothing passes for a duplicate."""
+    with client(admin, lanes=2) as seq:
+        seq.append_many({"body": n, "group": f"g{n}"} for n in range(4))
+        admin.command("DEL", lane_keys("sequencer", "q", 1).policy)
+        receipt = seq.append_many({"body": n, "group": f"g{n}", "id": f"m{n}"} for n in range(40))
+        assert (receipt.appended, receipt.duplicates) == (40, 0)
+
+
+# -- once a minute ------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that only the test moves; of the module that reads it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(sequencer.net.link, "time", found)
+    return found
+
+
+def begin_to_evict(admin: Link) -> None:
+    admin.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    admin.command("CONFIG", "SET", "maxmemory", "100mb")
+
+
+def test_a_server_that_begins_to_evict_is_noticed_within_a_minute(admin: Link, clock: Clock) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        begin_to_evict(admin)
+        clock.now += 59
+        seq.append(2, "g")
+        clock.now += 2
+        for _ in range(2):
+            with pytest.raises(ServerNotUsable, match="evicts keys"):
+                seq.append(3, "g")
+        admin.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        assert seq.append(3, "g").outcome == "stored", "and that it does no more is noticed at once"
+
+
+def test_a_consumer_notices_too(admin: Link, clock: Clock) -> None:
+    def handle(_: Any) -> None:
+        begin_to_evict(admin)
+        clock.now += 61
+
+    with client(admin) as seq:
+        seq.append(1, "g")
+        with pytest.raises(ServerNotUsable, match="evicts keys"):
+            seq.consume(handle)
+
+
+def test_a_server_behind_a_new_connection_is_checked_as_the_first_was(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        begin_to_evict(admin)
+        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        with pytest.raises(ServerNotUsable, match="evicts keys"):
+            seq.append(2, "g")
+
+
+def test_a_registry_key_that_is_lost_alone_is_made_again_within_a_minute(
+    admin: Link, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client(admin, lanes=3) as seq:
+        seq.append(1, "g")
+        before = admin.command("HGETALL", REGISTRY)
+        admin.command("DEL", REGISTRY, INDEX)
+        seq.append(2, "g")
+        with client(admin) as new:
+            assert (new.info().lanes, new.info().backlog) == (3, 2), "and nothing is wrong meanwhile"
+        clock.now += 61
+        with caplog.at_level(logging.WARNING, "sequencer"):
+            seq.append(3, "g")
+        assert admin.command("HGETALL", REGISTRY) == before
+        assert admin.command("HGET", INDEX, "q") == b"p1"
+        assert "its registration was lost; registered again, with 3 lanes" in caplog.text
+
+
+def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: Clock) -> None:
+    """Else two programs that ask for two policies would change it for ever, once a minute."""
+    with client(admin, on_late="drop") as first, client(admin, on_late="refuse") as second:
+        first.append(1, "g")
+        second.append(2, "g")
+        for _ in range(3):
+            clock.now += 61
+            first.append(3, "g")
+            second.append(4, "g")
+        assert first.policy.on_late == "refuse"
+
+
+# -- rights -------------------------------------------------------------------------------------------------------
+
+
+def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: Clock) -> None:
+    admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "a"))
+    with client(admin, lanes=2) as seq:
+        for n in range(10):
+            seq.append(n, f"g{n}")
+        with redis.Redis.from_url(f"{admin.endpoint.url}?username=a&password=a") as bad:
+            for words in (
+                ("HSET", INDEX, "q", "1"),
+                ("HSET", INDEX, "q", "foreign"),
+                ("DEL", INDEX),
+                ("SET", INDEX, "x"),
+            ):
+                bad.execute_command(*words)
+                with client(admin) as new:
+                    new.append(1, "g1")
+                    assert new.info().lanes == 2
+                clock.now += 61
+                seq.append(1, "g2")
+            for key in (REGISTRY, lane_keys("sequencer", "q", 0).policy):
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    bad.hset(key, "route", "1.5")
+        assert seq.info().backlog == 18
+
+
+def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: Link) -> None:
+    with client(admin) as seq, Sequencer("other", str(admin.endpoint.url)) as other:
+        seq.append(1, "g")
+        other.append(1, "g")
+        admin.command("HSET", INDEX, "q", "foreign")
+        assert sequencer.list_queues(admin.endpoint.url) == ["other"]
+        found = [one for one in diagnose(admin.endpoint, "sequencer") if one.level == "problem"]
+        assert ["says b'foreign' of queue q" in one.text for one in found] == [True]
+        assert seq.info().backlog == 1
+        diagnose(admin.endpoint, "sequencer", repair=True)
+        assert sequencer.list_queues(admin.endpoint.url) == ["other", "q"]
+
+
+# -- delete and upgrade ---------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client(admin, lanes=3) as seq, client(admin) as other:
+        seq.append_many({"body": n, "group": f"g{n}"} for n in range(1200))
+        seq.pause(["g1"])
+        used = other.usage()
+        assert (used.groups, used.leases, used.owners) == (1200, 0, ())
+        with seq.claim():
+            assert other.usage().leases == 1
+        assert other.delete() == 1200
+        assert admin.command("KEYS", "*") == []
+        with pytest.raises(ConfigurationError, match="there is no queue 'q'"):
+            other.delete()
+        with caplog.at_level(logging.WARNING, "sequencer"):
+            seq.append(1, "g")
+        assert "registered again, with 3 lanes" in caplog.text
+        assert other.info().backlog == 1
+
+
+def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        there = Registration(-1, 1, 0, plain_tags(1), Policy().stored())
+        admin.command("HSET", REGISTRY, "route", f"-1.{10**17}")
+        admin.run_one(adopt(lane_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
+        (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
+        assert "did not come to its end: sequencer delete q --yes" in found.text
+        seq.delete()
+        assert admin.command("KEYS", "*") == []
+
+
+def test_connected_consumers_are_seen_by_their_names(admin: Link) -> None:
+    with client(admin) as seq, client(admin) as other:
+        seq.append(1, "g")
+        with Background(seq, lambda message: None):
+            wait_until(lambda: other.usage().clients)
+
+
+# -- the model ------------------------------------------------------------------------------------------------------
+
+
+def test_scripts_and_model_agree(admin: Link) -> None:
+    """What `register` and `adopt` answer, and what they leave, step by step."""
+    model, keys, policy = ModelServer(), lane_keys("sequencer", "q", 0), Policy().stored()
+    one = Registration(1, 5, 0, plain_tags(2), policy)
+    two, three = one.changed({**policy, "gap_us": "5"}), Registration(1, 9, 0, plain_tags(3), policy)
+    gone = Registration(-1, 20, 0, plain_tags(2), policy)
+    calls = [
+        register(REGISTRY, None, one),
+        register(REGISTRY, None, three),
+        register(REGISTRY, one, two),
+        adopt(keys, one, now_us=7),
+        adopt(keys, one, "confirm", pending="1.5 0 6", now_us=7),
+        adopt(keys, one, "remove", pending="1.5 0 7", now_us=7),
+        adopt(keys, one, now_us=8),
+        adopt(keys, one, "confirm", pending="1.5 0 8", now_us=8),
+        adopt(keys, one, now_us=9),
+        adopt(keys, two, now_us=9),
+        adopt(keys, one, now_us=9),
+        adopt(keys, three, now_us=9),
+        adopt(keys, gone, now_us=9),
+        adopt(keys, three, now_us=9),
+    ]
+    for call in calls:
+        model.now_us = int(call.args[-1] or 0)
+        words = ("EVAL", sequencer.net.link.eval_command(call)[1], len(call.keys), *call.keys, *call.args)
+        assert call.parse(model.run(words)) == admin.run_one(call), call
+        for key in (REGISTRY, keys.policy):
+            words = admin.command("HGETALL", key)
+            assert dict(zip(words[::2], words[1::2], strict=True)) == {
+                name.encode(): value.encode() for name, value in model.hashes.get(key, {}).items()
+            }
+    assert admin.command("GET", keys.clock) == b"+9"
+    assert command(str(admin.endpoint.url).removeprefix("unix://"), "PING")
