@@ -1,4 +1,6 @@
-"""Data in Redis are the same in 0.4.0, in 0.5.0 and here: what one version wrote, another one goes on with.
+"""On a queue that 0.4.0 made, 0.4.0, 0.5.0 and this version go on with each other's data, side by side.
+
+A queue that this version made is refused by those, in a sentence.
 
 A version that this one can't share a queue with is named in CHANGELOG.md, and leaves `versions.COMMITS`.
 """
@@ -6,6 +8,7 @@ A version that this one can't share a queue with is named in CHANGELOG.md, and l
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections import defaultdict
@@ -19,6 +22,8 @@ import pytest
 import sequencer
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.link import Link
+from sequencer.settings.policy import Policy
+from sequencer.store.keys import index_key, lane_keys
 from sequencer.testing import judge, read_events, wait_until
 
 from ..support.versions import COMMITS, PATIENCE_S, Version, unpacked
@@ -125,13 +130,27 @@ def test_a_record_with_another_head_is_noticed(
     assert read != {part: READ[part] for part in read}
 
 
+def make_old(link: Link, namespace: str, name: str, *, lanes: int) -> None:
+    """A queue as 0.4.0 makes it."""
+    words = [word for pair in Policy().stored().items() for word in pair]
+    link.command("HSET", index_key(namespace), name, lanes)
+    for lane in range(lanes):
+        link.command("HSET", lane_keys(namespace, name, lane).policy, *words)
+
+
 def share(
-    versions: Iterable[Version], queue: Sequencer, environment: dict[str, str], messages: int, dies_at: int = 0
+    link: Link,
+    versions: Iterable[Version],
+    queue: Sequencer,
+    environment: dict[str, str],
+    messages: int,
+    dies_at: int = 0,
 ) -> dict[str, str]:
     """Let a producer and a consumer of each version work on the queue until it is empty; beside them, with `dies_at`,
     a consumer of each that dies in that run. Process -> its version, of the consumers that live.
     """
-    queue.connect()  # with its lanes
+    make_old(link, queue.options.namespace, "load", lanes=2)
+    queue.connect()
     with ExitStack() as stack:
 
         def start(*words: object) -> dict[str, subprocess.Popen[str]]:
@@ -161,10 +180,10 @@ def share(
     return {str(process.pid): name for name, process in consumers.items()}
 
 
-def test_all_versions_share_a_queue(
-    versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer]
+def test_all_versions_share_a_queue_that_an_old_one_made(
+    versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer], link: Link
 ) -> None:
-    version_of = share(versions.values(), make("load", lanes=2), environment, MESSAGES, DIES_AT)
+    version_of = share(link, versions.values(), make("load", lanes=2), environment, MESSAGES, DIES_AT)
     events = read_events([environment["VERSION_HISTORY"]])
     judgement = judge(events, ack_s=ACK_S, expected=["killed", "duplicate refused"])
     assert judgement.is_clean, judgement.cases
@@ -178,11 +197,23 @@ def test_all_versions_share_a_queue(
 
 
 def test_a_lease_of_another_length_is_noticed(
-    versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer]
+    versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer], link: Link
 ) -> None:
-    share([versions["0.4.0"], OURS._replace(twin="leases in s")], make("load", lanes=2), environment, 300)
+    share(link, [versions["0.4.0"], OURS._replace(twin="leases in s")], make("load", lanes=2), environment, 300)
     judgement = judge(read_events([environment["VERSION_HISTORY"]]))
     assert judgement.disorder + judgement.unexplained > 0
+
+
+@pytest.mark.parametrize("old", COMMITS)
+def test_a_queue_that_is_made_now_is_refused_by_an_old_version_in_a_sentence(
+    versions: dict[str, Version], old: str, environment: dict[str, str], make: Callable[..., Sequencer]
+) -> None:
+    make("audited").append(1, group="a")
+    with versions[old].start("version_process", environment, "write", "audited") as process:
+        said = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 1
+    assert re.search(r"queue 'audited' has b'p1' lanes; correct it with HSET", said), said
+    assert make("audited").info().backlog == 1
 
 
 def test_a_copy_without_the_history_is_refused_with_a_sentence(tmp_path: Path) -> None:

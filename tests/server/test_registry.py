@@ -11,20 +11,15 @@ import redis
 
 import sequencer.net.link
 from sequencer import Sequencer
-from sequencer.calls.register import adopt, register
 from sequencer.doctor.diagnose import diagnose
 from sequencer.doctor.rights import acl_rules
-from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
+from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
-from sequencer.store.registration import Registration, plain_tags
 from sequencer.testing import wait_until
 
 from ..support.background import Background
-from ..support.model.registry import ModelServer
-from .conftest import command
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 
@@ -253,83 +248,3 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert seq.info().backlog == 1
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert sequencer.list_queues(admin.endpoint.url) == ["other", "q"]
-
-
-# -- delete and upgrade ---------------------------------------------------------------------------------------------
-
-
-def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
-    admin: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    with client(admin, lanes=3) as seq, client(admin) as other:
-        seq.append_many({"body": n, "group": f"g{n}"} for n in range(1200))
-        seq.pause(["g1"])
-        used = other.usage()
-        assert (used.groups, used.leases, used.owners) == (1200, 0, ())
-        with seq.claim():
-            assert other.usage().leases == 1
-        assert other.delete() == 1200
-        assert admin.command("KEYS", "*") == []
-        with pytest.raises(ConfigurationError, match="there is no queue 'q'"):
-            other.delete()
-        with caplog.at_level(logging.WARNING, "sequencer"):
-            seq.append(1, "g")
-        assert "registered again, with 3 lanes" in caplog.text
-        assert other.info().backlog == 1
-
-
-def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
-    with client(admin) as seq:
-        seq.append(1, "g")
-        there = Registration(-1, 1, 0, plain_tags(1), Policy().stored())
-        admin.command("HSET", REGISTRY, "route", f"-1.{10**17}")
-        admin.run_one(adopt(lane_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
-        (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
-        assert "did not come to its end: sequencer delete q --yes" in found.text
-        seq.delete()
-        assert admin.command("KEYS", "*") == []
-
-
-def test_connected_consumers_are_seen_by_their_names(admin: Link) -> None:
-    with client(admin) as seq, client(admin) as other:
-        seq.append(1, "g")
-        with Background(seq, lambda message: None):
-            wait_until(lambda: other.usage().clients)
-
-
-# -- the model ------------------------------------------------------------------------------------------------------
-
-
-def test_scripts_and_model_agree(admin: Link) -> None:
-    """What `register` and `adopt` answer, and what they leave, step by step."""
-    model, keys, policy = ModelServer(), lane_keys("sequencer", "q", 0), Policy().stored()
-    one = Registration(1, 5, 0, plain_tags(2), policy)
-    two, three = one.changed({**policy, "gap_us": "5"}), Registration(1, 9, 0, plain_tags(3), policy)
-    gone = Registration(-1, 20, 0, plain_tags(2), policy)
-    calls = [
-        register(REGISTRY, None, one),
-        register(REGISTRY, None, three),
-        register(REGISTRY, one, two),
-        adopt(keys, one, now_us=7),
-        adopt(keys, one, "confirm", pending="1.5 0 6", now_us=7),
-        adopt(keys, one, "remove", pending="1.5 0 7", now_us=7),
-        adopt(keys, one, now_us=8),
-        adopt(keys, one, "confirm", pending="1.5 0 8", now_us=8),
-        adopt(keys, one, now_us=9),
-        adopt(keys, two, now_us=9),
-        adopt(keys, one, now_us=9),
-        adopt(keys, three, now_us=9),
-        adopt(keys, gone, now_us=9),
-        adopt(keys, three, now_us=9),
-    ]
-    for call in calls:
-        model.now_us = int(call.args[-1] or 0)
-        words = ("EVAL", sequencer.net.link.eval_command(call)[1], len(call.keys), *call.keys, *call.args)
-        assert call.parse(model.run(words)) == admin.run_one(call), call
-        for key in (REGISTRY, keys.policy):
-            words = admin.command("HGETALL", key)
-            assert dict(zip(words[::2], words[1::2], strict=True)) == {
-                name.encode(): value.encode() for name, value in model.hashes.get(key, {}).items()
-            }
-    assert admin.command("GET", keys.clock) == b"+9"
-    assert command(str(admin.endpoint.url).removeprefix("unix://"), "PING")

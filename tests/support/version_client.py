@@ -9,6 +9,8 @@ import os
 import re
 from typing import Any
 
+import redis
+
 import sequencer
 from sequencer import Sequencer
 
@@ -23,7 +25,27 @@ before their time."""
 
 
 def queue(name: str, **options: Any) -> Sequencer:
+    """A client of this queue, which is made as 0.4.0 would make it: later versions make others, which that refuses."""
+    if os.environ.get("VERSION_QUEUES") != "new":
+        _make_old(name, options)
     return Sequencer(name, URL, namespace=NAMESPACE, backoff=0.01, **options)
+
+
+def _make_old(name: str, options: dict[str, Any]) -> None:
+    """Make a queue of 0.4.0, where a version with registries would make another; not one that is there."""
+    try:
+        from sequencer.settings.policy import NAMES, merge_policy
+        from sequencer.store.keys import index_key, lane_keys
+    except ImportError:
+        return  # this version makes no others
+    asked = {option: options[option] for option in NAMES if option in options}
+    lanes = options.get("lanes") or 1
+    with redis.Redis.from_url(URL) as client, client.pipeline() as pipeline:
+        pipeline.hsetnx(index_key(NAMESPACE), name, lanes)
+        for lane in range(lanes):
+            for field, value in merge_policy(name, {}, asked).stored().items():
+                pipeline.hsetnx(lane_keys(NAMESPACE, name, lane).policy, field, value)
+        pipeline.execute()
 
 
 def be_as_asked() -> None:

@@ -38,10 +38,9 @@ async def delete(session: Session) -> int:
     queue.
     """
     options = session.options
+    session.forget()  # else a connection that is new would bring it back first
     async with session.net.alone(registry_key(options.namespace, options.queue)) as alone:
-        count = await delete_queue(session.net, alone, options)
-    session.forget()
-    return count
+        return await delete_queue(session.net, alone, options)
 
 
 async def upgrade(session: Session, to: int = NEWEST, *, force: bool = False) -> int:

@@ -1,0 +1,155 @@
+"""A queue that is deleted, or comes to a newer protocol; the scripts of the registry do as their model does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.calls.register import adopt, register
+from sequencer.calls.source import eval_command
+from sequencer.doctor.diagnose import diagnose
+from sequencer.errors import ConfigurationError, GroupBusy, ServerUnavailable
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.policy import Policy
+from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.registration import Registration, plain_tags
+from sequencer.testing import wait_until
+
+from ..support.background import Background
+from ..support.model.registry import ModelServer
+
+REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
+
+
+@pytest.fixture
+def admin(start_server: Callable[..., str]) -> Iterator[Link]:
+    """The way to a server of the test's own."""
+    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
+    yield link
+    link.close()
+
+
+def client(admin: Link, **options: Any) -> Sequencer:
+    return Sequencer("q", str(admin.endpoint.url), **options)
+
+
+def make_old(admin: Link, lanes: int = 2) -> None:
+    """A queue as 0.4.0 makes it."""
+    admin.command("HSET", INDEX, "q", lanes)
+    for lane in range(lanes):
+        words = [word for pair in Policy().stored().items() for word in pair]
+        admin.command("HSET", lane_keys("sequencer", "q", lane).policy, *words)
+
+
+# -- delete and upgrade ---------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client(admin, lanes=3) as seq, client(admin) as other:
+        seq.append_many({"body": n, "group": f"g{n}"} for n in range(1200))
+        seq.pause(["g1"])
+        used = other.usage()
+        assert (used.groups, used.leases, used.owners) == (1200, 0, ())
+        with seq.claim():
+            assert other.usage().leases == 1
+        assert other.delete() == 1200
+        assert admin.command("KEYS", "*") == []
+        with pytest.raises(ConfigurationError, match="there is no queue 'q'"):
+            other.delete()
+        with caplog.at_level(logging.WARNING, "sequencer"):
+            seq.append(1, "g")
+        assert "registered again, with 3 lanes" in caplog.text
+        assert other.info().backlog == 1
+
+
+def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        there = Registration(-1, 1, 0, plain_tags(1), Policy().stored())
+        admin.command("HSET", REGISTRY, "route", f"-1.{10**17}")
+        admin.run_one(adopt(lane_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
+        (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
+        assert "did not come to its end: sequencer delete q --yes" in found.text
+        seq.delete()
+        assert admin.command("KEYS", "*") == []
+
+
+def test_connected_consumers_are_seen_by_their_names(admin: Link) -> None:
+    with client(admin) as seq, client(admin) as other:
+        seq.append(1, "g")
+        with Background(seq, lambda message: None):
+            wait_until(lambda: other.usage().clients)
+
+
+def test_an_upgrade_is_refused_while_consumers_hold_groups_and_connected_clients_go_on_after_it(admin: Link) -> None:
+    make_old(admin)
+    with client(admin) as seq, client(admin) as other:
+        seq.append(1, "g")
+        assert (seq.info().lanes, admin.command("EXISTS", REGISTRY)) == (2, 0)
+        with seq.claim(), pytest.raises(GroupBusy, match="1 groups of queue 'q' are leased"):
+            other.upgrade()
+        assert (other.upgrade(), other.upgrade()) == (1, 1)
+        assert admin.command("HGET", INDEX, "q") == b"p1"
+        assert admin.command("HGET", REGISTRY, "route").startswith(b"1.")
+        assert all(admin.command("GET", lane_keys("sequencer", "q", lane).clock).startswith(b"+") for lane in range(2))
+        assert seq.append(2, "g").outcome == "stored"
+        assert seq.consume(lambda message: None, until_empty=True).handled == 2
+        for wrong in (0, 2, True):
+            with pytest.raises(ConfigurationError, match="must be a protocol from 1 to 1"):
+                other.upgrade(wrong)
+
+
+def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        route = f"-1.{10**17}"
+        admin.command("HSET", REGISTRY, "route", route)
+        policy = lane_keys("sequencer", "q", 0).policy
+        admin.command("HSET", policy, "route", route, "packed", f"{route} 1 0 0 handle 0 0 0")
+        with pytest.raises(ServerUnavailable, match="it is being deleted; try again"):
+            seq.append(2, "g")
+        seq.delete()
+
+
+# -- the model ------------------------------------------------------------------------------------------------------
+
+
+def test_scripts_and_model_agree(admin: Link) -> None:
+    """What `register` and `adopt` answer, and what they leave, step by step."""
+    model, keys, policy = ModelServer(), lane_keys("sequencer", "q", 0), Policy().stored()
+    one = Registration(1, 5, 0, plain_tags(2), policy)
+    two, three = one.changed({**policy, "gap_us": "5"}), Registration(1, 9, 0, plain_tags(3), policy)
+    gone = Registration(-1, 20, 0, plain_tags(2), policy)
+    calls = [
+        register(REGISTRY, None, one),
+        register(REGISTRY, None, three),
+        register(REGISTRY, one, two),
+        adopt(keys, one, now_us=7),
+        adopt(keys, one, "confirm", pending="1.5 0 6", now_us=7),
+        adopt(keys, one, "remove", pending="1.5 0 7", now_us=7),
+        adopt(keys, one, now_us=8),
+        adopt(keys, one, "confirm", pending="1.5 0 8", now_us=8),
+        adopt(keys, one, now_us=9),
+        adopt(keys, two, now_us=9),
+        adopt(keys, one, now_us=9),
+        adopt(keys, three, now_us=9),
+        adopt(keys, gone, now_us=9),
+        adopt(keys, three, now_us=9),
+    ]
+    for call in calls:
+        model.now_us = int(call.args[-1] or 0)
+        words = ("EVAL", eval_command(call)[1], len(call.keys), *call.keys, *call.args)
+        assert call.parse(model.run(words)) == admin.run_one(call), call
+        for key in (REGISTRY, keys.policy):
+            words = admin.command("HGETALL", key)
+            assert dict(zip(words[::2], words[1::2], strict=True)) == {
+                name.encode(): value.encode() for name, value in model.hashes.get(key, {}).items()
+            }
+    assert admin.command("GET", keys.clock) == b"+9"
