@@ -7,6 +7,7 @@ which leaves a thread behind.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -54,6 +55,8 @@ def handle(message: Message) -> None:
             wait_for("never")
         except BaseException:
             note("swallowed", id=message.id)
+    if "lock" in body:
+        ctypes.PyDLL(None).sleep(body["lock"])
     if "gate" in body:
         wait_for(body["gate"])
     if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):

@@ -8,8 +8,10 @@ import tempfile
 import time
 from typing import Any
 
+from sequencer.calls import settle
 from sequencer.consume import interruption, threads
-from sequencer.drain import protocol
+from sequencer.consume.time_limit import TimeLimit
+from sequencer.drain import held, protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.handlers import printing
@@ -152,7 +154,18 @@ def any_status_counts() -> None:
     put(exec_, "NOT_RUN", ())
 
 
+def never_interrupts() -> None:
+    """A handler that takes too long is left alone."""
+    put(TimeLimit, "look", lambda self, now: False)
+
+
+def blames_nobody() -> None:
+    """The last renewal of a stuck handler's lease is one like any other."""
+    put(held, "renew", lambda *given, **more: settle.renew(*given, **{**more, "alone": False}))
+
+
 CHANGES = by_name(
+    *(never_interrupts, blames_nobody),
     *(
         hurried,
         claims_many,

@@ -16,6 +16,7 @@ from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
+from sequencer.processes.silence import Silence
 from sequencer.processes.supervisor import Supervisor
 from sequencer.settings.backoff import Backoff
 from sequencer.settings.events import Event, event
@@ -185,6 +186,22 @@ def each_lease_is_told() -> None:
     put(Incidents, "add_report", take_each)
 
 
+def stuck_unheard() -> None:
+    """A consumer says in vain that its handler can't be ended."""
+    take = Supervisor._take_report
+
+    def take_others(self: Supervisor, report: dict[str, Any], by_pid: Any) -> None:
+        if report["event"] != "stuck":
+            take(self, report, by_pid)
+
+    put(Supervisor, "_take_report", take_others)
+
+
+def nobody_listens() -> None:
+    """Nobody asks for signs of life."""
+    put(Silence, "tick", lambda self, processes, now: [])
+
+
 def _start() -> Any:
     return importlib.import_module("sequencer_start")
 
@@ -200,5 +217,6 @@ CHANGES = by_name(
     ),
     *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
     *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
+    *(stuck_unheard, nobody_listens),
     *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
 )
