@@ -256,7 +256,7 @@ class Consumer:
                 groups, self._in_flight.halted = self._in_flight.halted, []
             self.events.halted(groups)
         if self._held.outages:
-            with self._lock:
+            with self._keeper.lock:
                 outages, self._held.outages = self._held.outages, []
             self.events.outages(outages)
 
