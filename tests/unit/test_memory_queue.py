@@ -42,29 +42,6 @@ def append(queue: MemoryQueue, user: int, number: int, card: str = "good", **opt
     return queue.append({"user": user, "id": f"{user}.{number}", "card": card}, **options)
 
 
-def test_a_handler_that_takes_longer_than_its_limit_is_interrupted_in_virtual_time(queue: MemoryQueue) -> None:
-    append(queue, 1, 1)
-    ended: list[float] = []
-    began = queue.now
-
-    def handle(message: Message) -> None:
-        try:
-            queue.advance(2.0)
-            queue.advance(3600.0 if message.attempt == 1 else 1.0)
-        except Exception:
-            raise AssertionError("it comes as no Exception") from None
-        ended.append(queue.now)
-
-    done = queue.drain(handle, handler_timeout=5.0)
-    ((message, error),) = done.failed
-    assert (message.id, type(error).__name__, len(done.handled)) == ("1.1", "HandlerTimeout", 1)
-    assert "longer than 5 s" in str(error)
-    assert 5.0 < ended[0] - began < 10.0, "the time went on to the end of the limit"
-    append(queue, 1, 2)
-    assert queue.consume(lambda message: queue.advance(9.0), handler_timeout=10.0).handled == 1
-    queue.advance(100.0)
-
-
 def test_handler_that_fails_twice_succeeds_in_order(queue: MemoryQueue) -> None:
     shop = Shop()
     append(queue, 1, 1, "slow bank")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -18,7 +18,6 @@ from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import (
     ConfigurationError,
     DataError,
-    HandlerTimeout,
     Park,
     QueueFull,
     Retry,
@@ -118,25 +117,6 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
     assert decide(options, 1, ZeroDivisionError(), 0.0) == Decision(None, "park")
     assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
     assert decide(options, 1, OverflowError(), 0.0) == Decision(None, "dead")
-
-
-@pytest.mark.parametrize("option", ["park_on", "dead_letter_on"])
-@pytest.mark.parametrize(
-    ("name", "fits"),
-    [
-        ("HandlerTimeout", True),
-        ("sequencer.errors.HandlerTimeout", True),
-        ("TimeoutError", False),
-        ("OSError", False),
-        ("Exception", False),
-    ],
-)
-def test_a_handler_that_was_too_slow_is_named_by_its_own_name_only(option: str, name: str, fits: bool) -> None:
-    """TimeoutError is what a handler raises when something else was too slow."""
-    options = QueueOptions(queue="q", **cast(Any, {option: (name,)}))
-    ended = decide(options, 1, HandlerTimeout("it ran longer"), 0.0).delay_s is None
-    assert ended == fits
-    assert decide(QueueOptions(queue="q", park_on=("TimeoutError",)), 1, TimeoutError(), 0.0).delay_s is None
 
 
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5", timedelta(seconds=5)])

@@ -1,0 +1,30 @@
+"""Groups that a consumer has held for too long are named, with the process that holds them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+
+@pytest.mark.parametrize(("age_s", "is_named"), [(160, True), (120, False)])
+def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
+    seq: Sequencer, link: Link, namespace: str, age_s: int, is_named: bool
+) -> None:
+    """Its lease of 10 s was renewed just now, as by a consumer whose handler hangs."""
+    keys = lane_keys(namespace, seq.queue, 0)
+    seq.append(1, group=["order", 7], id="m1")
+    with seq.claim(lease=10.0) as lease:
+        (group,) = [name.decode() for name in link.command("HKEYS", keys.leases)]
+        held = link.command("HGET", keys.leases, group)
+        token = f"{int(held[:16]) - age_s * 1_000_000:016d}".encode()
+        link.command("HSET", keys.leases, group, token + b"1shop.example:4711:00c0de")
+        said = [one.text for one in seq.doctor() if one.check == "leases"]
+        told = seq.explain(["order", 7]).text
+        link.command("HSET", keys.leases, group, held)
+        assert [message.id for message in lease] == ["m1"]
+    advice = "more than 10 leases; if its handler hangs, end that process (on shop.example: kill -KILL 4711)"
+    assert [advice in one for one in said] == [True] * is_named
+    assert (advice in told) == is_named
