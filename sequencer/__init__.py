@@ -23,7 +23,7 @@ from .values import system  # noqa: F401 - it refuses systems that we do not run
 
 # isort: split
 from .client import Sequencer, list_queues
-from .errors import Park, Retry, SequencerError, SetAside, StopConsuming
+from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
 from .server import EmbeddedServer
 from .settings.body_fields import BodyFields
@@ -40,6 +40,7 @@ from .values.views import (
     Gap,
     GroupInfo,
     MessageInfo,
+    OutageInfo,
     QueueInfo,
     Redriven,
 )
@@ -91,6 +92,8 @@ __all__ = [
     "Lease",
     "Message",
     "MessageInfo",
+    "Outage",
+    "OutageInfo",
     "Park",
     "Policy",
     "QueueInfo",

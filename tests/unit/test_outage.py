@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer import Message, Park, Retry, Sequencer, SetAside
+from sequencer import Message, Park, Retry, SetAside
 from sequencer.calls.outage import Waits
 from sequencer.drain.outcome import Decision, decide, failed_with
 from sequencer.errors import ConfigurationError, HandlerTimeout, LeaseExpired, Outage, TooLate, Undecodable
@@ -123,9 +123,8 @@ def test_a_probe_whose_handler_failed_otherwise_ends_the_outage(error: BaseExcep
 class Bank:
     """Is away from the first message on, for so long."""
 
-    def __init__(self, queue: Sequencer, away_s: float) -> None:
-        self.queue: Any = queue
-        self.until = self.queue.now + away_s
+    def __init__(self, queue: MemoryQueue, away_s: float) -> None:
+        self.queue, self.until = queue, queue.now + away_s
         self.failed: list[str] = []
         self.attempts: list[int] = []
 
