@@ -196,11 +196,22 @@ class MessageBusy(SequencerError):
 
 
 class WrongSignal(ConfigurationError, TypeError):
-    """A Retry was made of what it does not take; the text says how it is written.
+    """A Retry or an Outage was made of what it does not take; the text says how it is written.
 
     Raised in a handler, it counts as a failed try and the message is tried again by the queue's backoff, up to
     `max_attempts`: whatever `park_on` and `dead_letter_on` say of ValueError or TypeError.
     """
+
+
+def _check_signal(name: str, reason: object, after: object) -> None:
+    if isinstance(reason, int | float | timedelta):
+        raise WrongSignal(
+            f"{name}({shown(reason)}): the first argument says why; write {name}(after={shown(reason)}), "
+            f"or {name}('why', after=5), in seconds"
+        )
+    is_number = isinstance(after, int | float) and not isinstance(after, bool) and 0 <= after < float("inf")
+    if after is not None and not is_number:
+        raise WrongSignal(f"{name}(after={shown(after)}) must be a number of seconds, 0 or more")
 
 
 class Retry(Exception):
@@ -211,15 +222,7 @@ class Retry(Exception):
     """
 
     def __init__(self, reason: str = "", after: float | None = None) -> None:
-        given: object = reason
-        if isinstance(given, int | float | timedelta):
-            raise WrongSignal(
-                f"Retry({shown(reason)}): the first argument says why; write Retry(after={shown(reason)}), "
-                "or Retry('why', after=5), in seconds"
-            )
-        is_number = isinstance(after, int | float) and not isinstance(after, bool)
-        if after is not None and not (is_number and 0 <= after < float("inf")):
-            raise WrongSignal(f"Retry(after={shown(after)}) must be a number of seconds, 0 or more")
+        _check_signal("Retry", reason, after)
         self.after = after
         super().__init__(reason or "the handler asked for a retry")
 
@@ -247,11 +250,11 @@ class SetAside(Exception):
 class Outage(Exception):
     """Raised by a handler: something that all handlers need is not there. It costs no attempt, and a few of these hold
     the queue back until it works again; `after`: how many seconds until that is tried (default: 1, 2, 4, then 5).
+    Raises WrongSignal as Retry does.
     """
 
     def __init__(self, reason: str = "", *, after: float | None = None) -> None:
-        if after is not None and not 0 <= after < float("inf"):
-            raise ConfigurationError(f"Outage(after={shown(after)}) must be a number of seconds, 0 or more")
+        _check_signal("Outage", reason, after)
         self.after = after
         super().__init__(reason or "the handler said that something it needs is not there")
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from sequencer import Message, Park, Retry, SetAside
 from sequencer.calls.outage import Waits
 from sequencer.drain.outcome import Decision, decide, failed_with
-from sequencer.errors import ConfigurationError, HandlerTimeout, LeaseExpired, Outage, TooLate, Undecodable
+from sequencer.errors import (
+    ConfigurationError,
+    HandlerTimeout,
+    LeaseExpired,
+    Outage,
+    TooLate,
+    Undecodable,
+    WrongSignal,
+)
 from sequencer.settings.options import QueueOptions, is_named, queue_options
 from sequencer.testing import MemoryQueue
 
@@ -43,9 +51,13 @@ def test_another_error_is_none(error: BaseException) -> None:
 def test_a_handler_may_say_when_it_is_tried_again() -> None:
     assert decide(PLAIN, 1, Outage("why", after=30), 0.0).outage == Waits(30, 30, 30)
     assert str(Outage()) == "the handler said that something it needs is not there"
-    for after in (-1, float("nan"), float("inf")):
-        with pytest.raises(ConfigurationError, match="after="):
+    wrong: list[Any] = [-1, float("nan"), float("inf"), "5", True]
+    for after in wrong:
+        with pytest.raises(WrongSignal, match="after="):
             Outage(after=after)
+    seconds: Any = 5
+    with pytest.raises(WrongSignal, match=r"Outage\(5\): the first argument says why; write Outage\(after=5\)"):
+        Outage(seconds)
 
 
 def test_what_a_handler_says_comes_first_then_what_parks_then_an_outage_then_attempts() -> None:
