@@ -188,7 +188,8 @@ def test_a_dependency_that_goes_away_parks_nothing_and_all_goes_on_by_itself(
     assert len(handled) == GROUPS + producer.count, "each once"
     assert {one["attempt"] for one in handled} == {1}, "no attempt is lost"
     assert (info.parked, info.dead, info.totals["outages"]) == (0, 0, 1)
-    assert len(failed) <= 14 + (back_at - away_at) / 5
+    # Probes, five that opened it, and as many more as were acknowledged late, of what had been handled before.
+    assert len(failed) <= 40 + (back_at - away_at) / 5
     assert service.said().count("outage began") == service.said().count("outage over") == 1
 
 
