@@ -10,12 +10,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..client import Sequencer, list_queues
-from ..errors import ConfigurationError, DataError, ServerNotUsable
+from ..client import Sequencer
 from ..processes.logs import FORMATS, LogOptions, configure
-from ..values.checks import nearest
-from ..values.commands import command as command_line
 from ..values.version import VERSION
+from .queues import require_queue
 from .render import say
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -118,32 +116,6 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
         return function
 
     return register
-
-
-def require_queue(client: Sequencer) -> None:
-    """Raises ConfigurationError, with the nearest name, for a queue that the server does not know.
-
-    A name that is wrong would look like a queue that is empty. Where the names can't be read, it is let be.
-    """
-    namespace = client.options.namespace
-    try:
-        known = list_queues(client.endpoint, namespace)
-        if client.queue in known or has_been_used(client):
-            return
-    except (ServerNotUsable, DataError):
-        return
-    near = nearest(client.queue, known) if known else "there is none yet"
-    make = command_line("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
-    raise ConfigurationError(
-        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near} "
-        f"(the first append makes a queue, or: {make})"
-    )
-
-
-def has_been_used(client: Sequencer) -> bool:
-    """Whether the queue ever had a message, or is paused. Raises ServerError."""
-    info = client.info()
-    return bool(info.groups or info.is_paused or any(info.totals.values()))
 
 
 def is_of_default(ctx: typer.Context, name: str) -> bool:

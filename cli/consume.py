@@ -5,26 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import queue_unused, service_ended, service_started
+from ..processes.service_events import service_ended, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
 from ..values.commands import resume_all
+from ..values.text import plain
 from ..values.version import VERSION
 from ..values.views import QueueInfo
 from .app import (
@@ -35,12 +35,12 @@ from .app import (
     QueueArgument,
     RedisOption,
     app,
-    has_been_used,
     hear_interrupts,
     is_of_default,
     is_of_variable,
     option,
 )
+from .queues import names_of_queues, say_unused
 from .render import print_json, say
 
 SAID_S = 2.0
@@ -202,13 +202,13 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     hear_interrupts()
     config.options()  # what a consumer would refuse is refused here
     with client:
-        known = _names_of_queues(client)
+        known = names_of_queues(client)
         client.connect()
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
         with background_writing():
             _say_started(config, processes, client.endpoint.name, changed)
-            _say_unused(client, known)
+            say_unused(client, known)
             status = supervisor.run()
             _end_at_signals(status)
         left = _look_at(client)
@@ -245,26 +245,12 @@ def _say_started(config: WorkerConfig, processes: int, server: str, changed: lis
     emit_of_service(started)
 
 
-def _names_of_queues(client: Sequencer) -> list[str] | None:
-    """None where they can't be read; what is wrong then is said when we connect."""
-    with suppress(SequencerError):
-        return list_queues(client.endpoint, client.options.namespace)
-    return None
-
-
-def _say_unused(client: Sequencer, known: list[str] | None) -> None:
-    """Say it where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
-    with suppress(SequencerError):  # it is a look, no more
-        if not has_been_used(client):
-            emit_of_service(queue_unused(client.queue, known=known, namespace=client.options.namespace))
-
-
 def _look_at(client: Sequencer) -> QueueInfo | None:
     """The queue at the end of the run; None, and said, when the server is away just then."""
     try:
         return client.info()
     except SequencerError as error:
-        say(f"the queue can't be looked at now: {error}")
+        say(plain(f"the queue can't be looked at now: {error}"))
         return None
 
 

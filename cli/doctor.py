@@ -20,8 +20,8 @@ from .app import (
     RedisOption,
     app,
     call_option,
-    require_queue,
 )
+from .queues import require_queue
 from .render import cells, console, print_json, table
 
 

@@ -26,9 +26,9 @@ from .app import (
     app,
     call_option,
     queue_command,
-    require_queue,
 )
 from .output import is_lost
+from .queues import require_queue
 from .render import console, group_table, message_table, outage_line, print_either, print_json, queue_table
 
 

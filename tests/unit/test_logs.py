@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sequencer.processes.logs
@@ -119,6 +119,7 @@ def test_a_foreign_field_does_not_hide_ours() -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
+@example("\x85\u2028\u202e", "\x9b2J\u2066")
 def test_no_control_character_is_written_raw(text: str, value: str) -> None:
     made = record("%s", text, value=value, group=[text, value])
     line = JsonFormatter().format(made)

@@ -1,0 +1,52 @@
+"""Whether a queue is there, and what is said where it is not: its name may be wrong."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ..client import Sequencer, list_queues
+from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
+from ..processes.logs import emit_of_service
+from ..processes.service_events import queue_unused
+from ..values.checks import nearest
+from ..values.commands import command
+
+
+def require_queue(client: Sequencer) -> None:
+    """Raises ConfigurationError, with the nearest name, for a queue that the server does not know.
+
+    A name that is wrong would look like a queue that is empty. Where the names can't be read, it is let be.
+    """
+    namespace = client.options.namespace
+    try:
+        known = list_queues(client.endpoint, namespace)
+        if client.queue in known or has_been_used(client):
+            return
+    except (ServerNotUsable, DataError):
+        return
+    near = nearest(client.queue, known) if known else "there is none yet"
+    make = command("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
+    raise ConfigurationError(
+        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near} "
+        f"(the first append makes a queue, or: {make})"
+    )
+
+
+def has_been_used(client: Sequencer) -> bool:
+    """Whether the queue ever had a message, or is paused. Raises ServerError."""
+    info = client.info()
+    return bool(info.groups or info.is_paused or any(info.totals.values()))
+
+
+def names_of_queues(client: Sequencer) -> list[str] | None:
+    """None where they can't be read; what is wrong then is said when we connect."""
+    with suppress(SequencerError):
+        return list_queues(client.endpoint, client.options.namespace)
+    return None
+
+
+def say_unused(client: Sequencer, known: list[str] | None) -> None:
+    """Say it where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
+    with suppress(SequencerError):  # it is a look, no more
+        if not has_been_used(client):
+            emit_of_service(queue_unused(client.queue, known=known, namespace=client.options.namespace))
