@@ -164,6 +164,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
     assert done.returncode == 1
     assert done.stdout.startswith(f"appended 1, duplicates 1, refused {len(bad)} in ")
     said = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
+    assert said.pop("error").endswith(f": {len(bad)} lines refused, as said above; the others are stored")
     assert said.keys() == {f"line {number}" for number in range(1, len(bad) + 1)}
     for number, (_, reason) in enumerate(bad, 1):
         assert reason in said[f"line {number}"] + ": "

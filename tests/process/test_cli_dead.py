@@ -62,12 +62,12 @@ def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
     assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "q")
 
 
-def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer) -> None:
+def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer, namespace: str) -> None:
     assert cli.run("dead", "redrive", "jobs", "--id", "x", "--dry-run").stdout == "2 would be redriven\n"
     assert len(graves.dead()) == 3
     done = cli.run("dead", "redrive", "jobs", "--id", "x", "--rate", 100)
     assert done.returncode == 0, done.stderr
-    hint = "group a 7 is parked; to let it go on: sequencer resume jobs a 7\n"
+    hint = f"group a 7 is parked; to let it go on: sequencer resume jobs a 7 --namespace {namespace}\n"
     assert done.stdout == f"redriven 2\n{hint}"
     assert ids(graves, "a", "7") == ["x", "z"], "in its own place, before what it is parked on"
     graves.append({}, ["b"], id="y", score=2, replace=True)

@@ -48,7 +48,7 @@ def written_to(cli: Cli, words: list[str], stdout: int) -> subprocess.CompletedP
 @pytest.mark.parametrize("name", [*of_a_queue(), *OTHERS, "consume jobs --until-empty --exec true --json"])
 def test_no_command_breaks_where_nobody_takes_what_it_says(cli: Cli, make: Callable[..., Sequencer], name: str) -> None:
     queue = make("jobs", max_attempts=1)
-    is_known, is_failed = name in ("get", "cancel", "reschedule"), name in ("resume", "skip", "dead show")
+    is_known, is_failed = name in ("get", "cancel", "reschedule"), name in ("resume", "skip", "unskip", "dead show")
     for n in range(0 if is_known or is_failed else 3):  # for a run each
         queue.append(n, f"g{n}", id=f"m{n}")
     words = [*name.split(), *([] if " jobs" in f" {name}" or name in OTHERS else ["jobs"]), *MORE.get(name, ())]
@@ -58,6 +58,8 @@ def test_no_command_breaks_where_nobody_takes_what_it_says(cli: Cli, make: Calla
             queue.append(1, "a", id="m", replace=True, delay=600)
         if is_failed:
             fail(queue, is_dead=name == "dead show")
+        if name == "unskip":
+            queue.skip("a")
         reader, writer = os.pipe() if kind != "full" else (-1, os.open("/dev/full", os.O_WRONLY))
         if kind == "closed":
             os.close(reader)

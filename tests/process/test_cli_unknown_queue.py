@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import registry_key
+from sequencer.store.keys import index_key
 from sequencer.testing import wait_until
 
 from ..support.said import dump, refused
@@ -23,7 +23,7 @@ MAKING = {"append", "configure", "consume"}
 """Commands that make a queue that is not there."""
 APART = {"acl": "only prints", "demo": "has a queue of its own", "server": "is of no queue"}
 MORE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("peek", "explain", "resume", "skip"), ("a",)),
+    **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
     "dead show": ("m",),
@@ -66,11 +66,9 @@ def test_the_command_that_it_names_makes_the_queue(cli: Cli) -> None:
 
 def test_a_queue_that_only_the_list_lost_is_no_wrong_name(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     seq.append(1, "a")
-    link.command("DEL", registry_key(namespace))
+    link.command("DEL", index_key(namespace))
     done = cli.run("groups", "jobs")
     assert (done.returncode, done.stderr) == (0, "")
-    cli.run("doctor", "jobs", "--repair")
-    assert link.command("HKEYS", registry_key(namespace)) == [b"jobs"]
 
 
 def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
