@@ -24,6 +24,8 @@ dead = typer.Typer(
 )
 app.add_typer(dead, name="dead")
 
+NAMED = 10
+"""Of those that stay."""
 EVERYTHING = 10**9
 """As a limit: more than there are."""
 LetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
@@ -129,6 +131,13 @@ def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     typer.echo(f"redriven {done.redriven:,}")
     if done.pending:
         typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
+    if done.handled:
+        said = "messages with their ids were handled since, within dedup_window"
+        typer.echo(f"{done.handled:,} stay dead letters: {said}")
+    for group, message_id in done.stayed[:NAMED]:
+        typer.echo(f"  {plain(message_id)} of group {named(group)}")
+    if (count := done.pending + done.handled) > NAMED:
+        typer.echo(f"  and {count - NAMED:,} more")
     for group in done.parked:
         mend = command("resume", queue, *group, namespace=namespace)
         typer.echo(f"group {named(group)} is parked; to let it go on: {mend}")

@@ -11,7 +11,7 @@ from ..store.keys import LaneKeys
 from ..store.text import dumps_words
 from .call import Call, now_text
 
-Redriving = Literal["redriven", "missing", "pending"]
+Redriving = Literal["redriven", "missing", "pending", "handled"]
 Resuming = Literal["resumed", "gone", "changed"]
 Ending = Literal["", "dead", "drop"]
 """What becomes of a failed head: it stays, it becomes a dead letter, it is gone."""
@@ -138,6 +138,7 @@ def redrive(
         ord("+"): "redriven",
         ord("-"): "missing",
         ord("="): "pending",
+        ord("~"): "handled",
     }
     return Call(
         "redrive",

@@ -7,7 +7,7 @@
 -- ARGV[2] letters  JSON [letter, ...]: 16-digit stamp, group, newline, id; at most 1000
 -- ARGV[3] now_us   "" for the server's time
 -- RETURN  one character a letter: "+" put back, "-" not there, "=" its id is pending again and it
---         stays
+--         stays, "~" its id was handled since, as far as that is known, and it stays
 -- ERROR   OOM at maxmemory (SET is refused, and comes first)
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, dead = KEYS[4], KEYS[5], KEYS[6]
@@ -21,9 +21,12 @@ local now_us = ARGV[3]
 local now = time_us(now_us)
 --+ memory/check_memory
 --+ memory/marks_of
+--+ memory/note_again
+--+ memory/was_handled
 --+ wake
 --+ clock_text
-local mark_us = tonumber(call('HGET', policy_key, 'mark_us') or 0)
+local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
+local mark_us, dedup_us = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
 check_memory()
 call('ZCARD', dead)
 call('HLEN', letters)
@@ -42,11 +45,12 @@ local function put_back(letter) -- the mark of the reply
   if not record then return '-' end
   local cut = letter:find('\n', 1, true)
   local stamp, group, id = sub(letter, 1, 16), sub(letter, 17, cut - 1), sub(letter, cut + 1)
+  local body, died = prefix .. 'body:' .. group, call('ZSCORE', dead, letter)
+  if call('HEXISTS', body, id) == 1 then return '=' end
+  if died and was_handled(group, id, tonumber(died), dedup_us) then return '~' end
   local flag = sub(record, 21, 21)
   local envelope = sub(record, (flag == 'D' or flag == 'T') and 38 or 22)
-  if call('HSETNX', prefix .. 'body:' .. group, id, stamp .. '0000R' .. envelope) == 0 then
-    return '='
-  end
+  call('HSET', body, id, stamp .. '0000R' .. envelope)
   local mark = marks_of({group}, mark_us)[1] or ''
   if sub(mark, 1, 1) == '#' then
     call('HSETNX', numbers, group, mark)
@@ -54,6 +58,7 @@ local function put_back(letter) -- the mark of the reply
   call('ZADD', prefix .. 'order:' .. group, score, stamp .. id)
   call('ZREM', dead, letter)
   call('HDEL', letters, letter)
+  note_again(group, id, dedup_us)
   wake(group, now)
   return '+'
 end

@@ -26,6 +26,7 @@ local now = time_us(now_us)
 --+ lane_clock
 --+ clock_text
 --+ memory/check_memory
+--+ memory/forget_again
 --+ memory/retire
 --+ wake
 --+ remove_pending
@@ -53,6 +54,7 @@ if not taken then
 end
 if score == '' then
   pcall('HINCRBY', stats, 'cancelled', 1)
+  forget_again(group, id)
 else
   local at = tonumber(due)
   if sub(due, 1, 1) == '+' then

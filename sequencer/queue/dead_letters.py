@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net_protocol import Answer, Net
-from ..errors import ConfigurationError, MessageNotFound, shown
+from ..errors import ConfigurationError, IdConflict, MessageNotFound, shown
 from ..store.envelope import encode_id
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id
@@ -123,14 +123,16 @@ async def redrive(
     """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
 
     Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
-    "Type: message". At most `rate` messages a second. Raises MessageNotFound when an `id` was given and is not
-    there, ConfigurationError.
+    "Type: message". At most `rate` messages a second. One stays a dead letter when a message with its id is pending
+    again, or was handled since, within the queue's `dedup_window`. Raises MessageNotFound when an `id` was given and is
+    not there, IdConflict when it was given and all stay, ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
     size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
     await session.allow("operate")
-    began, sent, pending = await net.now(), 0, 0
+    began, sent = await net.now(), 0
     went: dict[LaneKeys, list[str]] = {}
+    stay: dict[calls.Redriving, list[str]] = {"pending": [], "handled": []}
     for keys, letters in await _by_lane(session, wanted):
         went[keys] = []
         for some in _cut(letters, size):
@@ -140,12 +142,15 @@ async def redrive(
             answer = await net.ask(calls.redrive(keys, some))
             with Reading(net.name):
                 went[keys] += _gone(some, answer)
-            pending += answer.value.count("pending")
+                for kind, names in stay.items():
+                    names.extend(_with_outcome(some, answer, kind))
             sent += len(some)
     done = sum(map(len, went.values()))
-    if id is not None and not done and not pending:
-        raise _not_found(id, session)
-    return Redriven(done, pending, await _parked(net, went))
+    if id is not None and not done:
+        raise _refusal(id, stay) or _not_found(id, session)
+    stayed = [LetterName.parse(letter) for names in stay.values() for letter in names][:NAMED_PARKED]
+    named = tuple((decode_group(name.group), name.id) for name in stayed)
+    return Redriven(done, len(stay["pending"]), await _parked(net, went), len(stay["handled"]), named)
 
 
 async def purge(
@@ -232,6 +237,24 @@ async def _parked(net: Net, went: dict[LaneKeys, list[str]]) -> list[tuple[str, 
             times = await net.read(keys.schedule, [("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED_PARKED]
+
+
+def _with_outcome(letters: Sequence[str], answer: Answer[list[calls.Redriving]], wanted: calls.Redriving) -> list[str]:
+    return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome == wanted]
+
+
+def _refusal(id: Id, stay: dict[calls.Redriving, list[str]]) -> IdConflict | None:
+    """Why none with this id went back."""
+    why = {
+        "pending": "a message with its id is pending again; see get",
+        "handled": "a message with its id was handled since, within dedup_window: to have it handled once more, append "
+        "it with replace",
+    }
+    for kind, letters in stay.items():
+        for letter in letters:
+            group = decode_group(LetterName.parse(letter).group)
+            return IdConflict(str(id), group, f"dead letter {id!r} of group {list(group)} stays one: {why[kind]}")
+    return None
 
 
 def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list[str]:

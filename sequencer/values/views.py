@@ -36,6 +36,10 @@ class Redriven:
     """Dead letters that stay, because a message with their id is pending again."""
     parked: list[tuple[str, ...]]
     """Groups that got a message back and are parked: `resume` lets them go on, this message first. At most 100."""
+    handled: int = 0
+    """Dead letters that stay, because a message with their id was handled since, within the queue's `dedup_window`."""
+    stayed: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """Group and id of those that stay, of both kinds. At most 100."""
 
 
 @dataclass(frozen=True, slots=True)

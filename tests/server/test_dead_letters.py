@@ -191,7 +191,7 @@ def test_a_dead_letter_whose_id_is_pending_again_stays(make: Callable[..., Seque
     seq.append("old", group="g", id="x")
     run(seq, lambda message: ValueError())
     seq.append("new", group="g", id="x")
-    done = seq.redrive(id="x")
+    done = seq.redrive("g")
     assert (done.redriven, done.pending) == (0, 1)
     assert [message.body for message in seq.peek("g")] == ["new"]
     assert [dead.message.body for dead in seq.dead()] == ["old"]

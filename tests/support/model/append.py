@@ -71,6 +71,8 @@ class ArrivingLane(LaneState):
             late.append((group, message_id, stamp if fate != "<" else "", score, record if fate == "x" else ""))
         if fate != "+":
             return fate + stamp
+        if on_conflict == "replace":
+            self.note_again(f"{group}\n{message_id}")
         if self.take(group, message_id):
             at = float(self.now_us)  # what lies behind the old one may be due
         self.bodies.setdefault(group, {})[message_id] = record

@@ -22,6 +22,8 @@ class MendedLane(LaneState):
             return b"leased"
         taken = self.take(group, message_id)
         assert taken is not None
+        if not score:
+            self.forget_again(f"{group}\n{message_id}")
         if score:
             self.clock = stamp
             at = f"{self.now_us + int(due) if due[0] == '+' else int(due):016d}"
@@ -55,6 +57,8 @@ class MendedLane(LaneState):
                 marks += "-"
             elif message_id in self.bodies.get(group, {}):
                 marks += "="
+            elif self.was_handled(f"{group}\n{message_id}", self.died[letter]):
+                marks += "~"
             else:
                 score, record = self.letters.pop(letter)
                 if self.is_sequence and self.mark(group):
@@ -62,6 +66,7 @@ class MendedLane(LaneState):
                 envelope = record[37 if record[20] in "DT" else 21 :]
                 self.bodies.setdefault(group, {})[message_id] = f"{stamp}0000R{envelope}"
                 self.orders.setdefault(group, {})[stamp + message_id] = score
+                self.note_again(f"{group}\n{message_id}")
                 self.wake(group, self.now_us)
                 marks += "+"
         return marks.encode()

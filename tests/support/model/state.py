@@ -25,6 +25,7 @@ class Generations:
         self.began: int | None = None
         self.last = 0
         self.old_last: int | None = None
+        self.old_began = 0
 
     def get(self, key: str, now: int, window: int) -> str | None:
         if window > 0 and self.began is not None and now - self.last <= window and key in self.new:
@@ -39,11 +40,17 @@ class Generations:
         if self.old_last is not None and now - self.old_last > window:
             self.old, self.old_last = {}, None
         if self.began is not None and (now - self.began > window or len(self.new) >= cap):
-            self.old, self.old_last, self.new, self.began = self.new, self.last, {}, None
+            self.old, self.old_last, self.old_began = self.new, self.last, self.began
+            self.new, self.began = {}, None
         if self.began is None:
             self.began = now
         self.last = now
         self.new.update(entries)
+
+
+def again(entry: str) -> str:
+    """What notes that an id was appended again."""
+    return f"\n{entry}"
 
 
 def height(mark: str) -> float:
@@ -68,6 +75,7 @@ class LaneState:
         self.seen, self.marks = Generations(), Generations()
         self.numbers: dict[str, str] = {}
         self.letters: dict[str, tuple[float, str]] = {}
+        self.died: dict[str, int] = {}
         self.skipped: set[str] = set()
         """What was skipped last."""
         self.is_gap = False
@@ -109,6 +117,27 @@ class LaneState:
         entries = dict.fromkeys(ids, "")
         self.seen.add(entries, self.now_us, int(self.policy["dedup_us"]), int(self.policy["dedup_cap"]))
 
+    def known_ids(self) -> list[tuple[dict[str, str], int]]:
+        """The generations of ids that are valid, and when they began."""
+        seen, window = self.seen, int(self.policy["dedup_us"])
+        new = [(seen.new, seen.began)] if seen.began is not None and self.now_us - seen.last <= window else []
+        old = (
+            [(seen.old, seen.old_began)] if seen.old_last is not None and self.now_us - seen.old_last <= window else []
+        )
+        return [*new, *old] if window > 0 else []
+
+    def note_again(self, entry: str) -> None:
+        for known, _ in self.known_ids() if self.letters else ():
+            if entry in known:
+                known[again(entry)] = ""
+
+    def forget_again(self, entry: str) -> None:
+        for known in (self.seen.new, self.seen.old):
+            known.pop(again(entry), None)
+
+    def was_handled(self, entry: str, died: int) -> bool:
+        return any(entry in known and (died < began or again(entry) in known) for known, began in self.known_ids())
+
     def wake(self, group: str, at: float) -> None:
         visible = self.schedule.get(group)
         if visible is not None and (visible == PAUSED or group in self.leases or group in self.failures):
@@ -125,7 +154,9 @@ class LaneState:
         return record, score
 
     def bury(self, group: str, member: str, score: float, record: str) -> None:
-        self.letters[f"{member[:16]}{group}\n{member[16:]}"] = (score, record)
+        letter = f"{member[:16]}{group}\n{member[16:]}"
+        self.letters[letter], self.died[letter] = (score, record), self.now_us
+        self.forget_again(f"{group}\n{member[16:]}")
 
     def remove(self, group: str, members: list[str]) -> None:
         for member in members:

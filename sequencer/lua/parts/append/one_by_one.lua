@@ -3,10 +3,11 @@
 -- stamp, first = group -> from when on the earliest of its messages may be handled (none for a
 -- group of the quick way: now), late = messages that come too late, refused = the marks of what was
 -- refused}. Needs: ARGV, prefix, now, pcall, word_of, stamp_of, arrival, fate_of, compare,
--- remove_pending.
+-- remove_pending, note_again.
 --+ append/message
 --+ append/arrival
 --+ append/fate
+--+ memory/note_again
 --+ remove_pending
 local function note_stored(done, i, group, at)
   local first = done.first
@@ -33,8 +34,11 @@ local function store_closely(batch, i, rules, done)
     done.late[#done.late + 1] = {i, fate, stamp, score, record}
     return fate, stamp
   end
-  if rules.replaces and not rules.dry_run and remove_pending(group, id) then
-    at = now -- what lies behind the old one may be due
+  if rules.replaces and not rules.dry_run then
+    note_again(group, id, rules.dedup_us)
+    if remove_pending(group, id) then
+      at = now -- what lies behind the old one may be due
+    end
   end
   local new = 1
   if not rules.dry_run then

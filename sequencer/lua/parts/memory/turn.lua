@@ -16,7 +16,8 @@ local function turn(name, window, cap, size)
     if call('EXISTS', new) == 1 then
       call('RENAME', new, old)
     end
-    call('HSET', memory, name .. ':old', fmt('%.0f', last or now))
+    call('HSET', memory, name .. ':old', fmt('%.0f', last or now),
+      name .. ':old_began', fmt('%.0f', began))
     began = nil
   end
   if not began then

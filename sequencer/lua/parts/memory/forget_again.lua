@@ -1,0 +1,7 @@
+-- forget_again: a message that was appended again under the id of a dead letter was not handled: it
+-- died too, or was cancelled. Needs: prefix, pcall.
+local function forget_again(group, id)
+  local entry = '\n' .. group .. '\n' .. id
+  pcall('SREM', prefix .. 'seen', entry)
+  pcall('SREM', prefix .. 'seen:old', entry)
+end
