@@ -142,8 +142,9 @@ async def redrive(
             answer = await net.ask(calls.redrive(keys, some))
             with Reading(net.name):
                 went[keys] += _gone(some, answer)
-                for kind, names in stay.items():
-                    names.extend(_with_outcome(some, answer, kind))
+                for letter, outcome in zip(some, answer.value, strict=True):
+                    if outcome in stay:
+                        stay[outcome].append(letter)
             sent += len(some)
     done = sum(map(len, went.values()))
     if id is not None and not done:
@@ -237,10 +238,6 @@ async def _parked(net: Net, went: dict[LaneKeys, list[str]]) -> list[tuple[str, 
             times = await net.read(keys.schedule, [("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED_PARKED]
-
-
-def _with_outcome(letters: Sequence[str], answer: Answer[list[calls.Redriving]], wanted: calls.Redriving) -> list[str]:
-    return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome == wanted]
 
 
 def _refusal(id: Id, stay: dict[calls.Redriving, list[str]]) -> IdConflict | None:
