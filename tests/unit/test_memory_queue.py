@@ -235,22 +235,6 @@ def test_consume_says_why_it_ended_and_what_it_lost(queue: MemoryQueue) -> None:
     assert queue.consume(slow, lease=15).lost == 1
 
 
-def test_a_number_as_the_reason_of_a_retry_loses_no_message_and_its_failure_says_what_to_write() -> None:
-    """As `Retry(5)` was once written: the message is tried again, though its error is a ValueError."""
-    queue = MemoryQueue("orders", max_attempts=3, dead_letter_on=[ValueError, TypeError])
-    queue.append(1, "g", id="one")
-
-    def handle(message: Message) -> None:
-        raise Retry(5)  # type: ignore[arg-type]  # that is the point
-
-    done = queue.drain(handle)
-    assert (len(done.failed), done.dead) == (3, [])
-    [group] = done.parked
-    assert group.failure is not None
-    assert (group.failure.type, group.attempts) == ("WrongSignal", 3)
-    assert group.failure.message.startswith("Retry(5): the first argument says why; write Retry(after=5)")
-
-
 def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
     async def charge(message: Message) -> None: ...
 
