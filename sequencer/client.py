@@ -141,8 +141,8 @@ class Sequencer:
         of the message that is pending under the id, if any: it sets a timer again.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp. A server that loses its
-        data between this call and `execute()` may take the message into a lane that new clients do not look at.
+        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp. Where the server
+        loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
