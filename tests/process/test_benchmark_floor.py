@@ -19,7 +19,7 @@ from sequencer.benchmarks.scenarios.floor import trials as floor
 from sequencer.consume.threads import owner_name
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import registry_key
+from sequencer.store.keys import index_key
 
 from ..support.smoke import leaves_nothing, run
 
@@ -61,7 +61,7 @@ def test_raw_keeps_the_same_keys(
     messages = list(workload.planned(0))
     ours, keys = make("ours"), raw.keys_of(namespace, "raw")
     ours.connect()
-    link.command("HSET", registry_key(namespace), "raw", 1)
+    link.command("HSET", index_key(namespace), "raw", 1)
     link.command("COPY", raw.keys_of(namespace, "ours").policy, keys.policy)
 
     ours.append_many({"group": [m.group], "id": m.id, "body": m.body()} for m in messages)
@@ -94,7 +94,7 @@ def test_scripts_keep_the_same_keys(groups: int, make: Callable[..., Sequencer],
     messages = list(Workload(Spread(groups), 600, 1, seed=3).planned(0))
     ours, keys = make("ours"), raw.keys_of(namespace, "scripts")
     ours.connect()
-    link.command("HSET", registry_key(namespace), "scripts", 1)
+    link.command("HSET", index_key(namespace), "scripts", 1)
     link.command("COPY", raw.keys_of(namespace, "ours").policy, keys.policy)
 
     ours.append_many({"group": [m.group], "id": m.id, "body": m.body()} for m in messages)
@@ -183,7 +183,7 @@ def test_a_key_left_out_is_seen(make: Callable[..., Sequencer], link: Link, name
     steps = raw.consumes(keys, raw.parts([message]), "owner")
     answers = link.commands(next(steps))
     link.commands(steps.send(answers))
-    link.command("HSET", registry_key(namespace), "raw", 1)
+    link.command("HSET", index_key(namespace), "raw", 1)
 
 
 def test_singles_have_commands_of_their_own_for_each_message(link: Link, namespace: str) -> None:

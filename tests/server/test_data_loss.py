@@ -22,6 +22,7 @@ from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue import session
+from sequencer.queue.registry import route_search
 from sequencer.store.keys import lane_keys, registry_key
 from sequencer.testing import wait_until
 
@@ -229,7 +230,7 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
     with client(admin, lanes=4) as seq:
-        find, todo = session.find_route, ["append"]
+        find, todo = route_search.find_route, ["append"]
 
         async def slow(*args: Any, **options: Any) -> Any:
             if todo:

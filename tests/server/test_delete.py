@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
+from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
 from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
@@ -127,7 +128,7 @@ def test_scripts_and_model_agree(admin: Link) -> None:
     one = Registration(1, 5, 0, plain_tags(2), policy)
     two, three = one.changed({**policy, "gap_us": "5"}), Registration(1, 9, 0, plain_tags(3), policy)
     gone = Registration(-1, 20, 0, plain_tags(2), policy)
-    calls = [
+    calls: list[Call[Any]] = [
         register(REGISTRY, None, one),
         register(REGISTRY, None, three),
         register(REGISTRY, one, two),

@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 from sequencer.calls.call import Call
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.errors import ServerUnavailable
-from sequencer.net.blocking import QueueGuide
+from sequencer.net.alone import QueueGuide
 from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
 from sequencer.net.refusals import translate
 from sequencer.net.repeats import ROUNDS, Repeats, RoundTrip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 from uuid import UUID
@@ -14,12 +15,12 @@ from sequencer.errors import ConfigurationError, DataError, InvalidGroup, Invali
 from sequencer.queue.session import Session
 from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
 from sequencer.settings.options import QueueOptions
-from sequencer.settings.policy import Policy
 from sequencer.store.item import ItemMaker
 from sequencer.store.keys import lane_keys
 from sequencer.testing import MemoryQueue
 
 from ..support.listed_net import ListedNet, run
+from ..support.model.clients import connected, made
 
 NAME = st.text("ab.é", min_size=1, max_size=4)
 BODY = st.recursive(st.integers(0, 9), lambda inner: st.dictionaries(NAME, inner, max_size=3), max_leaves=8)
@@ -186,22 +187,14 @@ def test_before_the_first_message_a_wrong_name_was_only_tried(caplog: pytest.Log
 
 
 def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
-    keys, stored = lane_keys("n", "q", 0), [word.encode() for pair in Policy().stored().items() for word in pair]
-    net = ListedNet(
-        [b"1"], [b"OK", b"OK", b"OK", [], b"OK"], {}, [b"1"], [b"OK"], [[*stored, b"fields", b'{"id_by": "n"}']]
-    )
-    net.answers.append([b"OK"])
-    seq = Session(QueueOptions(queue="q", namespace="n"), net)
+    server, net, seq = made(id_by="n")
     run(seq.lanes())
-    assert seq.fields.now == BodyFields(id_by="n")
-
-    async def restored() -> None:
-        async with net.alone("") as alone:
-            await seq.restore_registration(alone)
-
-    net.answers[:] = [[None, [], 0], [1], [b"1"], {"EXEC": []}]
-    run(restored())
-    assert ("HSETNX", keys.policy, BODY_FIELDS, '{"id_by": "n"}') in net.asked
+    server.hashes.clear()
+    server.clocks.clear()
+    run(seq.look(net.one))
+    assert json.loads(server.hashes[lane_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
+    other = connected(server)
+    assert other.fields.now == BodyFields(id_by="n")
 
 
 def test_the_fields_of_a_client_are_those_it_named_until_it_takes_others() -> None:

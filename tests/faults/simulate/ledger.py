@@ -284,7 +284,7 @@ class Ledger(Account):
         if row is None or row.member != member:
             return
         row.attempts = 0
-        if args[4] == "1":
+        if args[4]:
             self.removed(prefix, group, member)
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)

@@ -167,7 +167,7 @@ class Truth:
             self._passed(args[1], args[3], is_gone=args[6] == "drop")
 
     def _resume(self, args: list[str], reply: list[bytes]) -> None:
-        if reply[0] == b"resumed" and args[4] == "1":
+        if reply[0] == b"resumed" and args[4]:
             self.effects["message skipped"] += 1
             self._passed(args[1], args[3], is_gone=True)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from sequencer.consume import threads
+from sequencer.consume import keeper, threads
 from sequencer.net import blocking, link, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
@@ -155,7 +155,8 @@ def virtual() -> Iterator[None]:
     """Inside, actors that run the library's code do so in virtual time; other threads notice nothing."""
     places: list[tuple[Any, str, Any]] = [
         (threads, "time", VirtualTime),
-        (threads, "threading", VirtualThreading),
+        (keeper, "threading", VirtualThreading),
+        (keeper, "time", VirtualTime),
         (threads, "random", VirtualRandom),
         (link, "time", VirtualTime),
         (wait, "time", VirtualTime),
