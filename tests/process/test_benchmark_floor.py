@@ -168,7 +168,7 @@ def timeless(word: bytes) -> bytes:
         is_score = 1e9 < float(word) < 1e10
     except ValueError:
         is_score = False
-    return b"SCORE" if is_score else re.sub(rb"^1\d{15}", b"STAMP", word)
+    return b"SCORE" if is_score else re.sub(rb"^\+?1\d{15}", b"STAMP", word)
 
 
 def test_a_key_left_out_is_seen(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:

@@ -28,7 +28,7 @@ ONE = Registration(1, 1, 0, plain_tags(1), Policy().stored())
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))
-SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 120, 60, 620, 100
+SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 120, 60, 640, 100
 OF_LUA = {
     *("cjson", "error", "ipairs", "math", "next", "pairs", "redis", "string", "table", "tonumber", "tostring"),
     *("type", "unpack"),
