@@ -152,6 +152,17 @@ def test_a_figure_that_stands_twice_is_noticed() -> None:
     assert stand_twice(texts) == {"a, b": {"249,600"}}
 
 
+def exit_codes(text: str) -> list[str]:
+    return re.findall(r"^\| (\d+) \|", text.partition("## Exit codes\n")[2].partition("\n## ")[0], re.MULTILINE)
+
+
+def test_the_exit_codes_are_the_same_everywhere() -> None:
+    """Short in the first README, with cases in that of the commands, and with what a service does in the recipes."""
+    assert exit_codes(READMES["README.md"]) == exit_codes(READMES["cli/README.md"])
+    of_consume = exit_codes(READMES["cli/recipes/README.md"])
+    assert of_consume == exit_codes(READMES["README.md"])[: len(of_consume)] == ["0", "1", "2", "3", "4"]
+
+
 def anchors(text: str) -> set[str]:
     """As hosts make them of headings."""
     titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
