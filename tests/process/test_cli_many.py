@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stuck(make: Callable[..., Sequencer]) -> Sequencer:
-    """Groups g 0 to g 4, each of two messages, parked on the first: g 0 and g 3 by a TimeoutError."""
+    """Groups g 0 to g 4, each of two messages, parked on the first: g 0 and g 3 by a LookupError."""
     queue = make(max_attempts=1)
 
     def fail(message: Any) -> None:
-        raise (TimeoutError if message.body % 3 == 0 else ValueError)("no")
+        raise (LookupError if message.body % 3 == 0 else ValueError)("no")
 
     for n in range(5):
         queue.append_many({"body": n, "group": ["g", n], "id": f"m{k}", "score": k} for k in range(2))
@@ -37,22 +37,22 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
         ["5", "groups", "would", "be", "resumed"],
         ["error", "groups"],
         ["ValueError", "3"],
-        ["TimeoutError", "2"],
+        ["LookupError", "2"],
     ]
     assert stuck.count_parked() == 5
-    said = json_of(cli, "skip", "jobs", "--error", "Timeout*", "--dry-run")
+    said = json_of(cli, "skip", "jobs", "--error", "Lookup*", "--dry-run")
     assert said == {
         "chosen": 2,
         "done": 0,
         "changed": 0,
         "waiting": 0,
-        "errors": {"TimeoutError": 2},
+        "errors": {"LookupError": 2},
         "is_dry_run": True,
     }
 
 
 def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequencer) -> None:
-    assert cli.run("resume", "jobs", "--error", "Timeout*", "--rate", 100).stdout == "resumed 2 of 2 groups\n"
+    assert cli.run("resume", "jobs", "--error", "Lookup*", "--rate", 100).stdout == "resumed 2 of 2 groups\n"
     assert cli.run("resume", "jobs", "--since", "10m").stdout == "resumed 3 of 3 groups\n"
     done = cli.run("resume", "jobs", "--all")
     assert (done.returncode, done.stdout) == (0, "resumed 0 of 0 groups\n")
@@ -71,7 +71,7 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
 
 
 def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer) -> None:
-    done = cli.run("skip", "jobs", "--error", "TimeoutError")
+    done = cli.run("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped, their heads made dead letters, 2 of 2 groups\n", done.stderr
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
