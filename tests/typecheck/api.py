@@ -138,14 +138,20 @@ def look(client: Sequencer) -> None:
     assert_type(client.get(7, "an id"), MessageInfo | None)
     assert_type(client.audit(), AuditReport)
     assert_type(client.doctor(repair=True), list[Finding])
-    for group in client.parked():
+    assert_type(client.count_parked(), int)
+    len(client.parked())  # type: ignore[arg-type]  # it is read while it is iterated
+    for group in client.parked(limit=10):
         print(group.group, group.failure and group.failure.message)
 
 
 def operate(client: Sequencer) -> None:
     assert_type(client.resume([1002]), bool)
     assert_type(client.skip([1002]), Message | Gap)
+    assert_type(client.skip([1002], id="an id", dead_letter=True), Message | Gap)
+    assert_type(client.unskip([1002]), Message)
     assert_type(client.pause() and client.unpause([1002]), bool)
+    done = client.resume_many(error="Timeout*", since=timedelta(minutes=10), on_progress=print)
+    print(done.done, done.errors["TimeoutError"], client.skip_many(everything=True, discard=True, dry_run=True).chosen)
     client.cancel(7, "an id")
     client.reschedule(7, "an id", at=datetime(2030, 1, 1, tzinfo=UTC))
 
