@@ -140,7 +140,10 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
 def test_skip_prints_the_only_copy_of_what_it_removed(cli: Cli, queue: Sequencer) -> None:
     done = cli.run("skip", "jobs", "parked", "7:%")
     assert done.returncode == 0
-    assert done.stderr == "removed parked-0 from group parked 7:%, which goes on; it was:\n"
+    back = f"sequencer unskip jobs parked 7:% --id parked-0 --namespace {queue.options.namespace}"
+    assert done.stderr == (
+        f"removed parked-0 from group parked 7:%, which goes on; until the next skip, this puts it back: {back}\n"
+    )
     removed = json.loads(done.stdout)
     assert (removed["id"], removed["group"], removed["body"]) == ("parked-0", ["parked", "7:%"], {"n": 0})
     assert json_of(cli, "skip", "jobs", "waiting", "7:%")["id"] == "waiting-0"

@@ -29,6 +29,7 @@ MORE: dict[str, tuple[str, ...]] = {
     "dead show": ("m",),
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),
+    "delete": ("--dry-run",),
 }
 """What a command needs besides the queue."""
 
