@@ -109,6 +109,7 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
     ]
     size, due, paused, parked, stats, dead, (is_paused, probe_us), trouble = await net.read(keys.schedule, commands)
     with Reading(net.name):
+        size, due, paused, parked, dead = map(int, (size, due, paused, parked, dead))
         totals = {name.decode(): int(count) for name, count in pairs(stats)}
         outage = _outage(now, probe_us, *trouble) if probe_us else None
     leases = await leases_of(net, keys)

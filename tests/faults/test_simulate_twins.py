@@ -54,7 +54,7 @@ def _success_whatever(held: Any, group: Any, queue: Any, control: Any, clock: An
 
 
 def _one_attempt(real: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, group, attempts, *rest: real(self, group, 1, *rest)
+    return lambda self, group, told: real(self, group, told._replace(attempts=1))
 
 
 def _always_stored(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,6 +38,7 @@ def test_its_connections_are_closed(seq: Sequencer, link: Link) -> None:
 
 def test_what_it_set_in_the_interpreter_is_put_back(seq: Sequencer) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM)
+    sys.setswitchinterval(0.005)  # consumers in threads of other tests may have left theirs
     seq.append(1, group="g")
     handlers, interval_s = [signal.getsignal(number) for number in numbers], sys.getswitchinterval()
     within: list[float] = []

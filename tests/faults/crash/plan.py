@@ -16,10 +16,10 @@ from .work import VARIANTS
 
 MOMENTS = ("before", "sent", "after")
 _CALLS: dict[str, str] = {
-    "producer": "command append",
-    "consumer": "command wait claim ack nack",
+    "producer": "command adopt register append",
+    "consumer": "command adopt wait claim ack nack",
     "keeper": "ack renew",
-    "operator": "command inspect resume pause redrive purge",
+    "operator": "command adopt inspect resume pause redrive purge",
 }
 _ONLY: dict[str, str] = {"default": "append revise", "sequence": "skip_gap"}
 """Calls of the operator that only one variant has."""

@@ -26,7 +26,19 @@ from .records import DEAD, GROUP, fill
 
 CODES = range(6)
 PROCESS_S = 30.0
-GROUPED = {"peek", "explain", "resume", "skip", "pause", "unpause", "get", "cancel", "reschedule", "dead list"}
+GROUPED = {
+    "peek",
+    "explain",
+    "resume",
+    "skip",
+    "unskip",
+    "pause",
+    "unpause",
+    "get",
+    "cancel",
+    "reschedule",
+    "dead list",
+}
 COMMANDS: dict[str, tuple[str, ...]] = {
     "append": ("--group-by", "--id-by", "--score-by", "--on-error", "--replace", "--max-body-bytes", "--lanes"),
     "info": ("--interval",),
@@ -36,8 +48,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "explain": (),
     "resume": (),
     "skip": (),
+    "unskip": ("--id",),
     "pause": (),
     "unpause": (),
+    "delete": ("--yes", "--dry-run"),
+    "upgrade": ("--to", "--force"),
     "get": ("--id",),
     "cancel": ("--id",),
     "reschedule": ("--id", "--delay", "--at", "--score"),
@@ -56,7 +71,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """Commands that run in this process, with their options."""
 PROCESSES = {"consume", "demo", "server start", "server stop", "server status"}
 """Commands that start processes or servers: only as processes of their own, and with arguments that end them."""
-FLAGS = {"--replace", "--all", "--dry-run", "--yes", "--repair", "--json"}
+FLAGS = {"--replace", "--force", "--all", "--dry-run", "--yes", "--repair", "--json"}
 VARIABLES = (
     *("LIMIT", "LANES", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
     *("MAX_BODY_BYTES", "DEDUP_WINDOW", "ON_LATE", "REPAIR", "ERROR", "ALL", "REPLACE", "DRY_RUN", "FILE"),

@@ -82,7 +82,7 @@ def check_groups(
 
 def check_id(value: Any, encode: Callable[[Any], str] = encode_id) -> str | None:
     """An id is refused, or the text that it is."""
-    is_kind = isinstance(value, str | int) and not isinstance(value, bool)
+    is_kind = isinstance(value, str | int | UUID) and not isinstance(value, bool)
     wanted = part_text(value) if is_kind else None
     is_good = wanted is not None and len(wanted.encode()) <= MAX_ID
     try:
