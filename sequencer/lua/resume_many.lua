@@ -58,7 +58,7 @@ local function head_of(group, member)
   return member, score, record
 end
 
-local function mark_of(i, group, digest) -- of the reply
+local function mark_of(i, digest) -- of the reply
   if tonumber(times[i] or 0) ~= math.huge or not known[i] then return '-' end
   local found = #known[i] .. ' ' .. sub(known[i], -400)
   return found == digest and '+' or '!'
@@ -98,7 +98,7 @@ end
 
 for i, word in ipairs(words) do
   local group, digest, _, mark = unpack(word)
-  marks[i] = mark_of(i, group, digest)
+  marks[i] = mark_of(i, digest)
   if marks[i] == '+' then
     marks[i] = let_go_on(i, group, mark)
   end
