@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -36,6 +37,25 @@ def packages(*folders: str) -> list[str]:
 
 def lines(path: str) -> int:
     return (ROOT / path).read_bytes().count(b"\n")
+
+
+TOP = {"pyproject.toml", "sequencer", "cli", "benchmarks", "tests"}
+TEXTS = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"}
+
+
+def strangers(paths: list[str]) -> set[str]:
+    """What lies at the top and does not belong there; names that begin with a dot are tools' own."""
+    names = {path.partition("/")[0] for path in paths}
+    return {name for name in names if not name.startswith(".")} - TOP - TEXTS
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this tree is no checkout")
+def test_nothing_else_lies_at_the_top() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = listed.stdout.splitlines()
+    assert TOP <= {path.partition("/")[0] for path in paths}
+    assert strangers(paths) == set()
+    assert strangers([*paths, "--help/ack.lua"]) == {"--help"}
 
 
 def test_the_package_has_few_rooms() -> None:
