@@ -9,7 +9,7 @@ import redis
 
 from ..calls.net_protocol import Alone, Command
 from .endpoint import Connection, receive, send
-from .refusals import translate
+from .refusals import translate, unrefused
 
 T = TypeVar("T")
 
@@ -90,11 +90,7 @@ class ConnectionAlone:
         """Whether it is to be closed at the end, as one that is lost is already."""
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        answers = await self.answers(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        return unrefused(await self.answers(commands))
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:

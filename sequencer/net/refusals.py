@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
@@ -77,6 +79,14 @@ _CLASSES = {
 def is_astray(reply: object) -> bool:
     """Whether this is the answer to a call that brought another route than its lane has: nothing was done."""
     return isinstance(reply, redis.ResponseError) and str(reply).startswith("ROUTE ")
+
+
+def unrefused(answers: list[Any]) -> list[Any]:
+    """The answers, where none of them is an error. Raises the first that is one."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
 
 
 def translate(error: BaseException, name: str) -> SequencerError:

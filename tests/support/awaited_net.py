@@ -21,7 +21,7 @@ from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.errors import ServerUnavailable
 from sequencer.net.alone import QueueGuide
 from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
-from sequencer.net.refusals import translate
+from sequencer.net.refusals import translate, unrefused
 from sequencer.net.repeats import ROUNDS, Repeats, RoundTrip
 from sequencer.net.scripts import eval_command, known_command
 
@@ -200,11 +200,7 @@ class _OnConnection:
         self.is_given_up = False
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        answers = await self.answers(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        return unrefused(await self.answers(commands))
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         name = self._net.name

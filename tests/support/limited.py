@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from types import SimpleNamespace
+from collections.abc import Callable, Generator, Iterator
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from sequencer import Message
+from sequencer.consume import interruption
 from sequencer.consume.threads import Consumer
 from sequencer.consume.time_limit import TimeLimit
 from sequencer.drain.effects import Handle
 
 Answers = list[BaseException | None]
+
+
+def nobody(_frame: FrameType | None) -> None:
+    """Hears a signal that comes before the limit is in force, or after it."""
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """For all tests of a file: `pytestmark = pytest.mark.usefixtures("heard")`."""
+    interruption.hear(nobody)
+    yield
+    interruption.forget(nobody)
 
 
 def perform(

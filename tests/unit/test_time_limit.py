@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,26 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.consume import interruption
 from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, ThreadTimeLimit, TimeIsUp, TimeLimit
 from sequencer.errors import ConfigurationError, HandlerTimeout
 from sequencer.testing import wait_until
 
+from ..support.limited import heard as heard
 from ..support.limited import perform
 
+pytestmark = pytest.mark.usefixtures("heard")
 LIMIT_S = 5.0
 FIRST = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
-
-
-def nobody(_frame: FrameType | None) -> None:
-    """Hears a signal that comes before the limit is in force, or after it."""
-
-
-@pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    interruption.hear(nobody)
-    yield
-    interruption.forget(nobody)
 
 
 # -- many tiny handlers -------------------------------------------------------------------------------------------

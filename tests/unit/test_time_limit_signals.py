@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -16,21 +15,12 @@ from sequencer.consume.time_limit import TimeIsUp, TimeLimit
 from sequencer.errors import HandlerTimeout
 
 from ..support.limited import Answers, perform
+from ..support.limited import heard as heard
 
+pytestmark = pytest.mark.usefixtures("heard")
 WATCHED = ("threads.py", "time_limit.py", "test_time_limit_signals.py")
 LIMIT_S = 5.0
 FIRST, SECOND = (Message(f"m{number}", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1) for number in (1, 2))
-
-
-def nobody(_frame: FrameType | None) -> None:
-    """Hears a signal that comes before the limit is in force, or after it."""
-
-
-@pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    interruption.hear(nobody)
-    yield
-    interruption.forget(nobody)
 
 
 class Late:
