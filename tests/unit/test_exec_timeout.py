@@ -39,12 +39,14 @@ def is_there(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_one_that_is_done_in_time_is_left_alone() -> None:
     exec_handler("true", timeout_s=LIMIT_S)(MESSAGE)
     with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
         exec_handler("echo sorry >&2; exit 3", timeout_s=30.0)(MESSAGE)
 
 
+@pytest.mark.slow
 def test_one_that_takes_too_long_is_ended_and_what_it_said_is_kept() -> None:
     began = time.monotonic()
     said = run("echo connecting >&2; sleep 600")
@@ -54,10 +56,12 @@ def test_one_that_takes_too_long_is_ended_and_what_it_said_is_kept() -> None:
     assert LIMIT_S <= time.monotonic() - began < exec_.ENDING_S
 
 
+@pytest.mark.slow
 def test_one_that_cleans_up_may_do_so() -> None:
     assert run("trap 'echo cleaned up >&2; exit 0' TERM; while :; do sleep 0.05; done").endswith("cleaned up")
 
 
+@pytest.mark.slow
 def test_one_that_ignores_it_is_killed_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -77,5 +81,6 @@ def test_a_child_that_ignores_it_is_killed_when_the_shell_has_ended(
     wait_until(lambda: not is_there(child), 10.0)
 
 
+@pytest.mark.slow
 def test_one_that_reads_nothing_and_closes_its_standard_error_is_ended_too() -> None:
     run("exec 2>&- <&-; sleep 600")

@@ -135,6 +135,7 @@ def test_a_url_without_a_number_is_database_0(url: str) -> None:
     assert Endpoint.from_url(url).make().db == 0
 
 
+@pytest.mark.slow
 def test_errors_of_a_sentinel_client_name_the_primary(monkeypatch: pytest.MonkeyPatch) -> None:
     sentinel: Any = redis.sentinel.Sentinel([("127.0.0.1", 1), ("127.0.0.1", 2)])  # type: ignore[no-untyped-call]
     endpoint = Endpoint.from_client(sentinel.master_for("orders"))

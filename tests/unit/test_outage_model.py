@@ -14,6 +14,8 @@ import pytest
 from ..support.outage_lane import OneGroupIsEnough, OutageLane, ProbeKeepsItsPlace, WaitsForItsProbe
 from ..support.outage_walk import Walk
 
+pytestmark = pytest.mark.slow  # a quarter of a minute of walks
+
 SEEDS = range(4)
 BEGINS_S, LASTS_S = 5.0, 90.0
 BACK_S = BEGINS_S + LASTS_S
