@@ -26,7 +26,7 @@ SETTLE_S = 0.5
 """After a server came back with less than it had: until every consumer has been told that its lease is gone."""
 
 
-KILLED = "SIGKILL sent"
+KILLED = "server ended by SIGKILL"
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Sizes:
 def kill_once(host: Host, load: Load, mode: Mode, sizes: Sizes) -> bool:
     """SIGKILL, perhaps a power cut, and a new start. Whether it took effect: something was cut where it should be."""
     killed = time.monotonic()
-    load.recorder.note("seen", kind=KILLED, at=killed)
     host.kill()
+    load.recorder.note("seen", kind=KILLED, at=time.monotonic())
     is_cut = not mode.cut_s or sizes.cut(killed - mode.cut_s) > 0
     host.start()
     settle_s = SETTLE_S if mode.may_lose else 0.0
@@ -123,9 +123,13 @@ def under_kills(directory: Path, mode: Mode, kills: int, seed: int) -> tuple[Jud
 
 
 def lost_s(events: list[Event]) -> float:
-    """How far before a kill the earliest message that was acknowledged and lost lay, in seconds; the longest."""
+    """How far before a kill the call of the earliest message that was acknowledged and lost began; the longest, in s.
+
+    A producer may note only after the kill that it had its answer.
+    """
     done = {(event.group, event.id) for event in events if event.what == "ended"}
-    lost = [event.at for event in events if event.what == "appended" and (event.group, event.id) not in done]
+    missing = {(event.group, event.id) for event in events if event.what == "appended"} - done
+    lost = [event.at for event in events if event.what == "appending" and (event.group, event.id) in missing]
     kills = [event.at for event in events if event.kind == KILLED]
     spans = [min((kill - at for kill in kills if kill > at), default=0.0) for at in lost]
     return max(spans, default=0.0)
