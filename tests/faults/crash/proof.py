@@ -37,6 +37,8 @@ PARALLEL = 2
 CI_S, SMOKE_CASES = 40.0, 6
 MOST_PASSAGES = 100
 """A point that is still reached then is in a loop of its own."""
+END_S = 10.0
+"""How long a worker that was told to end may take for it."""
 TRIES = 3
 """How often a case is tried that a pause of the machine disturbed, or whose first passage did not come."""
 
@@ -67,9 +69,11 @@ def run(
                 runner.run(scale, seed, seconds, single)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for worker in active_children():
-                    if worker not in others:
-                        worker.terminate()  # it ends its trial, with all processes of that
+                workers = [worker for worker in active_children() if worker not in others]
+                for worker in workers:
+                    worker.terminate()  # it ends its trial, with all processes of that
+                for worker in workers:  # a pool that was told not to wait does not: files would come behind our back
+                    worker.join(END_S)
                 raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
