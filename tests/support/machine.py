@@ -198,6 +198,16 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
         self.begin(1 - which)
 
     @rule(which=st.integers(0, 1))
+    def come_back(self, which: int) -> None:
+        """One stands still past its lease, the other takes over, then the first one says what it did."""
+        self.begin(which)
+        self.pause_past_lease(which)
+        self.succeed(which)
+        self.step(which, "ok")
+        self.succeed(1 - which)
+        self.begin(1 - which)
+
+    @rule(which=st.integers(0, 1))
     def crash(self, which: int) -> None:
         self.consumers[which] = self.new_consumer()
 
