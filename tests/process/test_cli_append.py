@@ -40,7 +40,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
 
-    again = cli.run("append", "xxx_job", "orders.ndjson", *BY, "--json")
+    again = cli.call("append", "xxx_job", "orders.ndjson", *BY, "--json")
     said = json.loads(again.stdout)
     assert {name: said[name] for name in ("appended", "duplicates", "refused")} == {
         "appended": 0,
@@ -54,18 +54,18 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
 def test_the_queue_remembers_the_fields_and_configure_shows_them(cli: Cli, make: Callable[..., Sequencer]) -> None:
     by = ("--group-by", "user.id", "--id-by", "event", "--score-by", "created_at")
     lines = ndjson(*[{"user": {"id": 7}, "event": f"e{n}", "created_at": f"2026-11-23T10:0{n}:00Z"} for n in (1, 0)])
-    tried = cli.run("append", "jobs", "--group-by", "usr.id", "--id-by", "event", input=lines)
+    tried = cli.call("append", "jobs", "--group-by", "usr.id", "--id-by", "event", input=lines)
     assert (tried.returncode, "body has no field 'usr.id', which group_by names; it has" in tried.stderr) == (2, True)
-    assert cli.run("append", "jobs", *by, input=lines).stdout.startswith("appended 2, duplicates 0, refused 0 ")
-    again = cli.run("append", "jobs", input=lines + ndjson({"group": ["x"], "body": {"event": 1}, "score": 1}))
+    assert cli.call("append", "jobs", *by, input=lines).stdout.startswith("appended 2, duplicates 0, refused 0 ")
+    again = cli.call("append", "jobs", input=lines + ndjson({"group": ["x"], "body": {"event": 1}, "score": 1}))
     assert again.stdout.startswith("appended 1, duplicates 2, refused 0 "), again.stderr
     assert [message.id for message in make().peek(7)] == ["e0", "e1"]
-    refused = cli.run("append", "jobs", "--group-by", "user", input=lines)
+    refused = cli.call("append", "jobs", "--group-by", "user", input=lines)
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: queue 'jobs' has group_by=('user.id',) since its first use, group_by=(")
-    shown = cli.run("configure", "jobs").stdout
+    shown = cli.call("configure", "jobs").stdout
     assert re.search(r"group_by +user.id *\nid_by +event *\nscore_by +created_at *\n", shown)
-    assert json.loads(cli.run("configure", "jobs", "--json").stdout)["fields"] == {
+    assert json.loads(cli.call("configure", "jobs", "--json").stdout)["fields"] == {
         "group_by": ["user.id"],
         "id_by": "event",
         "score_by": "created_at",
@@ -74,13 +74,13 @@ def test_the_queue_remembers_the_fields_and_configure_shows_them(cli: Cli, make:
 
 def test_standard_input_with_everything_said_in_the_line(cli: Cli, seq: Sequencer) -> None:
     full = {"group": ["a", 1], "body": [1, None], "id": "one", "score": 2.5, "headers": {"trace": "t1"}}
-    done = cli.run("append", "jobs", input=ndjson("", full, "   ", {"group": "a", "body": "text"}))
+    done = cli.call("append", "jobs", input=ndjson("", full, "   ", {"group": "a", "body": "text"}))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("appended 2, duplicates 0, refused 0 in ")
     [message] = seq.peek(["a", 1])
     assert (message.id, message.score, message.body, message.headers) == ("one", 2.5, [1, None], {"trace": "t1"})
     assert [message.body for message in seq.peek("a")] == ["text"]
-    assert cli.run("append", "jobs", "-", input="").stdout.startswith("appended 0, duplicates 0, refused 0 in ")
+    assert cli.call("append", "jobs", "-", input="").stdout.startswith("appended 0, duplicates 0, refused 0 in ")
 
 
 def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..., Sequencer]) -> None:
@@ -93,7 +93,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
     for number, (bad, reason) in enumerate(cases):
         queue = f"q{number}"
         lines = ndjson(*[order(n) for n in range(700)], "", bad, order(800))
-        done = cli.run("append", queue, *BY, input=lines)
+        done = cli.call("append", queue, *BY, input=lines)
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
         assert reason in done.stderr
@@ -108,7 +108,7 @@ def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[.
     """Lines of many groups go in smaller chunks: what is stored of a call is not all before the bad line."""
     lines = [{"group": ["g", n], "id": str(n), "body": n} for n in range(400)]
     lines[at] = {"group": ["g", 0], "id": "0", "body": "other"}
-    done = cli.run("append", "jobs", "-", input=ndjson(*lines))
+    done = cli.call("append", "jobs", "-", input=ndjson(*lines))
     assert done.returncode == 2
     assert done.stdout.startswith(f"appended {at}, duplicates 0, refused 1 in ")
     assert make("jobs").info().backlog == at
@@ -118,7 +118,7 @@ def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli
     """A body may be larger than its line: then a call has several chunks. Lines without an id are not doubled."""
     large = f"[{','.join(['1e15'] * 40_000)}]"
     lines = [f'{{"group": ["a"], "body": {large}}}'] * 4
-    done = cli.run("append", "jobs", input=ndjson(*lines, '{"group": [], "body": 1}', *lines))
+    done = cli.call("append", "jobs", input=ndjson(*lines, '{"group": [], "body": 1}', *lines))
     assert done.stderr.startswith("error: line 5: group is empty")
     assert done.stdout.startswith("appended 4, duplicates 0, refused 1 in ")
     assert seq.info().backlog == 4
@@ -126,10 +126,10 @@ def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli
 
 def test_the_lines_of_a_round_trip_can_be_said(cli: Cli, seq: Sequencer) -> None:
     lines = ndjson(*[{"group": ["a"], "body": n} for n in range(5)])
-    assert cli.run("append", "jobs", "--chunk", 2, input=lines).stdout.startswith("appended 5,")
+    assert cli.call("append", "jobs", "--chunk", 2, input=lines).stdout.startswith("appended 5,")
     assert [message.body for message in seq.peek("a")] == [0, 1, 2, 3, 4]
     for wrong in (0, 1001):
-        assert cli.run("append", "jobs", "--chunk", wrong, input=lines).returncode == 2
+        assert cli.call("append", "jobs", "--chunk", wrong, input=lines).returncode == 2
     assert seq.info().backlog == 5
 
 
@@ -173,7 +173,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
 
 def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
     for name, reason in (("nothing.ndjson", "No such file or directory"), (".", "Is a directory")):
-        done = cli.run("append", "jobs", name)
+        done = cli.call("append", "jobs", name)
         assert done.returncode == 2
         assert f"{name}: {reason}" in done.stderr
     assert seq.info().backlog == 0
@@ -181,8 +181,8 @@ def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> No
 
 def test_lanes_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) -> None:
     lines = ndjson(*[{"group": [n], "body": n} for n in range(40)])
-    assert cli.run("append", "jobs", "--lanes", 4, input=lines).returncode == 0
-    refused = cli.run("append", "jobs", "--lanes", 2, input=lines)
+    assert cli.call("append", "jobs", "--lanes", 4, input=lines).returncode == 0
+    refused = cli.call("append", "jobs", "--lanes", 2, input=lines)
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: queue 'jobs' has 4 lanes since its first use, lanes=2 was asked")
     info = make().info()

@@ -24,9 +24,9 @@ def forge(link: Link, namespace: str, id: str, score: int, stamp: int, token: in
 def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     seq.connect()
     forge(link, namespace, "b", 2, 20, 100)
-    assert cli.run("audit", "jobs").returncode == 0
+    assert cli.call("audit", "jobs").returncode == 0
     forge(link, namespace, "a\x1b[31m", 1, 10, 200)
-    told = cli.run("audit", "jobs")
+    told = cli.call("audit", "jobs")
     assert (told.returncode, told.stderr) == (5, "")
     lines = dict(line.strip().split("  ", 1) for line in told.stdout.splitlines())
     found = {name: text.strip() for name, text in lines.items()}
@@ -35,7 +35,7 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
     assert found["verdict"] == "violated"
     said = "inversion in group user 1: a\\x1b[31m (score 1) was handled after b (score 2), though it was there"
     assert found["first case"].startswith(said)
-    shown = cli.run("audit", "jobs", "--json")
+    shown = cli.call("audit", "jobs", "--json")
     proof = json.loads(shown.stdout)
     assert shown.returncode == 5
     assert (proof["inversions"], proof["is_clean"]) == (1, False)
@@ -45,21 +45,21 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
 def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
     seq.append_many({"body": n, "group": n % 5, "score": n} for n in range(1000, 0, -1))
     seq.consume(lambda message: None, until_empty=True, audit=True)
-    told = cli.run("audit", "jobs")
+    told = cli.call("audit", "jobs")
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("messages           1,000 of 5 groups\n")
     assert told.stdout.endswith("verdict            clean\n")
-    proof = json.loads(cli.run("audit", "jobs", "--json").stdout)
+    proof = json.loads(cli.call("audit", "jobs", "--json").stdout)
     assert (proof["messages"], proof["is_clean"], proof["case"]) == (1000, True, None)
 
 
 def test_a_queue_of_which_nothing_is_recorded_says_so(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, group="g")
     seq.consume(lambda message: None, until_empty=True)
-    told = cli.run("audit", "jobs")
+    told = cli.call("audit", "jobs")
     assert told.returncode == 0
     assert told.stdout.startswith("nothing to audit: no consumer of this queue records; start them with ")
-    assert json.loads(cli.run("audit", "jobs", "--json").stdout)["first_at"] is None
+    assert json.loads(cli.call("audit", "jobs", "--json").stdout)["first_at"] is None
 
 
 def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(
@@ -67,7 +67,7 @@ def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(
 ) -> None:
     seq.connect()
     link.command("XADD", lane_keys(namespace, "jobs", 0).audit, "1-1", "a", "b")
-    told = cli.run("audit", "jobs")
+    told = cli.call("audit", "jobs")
     assert (told.returncode, told.stdout) == (3, "")
     assert told.stderr.startswith("error: entry 1-1 of {")
     assert "has no field 'stamp'; no consumer wrote it, remove it with XDEL" in told.stderr

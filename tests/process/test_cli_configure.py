@@ -24,7 +24,7 @@ FAR = 4_000_000_000
 def test_configure_shows_the_policy_and_sets_what_is_named(
     cli: Cli, link: Link, make: Callable[..., Sequencer]
 ) -> None:
-    absent = cli.run("configure", "jobs")
+    absent = cli.call("configure", "jobs")
     assert absent.stdout.startswith("queue jobs is not there yet; its policy would be:\npolicy ")
     assert json_of(cli, "configure", "jobs")["policy"]["on_late"] == "handle"
     assert link.command("KEYS", "*") == [], "a look makes no queue"
@@ -104,13 +104,13 @@ def test_append_says_what_became_of_a_late_line(
     queue = make(on_late=on_late)
     handle_one(queue, "a", 5)
     text = lines({"id": "late", "score": 3}, {"id": "good", "score": 6})
-    done = cli.run("append", "jobs", "--on-error", "skip", input=text)
+    done = cli.call("append", "jobs", "--on-error", "skip", input=text)
     is_refused = on_late == "refuse"
     assert done.returncode == (1 if is_refused else 0)
     assert done.stdout.startswith(said)
     assert done.stderr.startswith("line 1: message 'late' of group ['a'] comes too late: ") == is_refused
     assert ids(queue, "a") == (["late", "good"] if on_late == "handle" else ["good"])
-    again = cli.run("append", "jobs", "--on-error", "skip", "--json", input=text)
+    again = cli.call("append", "jobs", "--on-error", "skip", "--json", input=text)
     assert {name: json.loads(again.stdout)[name] for name in counts} == counts
     assert queue.info().dead == (on_late == "dead_letter")
 
@@ -119,7 +119,7 @@ def test_append_stops_at_a_late_line_behind_those_before_it(cli: Cli, make: Call
     queue = make(on_late="refuse")
     handle_one(queue, "a", 5)
     text = lines({"id": "one", "score": 6}, {"id": "late", "score": 3}, {"id": "two", "score": 7})
-    done = cli.run("append", "jobs", input=text)
+    done = cli.call("append", "jobs", input=text)
     assert done.returncode == 2
     assert done.stderr.startswith("error: line 2: message 'late' of group ['a'] comes too late")
     assert ids(queue, "a") == ["one"]
@@ -127,11 +127,11 @@ def test_append_stops_at_a_late_line_behind_those_before_it(cli: Cli, make: Call
 
 def test_append_with_delay_time_and_replace(cli: Cli, seq: Sequencer) -> None:
     first = lines({"id": "t", "at": FAR, "body": 1}, {"id": "soon", "delay": 600}, {"id": "no", "delay": -1})
-    done = cli.run("append", "jobs", input=first, SEQUENCER_ON_ERROR="skip")
+    done = cli.call("append", "jobs", input=first, SEQUENCER_ON_ERROR="skip")
     assert done.stdout.startswith("appended 2, duplicates 0, refused 1 in ")
     assert "line 3: delay=-1 must be a number of seconds from 0" in done.stderr
     other = lines({"id": "t", "at": FAR + 5, "body": 2})
-    assert "already pending with other content" in cli.run("append", "jobs", input=other).stderr
+    assert "already pending with other content" in cli.call("append", "jobs", input=other).stderr
     assert json_of(cli, "append", "jobs", "--replace", input=other)["appended"] == 1
     assert [(message.id, message.body) for message in seq.peek("a")] == [("soon", {}), ("t", 2)]
     assert seq.peek("a")[1].score == FAR + 5

@@ -48,12 +48,12 @@ def test_dead_letters_are_listed(cli: Cli, graves: Sequencer) -> None:
     assert listed("b", "--id", "x") == [("b", "x")]
     assert listed("--error", "Key*: *no y*", "--limit", 2) == [("b", "y")]
     assert len(listed("--limit", 2)) == 2
-    table = cli.run("dead", "list", "jobs").stdout
+    table = cli.call("dead", "list", "jobs").stdout
     assert [text for text in ("a 7", "ValueError: no x", "KeyError: 'no y'", " UTC") if text not in table] == []
 
 
 def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
-    shown = cli.run("dead", "show", "jobs", "x").stdout
+    shown = cli.call("dead", "show", "jobs", "x").stdout
     for text in ('{"n":1}', '{"n":2}', '{"trace":"t"}', "ValueError: no x", "Traceback (most recent call last)"):
         assert text in shown, shown
     [letter] = json_of(cli, "dead", "show", "jobs", "x", "a", "7")
@@ -63,9 +63,9 @@ def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
 
 
 def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer, namespace: str) -> None:
-    assert cli.run("dead", "redrive", "jobs", "--id", "x", "--dry-run").stdout == "2 would be redriven\n"
+    assert cli.call("dead", "redrive", "jobs", "--id", "x", "--dry-run").stdout == "2 would be redriven\n"
     assert len(graves.dead()) == 3
-    done = cli.run("dead", "redrive", "jobs", "--id", "x", "--rate", 100)
+    done = cli.call("dead", "redrive", "jobs", "--id", "x", "--rate", 100)
     assert done.returncode == 0, done.stderr
     hint = f"group a 7 is parked; to let it go on: sequencer resume jobs a 7 --namespace {namespace}\n"
     assert done.stdout == f"redriven 2\n{hint}"
@@ -74,7 +74,7 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     said = json_of(cli, "dead", "redrive", "jobs", "--all")
     stay = {"handled": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
-    assert cli.run("dead", "redrive", "jobs", "--all").stdout == (
+    assert cli.call("dead", "redrive", "jobs", "--all").stdout == (
         "redriven 0\n1 stay dead letters: messages with their ids are pending again\n  y of group b\n"
     )
     assert "dead letter 'y' of group ['b'] stays one: a message with its id is pending again" in refused(
@@ -83,9 +83,9 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
 
 
 def test_purge_asks_or_is_told(cli: Cli, graves: Sequencer) -> None:
-    assert cli.run("dead", "purge", "jobs", "b", "--dry-run").stdout == "2 would be purged\n"
+    assert cli.call("dead", "purge", "jobs", "b", "--dry-run").stdout == "2 would be purged\n"
     assert len(graves.dead()) == 3
-    assert cli.run("dead", "purge", "jobs", "--error", "KeyError", "--yes").stdout == "purged 1\n"
+    assert cli.call("dead", "purge", "jobs", "--error", "KeyError", "--yes").stdout == "purged 1\n"
     for answer, left in ((b"n\n", 2), (b"y\n", 1)):
         done = answered(cli, answer, "dead", "purge", "jobs", "b")
         assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ CHECKS = ("version", "role", "eviction", "persistence", "replicas", "clock", "ri
 
 def test_a_healthy_server_gets_one_line_a_check(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, group="g")
-    done = cli.run("doctor")
+    done = cli.call("doctor")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()[1:]]
     assert [line[1] for line in lines if line] == list(CHECKS)
@@ -34,13 +34,13 @@ def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, li
     seq.append(1, group=["g", "x"], id="m")
     link.command("DEL", keys.schedule)
     link.command("SET", f"{keys.prefix}odd", 1)
-    assert cli.run("doctor", "jobs").returncode == 5
-    first = cli.run("doctor", "jobs", "--repair")
+    assert cli.call("doctor", "jobs").returncode == 5
+    first = cli.call("doctor", "jobs", "--repair")
     assert first.returncode == 5
     assert "repaired  schedule" in first.stdout
     assert "problem   keys" in first.stdout
     link.command("DEL", f"{keys.prefix}odd", keys.schedule)
-    said = cli.run("doctor", "jobs", "--repair", "--json")
+    said = cli.call("doctor", "jobs", "--repair", "--json")
     assert said.returncode == 0
     findings = json.loads(said.stdout)
     (repaired,) = [one for one in findings if one["repaired"]]
@@ -50,7 +50,7 @@ def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, li
         "queue jobs: group 'g:x' has messages but is not in the schedule, so that no consumer sees it; "
         "repaired: due now"
     )
-    assert cli.run("doctor", "jobs").returncode == 0
+    assert cli.call("doctor", "jobs").returncode == 0
     assert seq.explain(["g", "x"]).reason == "due"
 
 
@@ -69,31 +69,31 @@ def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: 
     """As words for ACL SETUSER, with which the role's work can be done, and no other's."""
     path = (seq.endpoint.url or "").removeprefix("unix://").rpartition("@")[2]
     for role in ("append", "consume"):
-        words = cli.run("acl", role, "jobs").stdout.split()
+        words = cli.call("acl", role, "jobs").stdout.split()
         assert words[:2] == ["resetchannels", f"~{{{namespace}:jobs:*"]
         link.command("ACL", "SETUSER", role, "reset", "on", ">x", *words)
     producer, consumer = (f"unix://{role}:x@{path}" for role in ("append", "consume"))
     line = '{"group": ["g"], "body": 1}\n'
-    assert cli.run("append", "jobs", "--redis", producer, input=line).returncode == 0
+    assert cli.call("append", "jobs", "--redis", producer, input=line).returncode == 0
     refused = cli.run("consume", "jobs", "--redis", producer, "--exec", "true", "--until-empty")
     assert refused.returncode == 3
     assert "the user lacks" in refused.stderr
     assert cli.run("consume", "jobs", "--redis", consumer, "--exec", "true", "--until-empty").returncode == 0
-    assert cli.run("append", "other", "--redis", producer, input=line).returncode == 3
+    assert cli.call("append", "other", "--redis", producer, input=line).returncode == 3
     link.command("ACL", "DELUSER", "append", "consume")
 
 
 def test_a_role_that_means_something_else_now_is_refused_and_names_both(cli: Cli) -> None:
     """`operate` was the wide role and becomes the narrow one; until then that is asked for as `mend`, as before."""
-    refused = cli.run("acl", "operate", "jobs")
+    refused = cli.call("acl", "operate", "jobs")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "say admin for all rights, which it was, or mend for those to resume, skip, pause" in refused.stderr
-    narrow, wide = (set(cli.run("acl", role, "jobs").stdout.split()) for role in ("mend", "admin"))
+    narrow, wide = (set(cli.call("acl", role, "jobs").stdout.split()) for role in ("mend", "admin"))
     assert {"+xinfo|stream", "+scan"} <= wide - narrow
     assert {"+multi", "+zscore"} <= narrow < wide
     with pytest.raises(ConfigurationError, match="say admin for all rights, which it was, or mend for"):
         acl_rules("shop", "operate")
     for role, said in (("boss", "there are: append, consume, mend, admin"), ("adminn", "did you mean 'admin'?")):
-        done = cli.run("acl", role)
+        done = cli.call("acl", role)
         assert done.returncode == 2
         assert said in done.stderr

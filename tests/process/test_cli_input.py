@@ -40,7 +40,7 @@ def test_a_gzipped_input_is_read(cli: Cli, seq: Sequencer, is_file: bool) -> Non
 def test_a_gzipped_input_that_is_cut_short_says_where(cli: Cli, seq: Sequencer) -> None:
     data = gzip.compress("\n".join(LINES).encode())
     (cli.directory / "lines.gz").write_bytes(data[: len(data) // 2])
-    done = cli.run("append", "jobs", "lines.gz")
+    done = cli.call("append", "jobs", "lines.gz")
     assert done.returncode == 2
     stored = seq.info().backlog
     assert 0 < stored < 300
@@ -51,7 +51,7 @@ def test_a_gzipped_input_that_is_cut_short_says_where(cli: Cli, seq: Sequencer) 
 
 def test_refused_lines_that_are_skipped_are_counted_and_exit_code_1(cli: Cli, seq: Sequencer) -> None:
     lines = [LINES[0], "x", '{"group": ["a"], "body": 1, "id": null}', LINES[1]]
-    done = cli.run("append", "jobs", "--on-error", "skip", input="\n".join(lines))
+    done = cli.call("append", "jobs", "--on-error", "skip", input="\n".join(lines))
     assert done.returncode == 1
     assert done.stdout.startswith("appended 2, duplicates 0, refused 2 ")
     assert done.stderr.splitlines()[0].startswith("line 2: not JSON: ")
@@ -59,13 +59,13 @@ def test_refused_lines_that_are_skipped_are_counted_and_exit_code_1(cli: Cli, se
         "line 3: field 'id' is null; give it a value, or leave the field out",
         "error: 2 lines refused, as said above; the others are stored",
     ]
-    assert cli.run("append", "jobs", "--on-error", "skip", input=LINES[2]).returncode == 0
+    assert cli.call("append", "jobs", "--on-error", "skip", input=LINES[2]).returncode == 0
 
 
 def test_a_whole_number_of_more_than_64_bits_is_refused_and_others_are_whole(cli: Cli, seq: Sequencer) -> None:
     body = {"n": 2**64 - 1, "m": -(2**63)}
     lines = [{"group": ["a"], "body": body}, {"group": ["a"], "body": {"n": 2**64}}]
-    done = cli.run("append", "jobs", input="\n".join(map(json.dumps, lines)))
+    done = cli.call("append", "jobs", input="\n".join(map(json.dumps, lines)))
     assert done.returncode == 2
     assert f"error: line 2: {2**64} has more than 64 bits" in done.stderr
     [message] = seq.peek("a")
@@ -76,7 +76,7 @@ def test_a_whole_number_of_more_than_64_bits_is_refused_and_others_are_whole(cli
 def test_a_null_in_a_field_that_an_option_names_is_said(cli: Cli, option: str, name: str) -> None:
     words = ("--group-by", "user") if option != "--group-by" else ()
     line = json.dumps({"user": 1, "n": "m", "ts": 1} | {name: None})
-    done = cli.run("append", "jobs", *words, option, name, input=line)
+    done = cli.call("append", "jobs", *words, option, name, input=line)
     assert done.returncode == 2
     of = option.lstrip("-").replace("-", "_")
     assert f"line 1: field '{name}' of the body, which {of} names, is null; give it a value" in done.stderr

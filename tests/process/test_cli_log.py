@@ -64,7 +64,7 @@ def test_the_format_may_stand_in_the_environment_and_a_wrong_one_is_refused(cli:
     events = [json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")]
     assert events == ["service started", "group parked", "service ended"]
     cli.environment["SEQUENCER_LOG_FORMAT"] = "yaml"
-    done = cli.run("info")
+    done = cli.call("info")
     assert done.returncode == 2
     assert "'yaml' is not text or json" in done.stderr
 

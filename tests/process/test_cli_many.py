@@ -31,7 +31,7 @@ def stuck(make: Callable[..., Sequencer]) -> Sequencer:
 
 
 def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
-    done = cli.run("resume", "jobs", "--all", "--dry-run")
+    done = cli.call("resume", "jobs", "--all", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["5", "groups", "would", "be", "resumed"],
@@ -52,9 +52,9 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
 
 
 def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequencer) -> None:
-    assert cli.run("resume", "jobs", "--error", "Lookup*", "--rate", 100).stdout == "resumed 2 of 2 groups\n"
-    assert cli.run("resume", "jobs", "--since", "10m").stdout == "resumed 3 of 3 groups\n"
-    done = cli.run("resume", "jobs", "--all")
+    assert cli.call("resume", "jobs", "--error", "Lookup*", "--rate", 100).stdout == "resumed 2 of 2 groups\n"
+    assert cli.call("resume", "jobs", "--since", "10m").stdout == "resumed 3 of 3 groups\n"
+    done = cli.call("resume", "jobs", "--all")
     assert (done.returncode, done.stdout) == (0, "resumed 0 of 0 groups\n")
     assert stuck.consume(lambda message: None, until_empty=True).handled == 10
 
@@ -63,7 +63,7 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
     seq = make(sequence=True, gap_timeout=0.01)
     seq.append(9, group="gap", score=9)
     seq.consume(lambda message: None, until_empty=True)
-    done = cli.run("resume", "jobs", "--all")
+    done = cli.call("resume", "jobs", "--all")
     assert done.returncode == 1
     assert done.stdout.splitlines()[1].startswith(
         "1 parked group more, waiting for a missing number: append it, or skip it; see: sequencer parked jobs"
@@ -71,7 +71,7 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
 
 
 def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer) -> None:
-    done = cli.run("skip", "jobs", "--error", "LookupError")
+    done = cli.call("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped, their heads made dead letters, 2 of 2 groups\n", done.stderr
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
@@ -112,13 +112,13 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     for n in range(3):
         stuck.pause(["g", n])
     stuck.pause()
-    assert cli.run("unpause", "jobs", "--all", "--dry-run").stdout == "3 groups would be unpaused\n"
-    assert cli.run("unpause", "jobs", "--all").stdout == "unpaused 3 of 3 groups\n"
+    assert cli.call("unpause", "jobs", "--all", "--dry-run").stdout == "3 groups would be unpaused\n"
+    assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 of 3 groups\n"
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
 def test_parked_says_how_many_there_are_and_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    shown = cli.run("parked", "jobs", "--limit", 2).stdout.splitlines()
+    shown = cli.call("parked", "jobs", "--limit", 2).stdout.splitlines()
     assert len(shown) == 5
     assert shown[-2:] == [
         f"2 of 5; to see all: sequencer parked jobs --limit 5 --namespace {namespace}",
@@ -127,21 +127,21 @@ def test_parked_says_how_many_there_are_and_what_mends_all(cli: Cli, stuck: Sequ
     assert len(json_of(cli, "parked", "jobs", "--limit", 2)) == 2
     stuck.resume_many(error="ValueError")
     stuck.resume(["g", 0])
-    assert len(cli.run("parked", "jobs").stdout.splitlines()) == 2, "of one group the table says all"
+    assert len(cli.call("parked", "jobs").stdout.splitlines()) == 2, "of one group the table says all"
     stuck.resume(["g", 3])
-    assert cli.run("parked", "jobs").stdout == "no parked groups\n"
+    assert cli.call("parked", "jobs").stdout == "no parked groups\n"
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     assert "group ['g', '1'] stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
-    done = cli.run("skip", "jobs", "g", "1", "--id", "m0")
+    done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     assert done.stderr == f"removed m0 from group g 1, which goes on; until the next skip, this puts it back: {back}\n"
     assert '"id":"m0"' in done.stdout
     assert cli.run(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
     assert [message.id for message in stuck.peek(["g", 1])] == ["m0", "m1"]
     assert "no skipped message of group ['g', '1'] is kept" in refused(cli, "unskip", "jobs", "g", "1")
-    done = cli.run("skip", "jobs", "g", "2", "--dead-letter")
+    done = cli.call("skip", "jobs", "g", "2", "--dead-letter")
     assert "made a dead letter of m0 from group g 2, which goes on; this puts it back: sequencer dead redrive" in (
         done.stderr
     )

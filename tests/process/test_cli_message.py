@@ -27,23 +27,23 @@ BELL = "q\x07\x1b[2J\x9b2J"
 def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequencer]) -> None:
     queue = make(sequence=True)
     queue.connect()
-    assert cli.run("explain", "jobs", "a", "7").stdout == "group a 7 has no messages; append one\n"
+    assert cli.call("explain", "jobs", "a", "7").stdout == "group a 7 has no messages; append one\n"
     queue.append({}, ["a", "7"], score=3)
     assert not queue.claim()
     said = json_of(cli, "explain", "jobs", "a", "7")
     assert (said["group"], said["reason"], said["backlog"], said["head_id"]) == (["a", "7"], "gap", 1, "3")
-    text = cli.run("explain", "jobs", "a", "7").stdout
+    text = cli.call("explain", "jobs", "a", "7").stdout
     assert text.startswith("group a 7 waits for numbers 1 to 2, missing before 3 (3), until ")
     assert text.count("\n") == 1
     queue.append({}, ["b\x1b[2J"], score=1)
-    assert cli.run("explain", "jobs", "b\x1b[2J").stdout.startswith("group $'b\\x1b[2J' is due for ")
+    assert cli.call("explain", "jobs", "b\x1b[2J").stdout.startswith("group $'b\\x1b[2J' is due for ")
 
 
 def test_skip_steps_over_what_is_missing(cli: Cli, make: Callable[..., Sequencer]) -> None:
     queue = make(sequence=True)
     for group in ("a", "b"):
         queue.append({}, group, score=3)
-    assert cli.run("skip", "jobs", "a").stdout == "stepped over 1 to 2 in group a, which goes on\n"
+    assert cli.call("skip", "jobs", "a").stdout == "stepped over 1 to 2 in group a, which goes on\n"
     assert json_of(cli, "skip", "jobs", "b") == {"group": ["b"], "first": 1, "last": 2}
     assert queue.explain("a").reason == queue.explain("b").reason == "due"
 
@@ -55,13 +55,13 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert (said["id"], said["group"], said["state"], said["attempts"]) == ("x", ["a", "7"], "delayed", 0)
     assert said["due_in_s"] > 1e6
     assert (said["message"]["body"], said["message"]["score"], said["error"]) == ({"n": 1}, FAR, None)
-    table = cli.run("get", "jobs", "a", "7", "--id", "x").stdout
+    table = cli.call("get", "jobs", "a", "7", "--id", "x").stdout
     assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d\n") if text not in table] == []
 
     queue.append({}, "b", id="y")
     with queue.claim() as lease:
         lease.park(next(iter(lease)), "no \x1b[2J such item")
-    table = cli.run("get", "jobs", "b", "--id", "y").stdout
+    table = cli.call("get", "jobs", "b", "--id", "y").stdout
     assert "Park: no \\x1b[2J such item" in table
     assert "parked" in table
     assert "\x1b" not in table
@@ -72,16 +72,16 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
 
 def test_cancel_and_reschedule(cli: Cli, seq: Sequencer) -> None:
     seq.append_many({"group": ["a", 7], "id": name, "at": FAR, "body": {}} for name in "xyz")
-    assert cli.run("cancel", "jobs", "a", "7", "--id", "x").stdout == "cancelled x of group a 7\n"
+    assert cli.call("cancel", "jobs", "a", "7", "--id", "x").stdout == "cancelled x of group a 7\n"
     assert ids(seq, "a", "7") == ["y", "z"]
 
-    moved = cli.run("reschedule", "jobs", "a", "7", "--id", "z", "--at", "2096-10-02T09:06:39+02:00")
+    moved = cli.call("reschedule", "jobs", "a", "7", "--id", "z", "--at", "2096-10-02T09:06:39+02:00")
     assert moved.stdout.startswith("rescheduled z of group a 7, due in ")
     assert [(message.id, message.score) for message in seq.peek(["a", 7])] == [("z", FAR - 1), ("y", FAR)]
     said = json_of(cli, "reschedule", "jobs", "a", "7", "--id", "y", "--delay", 0, "--score", -2)
     assert said == {"group": ["a", "7"], "id": "y", "due_in_s": 0.0}
     assert [(message.id, message.score) for message in seq.peek(["a", 7])] == [("y", -2), ("z", FAR - 1)]
-    assert cli.run("reschedule", "jobs", "a", "7", "--id", "z", "--at", FAR).returncode == 0
+    assert cli.call("reschedule", "jobs", "a", "7", "--id", "z", "--at", FAR).returncode == 0
     assert seq.peek(["a", 7])[1].score == FAR
 
 
@@ -117,8 +117,8 @@ def test_wrong_times_and_unknown_ids_are_refused_and_write_nothing(
 def test_pause_and_unpause_a_group(cli: Cli, seq: Sequencer) -> None:
     seq.append({}, ["a", 7])
     seq.append({}, ["b"])
-    assert cli.run("pause", "jobs", "a", "7").stdout == "group a 7 is paused\n"
-    assert cli.run("pause", "jobs", "a", "7").stdout == "group a 7 is paused already\n"
+    assert cli.call("pause", "jobs", "a", "7").stdout == "group a 7 is paused\n"
+    assert cli.call("pause", "jobs", "a", "7").stdout == "group a 7 is paused already\n"
     done = cli.run("consume", "jobs", "--until-empty")
     assert json.loads(done.stdout)["group"] == ["b"]
     assert "1 paused group" in done.stderr
@@ -131,12 +131,12 @@ def test_pause_and_unpause_a_group(cli: Cli, seq: Sequencer) -> None:
 def test_pause_and_unpause_a_queue(cli: Cli, seq: Sequencer) -> None:
     seq.append({}, ["a", 7])
     assert json_of(cli, "pause", "jobs") == {"queue": "jobs", "group": None, "changed": True}
-    assert "jobs (paused)" in cli.run("info", "jobs").stdout
+    assert "jobs (paused)" in cli.call("info", "jobs").stdout
     done = cli.run("consume", "jobs", "--until-empty")
     assert (done.returncode, done.stdout) == (0, "")
     assert ", paused" in done.stderr
-    assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused any more\n"
-    assert cli.run("unpause", "jobs").stdout == "queue jobs is not paused\n"
+    assert cli.call("unpause", "jobs").stdout == "queue jobs is not paused any more\n"
+    assert cli.call("unpause", "jobs").stdout == "queue jobs is not paused\n"
     assert not seq.info().is_paused
 
 

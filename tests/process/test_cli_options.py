@@ -86,17 +86,17 @@ def test_only_what_describes_a_deployment_has_a_variable() -> None:
 def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, "g", id="m")
     seq.consume(gives_up, until_empty=True)
-    refused = cli.run("dead", "purge", "jobs", SEQUENCER_ALL="1", SEQUENCER_YES="1")
+    refused = cli.call("dead", "purge", "jobs", SEQUENCER_ALL="1", SEQUENCER_YES="1")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "note: SEQUENCER_ALL is not read, as it would hold for every call; say --all in the call" in refused.stderr
     assert "note: SEQUENCER_YES is not read" in refused.stderr
-    kept = cli.run("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
+    kept = cli.call("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
     assert seq.info().dead == 1
-    shown = cli.run("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
+    shown = cli.call("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
     assert '"on_late":"handle"' in shown.stdout
     assert "note: SEQUENCER_ON_LATE is not read" in shown.stderr
-    assert "say FILE in the call" in cli.run("append", "jobs", input="", SEQUENCER_FILE="orders.ndjson").stderr
+    assert "say FILE in the call" in cli.call("append", "jobs", input="", SEQUENCER_FILE="orders.ndjson").stderr
     assert cli.run("info", "jobs", SEQUENCER_FILE="x", SEQUENCER_YES="1").stderr == "", "it never read these"
 
 
@@ -211,7 +211,7 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
         assert cli.run("server", "status", SEQUENCER_HOME=str(home)).stdout.startswith("running: ")
         assert len(cli.left()) == 1
         line = '{"group": ["a"], "body": "kept"}\n'
-        assert cli.run("append", "jobs", input=line, SEQUENCER_HOME=str(home)).stdout.startswith("appended 1,")
+        assert cli.call("append", "jobs", input=line, SEQUENCER_HOME=str(home)).stdout.startswith("appended 1,")
     finally:
         stopped = cli.run("server", "stop", "--directory", home)
     assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
@@ -226,9 +226,9 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
         (cli.directory / "own.py").write_text(own)
         apps = cli.run("consume", "jobs", "-n", 2, "--app", "own:seq", "--until-empty", SEQUENCER_HOME=str(home))
         assert (apps.returncode, apps.stderr.count("using the embedded server")) == (0, 1), "not by each consumer"
-        never = cli.run("info", SEQUENCER_HOME=str(home), SEQUENCER_EMBEDDED="never")
+        never = cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_EMBEDDED="never")
         assert (never.returncode, "set SEQUENCER_REDIS to the server's URL" in never.stderr) == (2, True)
-        assert cli.run("info", SEQUENCER_HOME=str(home), SEQUENCER_REDIS="").returncode == 2
+        assert cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_REDIS="").returncode == 2
     finally:
         assert '"stopped":true' in cli.run("server", "stop", "--directory", home, "--json").stdout
 

@@ -96,7 +96,7 @@ def test_groups_by_state_and_limit(cli: Cli, queue: Sequencer) -> None:
         assert group["head_id"] == f"{state}-0"
         assert bool(group["owner"]) == (state == "leased")
     assert len(json_of(cli, "groups", "jobs", "--limit", 3)) == 3
-    wrong = cli.run("groups", "jobs", "--state", "asleep")
+    wrong = cli.call("groups", "jobs", "--state", "asleep")
     assert wrong.returncode == 2
     assert "'asleep'" in wrong.stderr
 
@@ -108,7 +108,7 @@ def test_peek_shows_the_next_messages_in_order(cli: Cli, queue: Sequencer) -> No
         ("due-1", {"n": 1}, 1),
     ]
     assert [message["id"] for message in json_of(cli, "peek", "jobs", "due", "7:%", "--limit", 1)] == ["due-0"]
-    nothing = cli.run("peek", "jobs", "nobody")
+    nothing = cli.call("peek", "jobs", "nobody")
     assert (nothing.returncode, nothing.stdout) == (0, "group nobody has no messages\n")
 
 
@@ -122,9 +122,9 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
         "resumed": True,
         "paused": False,
     }
-    assert cli.run("resume", "jobs", "parked", "7:%").stdout == "group parked 7:% was due already; nothing to do\n"
-    assert cli.run("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
-    assert cli.run("parked", "jobs").stdout == "no parked groups\n"
+    assert cli.call("resume", "jobs", "parked", "7:%").stdout == "group parked 7:% was due already; nothing to do\n"
+    assert cli.call("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
+    assert cli.call("parked", "jobs").stdout == "no parked groups\n"
     for words, said in (
         (("skip", "jobs", "due", "7:%"), "has no failed head to skip"),
         (("skip", "jobs", "leased", "7:%"), "is held by a consumer just now"),
@@ -138,7 +138,7 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
 
 
 def test_skip_prints_the_only_copy_of_what_it_removed(cli: Cli, queue: Sequencer) -> None:
-    done = cli.run("skip", "jobs", "parked", "7:%")
+    done = cli.call("skip", "jobs", "parked", "7:%")
     assert done.returncode == 0
     back = f"sequencer unskip jobs parked 7:% --id parked-0 --namespace {queue.options.namespace}"
     assert done.stderr == (
@@ -193,7 +193,7 @@ def test_a_reader_that_has_left_is_no_error(cli: Cli, queue: Sequencer, words: t
 def test_resume_says_of_a_paused_group_that_it_waits(cli: Cli, queue: Sequencer) -> None:
     queue.pause(["parked", "7:%"])
     queue.pause(["waiting", "7:%"])
-    assert cli.run("resume", "jobs", "parked", "7:%").stdout.startswith("its head has fresh attempts, but group parked")
+    assert cli.call("resume", "jobs", "parked", "7:%").stdout.startswith("its head has fresh attempts, but group parked")
     assert json_of(cli, "resume", "jobs", "waiting", "7:%") == {
         "group": ["waiting", "7:%"],
         "resumed": True,

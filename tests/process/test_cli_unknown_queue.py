@@ -61,14 +61,14 @@ def test_the_command_that_it_names_makes_the_queue(cli: Cli) -> None:
     assert "there is none yet" in said
     line = said.rpartition("or: sequencer ")[2].strip().rstrip(")")
     assert cli.run(*line.split()).returncode == 0
-    assert cli.run("info", "jbos").returncode == 0
+    assert cli.call("info", "jbos").returncode == 0
     assert "there are: jbos (" in refused(cli, "info", "something-else")
 
 
 def test_a_queue_that_only_the_list_lost_is_no_wrong_name(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     seq.append(1, "a")
     link.command("DEL", index_key(namespace))
-    done = cli.run("groups", "jobs")
+    done = cli.call("groups", "jobs")
     assert (done.returncode, done.stderr) == (0, "")
 
 
