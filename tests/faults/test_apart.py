@@ -21,14 +21,14 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 def test_results_come_lane_by_lane_and_one_that_breaks_down_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
-    broken, fine = Lanes("smoke").run((("nonsense",), ("input",)))
+    broken, fine = Lanes("smoke").run((("nonsense",), ("simulate",)))
     assert broken.name == "nonsense"
     assert list(broken.problems) == ["it ended with status 2"]
     assert broken.command == "python -m tests.faults nonsense --scale smoke"
     assert fine.is_passed
-    assert fine.name == "input"
-    assert fine.runs > 100
-    assert "input ..." in capfd.readouterr().err
+    assert fine.name == "simulate"
+    assert fine.messages > 100
+    assert "simulate ..." in capfd.readouterr().err
 
 
 def servers_in(directory: str) -> list[str]:
