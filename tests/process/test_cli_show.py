@@ -193,7 +193,8 @@ def test_a_reader_that_has_left_is_no_error(cli: Cli, queue: Sequencer, words: t
 def test_resume_says_of_a_paused_group_that_it_waits(cli: Cli, queue: Sequencer) -> None:
     queue.pause(["parked", "7:%"])
     queue.pause(["waiting", "7:%"])
-    assert cli.call("resume", "jobs", "parked", "7:%").stdout.startswith("its head has fresh attempts, but group parked")
+    waits = cli.call("resume", "jobs", "parked", "7:%").stdout
+    assert waits.startswith("its head has fresh attempts, but group parked")
     assert json_of(cli, "resume", "jobs", "waiting", "7:%") == {
         "group": ["waiting", "7:%"],
         "resumed": True,
