@@ -6,6 +6,7 @@ The rule: commands of one subject share a file; what they do can be done from Py
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -18,5 +19,7 @@ def main() -> int:
     from .main import run
     from .output import install
 
+    gc.freeze()  # all that was imported stays
+    gc.enable()
     install()
     return run()

@@ -4,6 +4,7 @@ Until a command runs, Ctrl-C has its default action and ends the process without
 file, the interpreter's own start, is Python's.)
 """
 
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ def main() -> None:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda number, _: os._exit(128 + number))
     hide_password(sys.argv)
+    gc.disable()  # nothing of what is imported is garbage, and to look for some takes a fifth of the time
     from sequencer.cli import main as run
 
     status = run()
