@@ -24,8 +24,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use or handler not found, "
-    "3 server not reachable or not usable, 4 ended with parked groups, 5 doctor or audit found something.",
+    epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use, handler not found, or append "
+    "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor or audit "
+    "found something.",
 )
 
 FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
@@ -122,6 +123,12 @@ def is_of_default(ctx: typer.Context, name: str) -> bool:
     """Whether nobody gave a parameter its value."""
     source = ctx.get_parameter_source(name)
     return source is None or source.name == "DEFAULT"
+
+
+def is_of_call(ctx: typer.Context, name: str) -> bool:
+    """Whether the call itself gives a parameter its value."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def is_of_variable(ctx: typer.Context, parameter: str) -> bool:

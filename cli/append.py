@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..client import Sequencer
-from ..errors import BatchRefused, InvalidMessage
-from ..settings.body_fields import BodyFields
+from ..errors import InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.events import many
 from ..settings.options import DEFAULTS, QueueSettings
-from ..values.message import BatchReceipt
 from ..values.text import plain
 from .app import (
     FINE,
     GAVE_UP,
     INTERRUPTED,
+    SERVER,
     WRONG_USE,
     JsonOption,
     NamespaceOption,
@@ -38,72 +35,17 @@ from .app import (
 )
 from .interruption import Interruption
 from .lines import GZIP, parse, unpacked
+from .remainder import say_broken_off, say_interrupted
 from .render import print_json
+from .tally import LINES, OnError, Tally
 
-LINES = 128
-"""In one call, and in its chunk unless they are large: where one is refused, nothing of its chunk is stored."""
 CALL_BYTES = 1024 * 1024
 """Of lines in one call: so much is read before it is sent, and one line."""
-OnError = Literal["stop", "skip"]
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the lines so far; `problem` ends the run."""
-
-    appended: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    dropped: int = 0
-    dead: int = 0
-    chunk: int = LINES
-    """The most lines in one call."""
-    fields: BodyFields = field(default_factory=BodyFields)
-    """Those of the queue."""
-    problem: str = ""
-    end: str = ""
-    """Why the input can't be read to its end."""
-    last_line: int = 0
-    """The last line of the input of which is known what became of it."""
-    has_ids: bool = True
-    """Whether each message had an id of its own, so that to append it again adds nothing."""
-
-    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
-        """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
-        self.has_ids = self.has_ids and all(
-            self.fields.id_by or (isinstance(body, dict) and "id" in body and not self.fields.group_by)
-            for _, body in lines
-        )
-        last_line = lines[-1][0] if lines else self.last_line
-        try:
-            bodies = [body for _, body in lines]
-            receipt = queue.append_many(bodies, on_refused=on_error, chunk=self.chunk, replace=replace)
-        except BatchRefused as error:
-            first = error.refused[0]
-            self.problem = f"line {lines[first.index][0]}: {first.error}"
-            last_line = lines[first.index][0] - 1
-            done = error.earlier
-            self._count(done)
-            own = error.stored - done.appended
-            self.appended += own  # of the lanes that were stored when another one refused
-            begin = done.appended + done.duplicates + done.dropped + done.dead
-            before = [] if own else [body for _, body in lines[begin : first.index]]
-            receipt = queue.append_many(before, on_refused="skip", chunk=self.chunk, replace=replace)
-        self._count(receipt)
-        self.refused += len(receipt.refused)
-        for refused in receipt.refused:
-            typer.echo(plain(f"line {lines[refused.index][0]}: {refused.error}"), err=True)
-        self.last_line = last_line
-
-    def _count(self, receipt: BatchReceipt) -> None:
-        self.appended += receipt.appended
-        self.duplicates += receipt.duplicates
-        self.dropped += receipt.dropped
-        self.dead += receipt.dead
 
 
 @app.command()
 def append(
+    ctx: typer.Context,
     queue: QueueArgument,
     file: Annotated[str, typer.Argument(help="NDJSON file, gzipped or not; - for standard input.")] = "-",
     group_by: Annotated[
@@ -148,22 +90,14 @@ def append(
             with interruption.heard():
                 _append_lines(client, source, on_error, replace, tally, interruption)
         except KeyboardInterrupt:
-            _say_interrupted(tally, file, interruption.is_sending)
-            _summarize(tally, time.monotonic() - began, json)
+            say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
+            _say_counts(tally, time.monotonic() - began, json)
             return INTERRUPTED
+        except (ServerError, QueueFull, OutcomeUnknown) as error:
+            say_broken_off(tally, ctx, error)
+            _say_counts(tally, time.monotonic() - began, json)
+            return SERVER
     return _summarize(tally, time.monotonic() - began, json)
-
-
-def _say_interrupted(tally: Tally, file: str, is_unknown: bool) -> None:
-    stored = f"interrupted: what stands up to line {tally.last_line:,} is stored"
-    if is_unknown:
-        stored += f", and of the {tally.chunk} lines behind it perhaps some"
-    if tally.has_ids:
-        again = "a rerun adds nothing twice, because each message has an id"
-    else:
-        rest = f"tail -n +{tally.last_line + 1} {'' if file == '-' else shlex.quote(file)}".rstrip()
-        again = f"a rerun stores them again, because they have no ids; go on with: {rest} | sequencer append ..."
-    typer.echo(f"{stored}; {again}", err=True)
 
 
 def _append_lines(
@@ -216,11 +150,18 @@ def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, 
 
 
 def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
-    rate = tally.appended / elapsed_s if elapsed_s else 0.0
     if tally.problem:
         hint = "" if tally.end else " (--on-error skip goes on)"
         typer.echo(f"error: {plain(tally.problem)}; stopped there, the lines before it are stored{hint}", err=True)
         tally.refused += 1
+    _say_counts(tally, elapsed_s, as_json)
+    if tally.refused and not tally.problem:
+        typer.echo(f"error: {many(tally.refused, 'line')} refused, as said above; the others are stored", err=True)
+    return WRONG_USE if tally.problem else GAVE_UP if tally.refused else FINE
+
+
+def _say_counts(tally: Tally, elapsed_s: float, as_json: bool) -> None:
+    rate = tally.appended / elapsed_s if elapsed_s else 0.0
     if as_json:
         counts = {"appended": tally.appended, "duplicates": tally.duplicates, "refused": tally.refused}
         counts |= {"dropped": tally.dropped, "dead": tally.dead}
@@ -232,9 +173,6 @@ def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
             f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,}{late} "
             f"in {elapsed_s:.2f} s ({rate:,.0f}/s)"
         )
-    if tally.refused and not tally.problem:
-        typer.echo(f"error: {many(tally.refused, 'line')} refused, as said above; the others are stored", err=True)
-    return WRONG_USE if tally.problem else GAVE_UP if tally.refused else FINE
 
 
 @contextmanager

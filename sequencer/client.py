@@ -177,6 +177,7 @@ class Sequencer:
         iterator no more is taken than is sent, but for one message that was too large for its chunk.
 
         Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
+        `earlier` of any of them is the receipt of the chunks before the one that failed.
         """
         return self._appender.append_many(items, on_refused, chunk, replace=replace)
 

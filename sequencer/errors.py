@@ -22,6 +22,9 @@ def shown(value: Any) -> str:
 class SequencerError(Exception):
     """Something went wrong in sequencer."""
 
+    earlier: Any = None
+    """Of `append_many`: the receipt of the chunks before the one that failed."""
+
     def __str__(self) -> str:
         return super().__str__() or (type(self).__doc__ or "").strip()
 

@@ -27,7 +27,7 @@ from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
 from .scores import check_units
-from .server import MAX_CLOCK_OFF_S, reply_or_error, server_facts, server_findings
+from .server import MAX_CLOCK_OFF_S, full, reply_or_error, server_facts, server_findings
 from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
@@ -82,7 +82,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
     except SequencerError as error:
         denied = str(error)
     queues = sorted(lanes) if queue is None else [queue]
-    yield from _rights(link, namespace, queues or [SCRATCH])
+    is_full = any(one.level == "problem" and one.check == "memory" for one in server)
+    yield from _rights(link, namespace, queues or [SCRATCH], is_full)
     if denied:
         yield Finding("queues", "problem", f"can't be listed: {denied}")
         return
@@ -107,13 +108,15 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
         yield Finding("queues", "ok", f"none in namespace {namespace!r} yet")
 
 
-def _rights(link: Link, namespace: str, queues: list[str]) -> Iterator[Finding]:
+def _rights(link: Link, namespace: str, queues: list[str], is_full: bool) -> Iterator[Finding]:
     rights = try_rights(link, namespace, queues)
     if rights.missing:
         names = " ".join(sorted(rights.missing))
         yield Finding("rights", "problem", f"the user lacks {names}; grant it with ACL SETUSER")
     elif any("maxmemory" in text for text in rights.errors):
-        yield Finding("rights", "warning", "not all tried: the server is at its maxmemory, until consumers drained it")
+        yield Finding("rights", "warning", "not all tried, because the server is full")
+        if not is_full:
+            yield full("it has too little left of its maxmemory for an append")
     else:
         yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_SHOWN])
         if not rights.errors:

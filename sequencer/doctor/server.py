@@ -16,6 +16,8 @@ MAX_CLOCK_OFF_S = 1.0
 
 
 MIN_VERSION = (6, 2)
+NEARLY_FULL = 0.9
+"""Part of maxmemory from which on it is said, before appends are refused."""
 
 
 def parse_info(text: str) -> dict[str, str]:
@@ -159,6 +161,8 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
         yield Finding("eviction", "warning", text)
     else:
         yield finding("eviction", f"noeviction, maxmemory {size if size != '0' else 'not set'}")
+    if not _evicts(info):
+        yield from _memory(int(info.get("used_memory", "0")), int(size))
     yield from _persistence(info, config)
     yield _replicas(info, config)
     level: Level = "warning" if abs(ahead_s) > MAX_CLOCK_OFF_S else "ok"
@@ -166,6 +170,24 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
     yield Finding(
         "clock", level, f"the server's is {abs(ahead_s):.3f} s {side} ours; delays and leases go by the server's"
     )
+
+
+def _memory(used: int, limit: int) -> Iterator[Finding]:
+    """What is used of maxmemory, where that is set. At that the server refuses appends."""
+    if not (used and limit):
+        return
+    if used >= limit:
+        yield full(f"it uses {used:,} bytes, and maxmemory is {limit:,}", 2 * limit)
+    else:
+        level: Level = "warning" if used >= NEARLY_FULL * limit else "ok"
+        then = "; when it is full it refuses appends" if level == "warning" else ""
+        yield Finding("memory", level, f"{used:,} bytes used of maxmemory {limit:,} ({used / limit:.0%}){then}")
+
+
+def full(why: str, more: int | str = "BYTES") -> Finding:
+    """A server that refuses appends because of its maxmemory, and what mends that."""
+    text = f"the server is full ({why}): it refuses appends, and consumers go on; let them make room (see which queue "
+    return Finding("memory", "problem", f"{text}waits: sequencer info), or raise it: CONFIG SET maxmemory {more}")
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import calls
-from ..errors import ConfigurationError, InvalidMessage, ServerUnavailable, shown
+from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerUnavailable, shown
 from ..queue.append import (
     CHUNK,
     CHUNK_BYTES,
@@ -76,12 +76,16 @@ class Appender:
             raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
         tally = Tally(on_refused)
         ahead = _Ahead(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
-        while (one := ahead.take()) is not None:
-            outcomes = list[calls.ItemOutcome]()
-            if tally.sends(one):
-                given = (self._session, one.items)
-                outcomes = finish(append_chunk(*given, on_refused=on_refused, replace=replace, meanwhile=ahead.look))
-            tally.add(one, outcomes)
+        how: dict[str, Any] = {"on_refused": on_refused, "replace": replace, "meanwhile": ahead.look}
+        try:
+            while (one := ahead.take()) is not None:
+                outcomes = list[calls.ItemOutcome]()
+                if tally.sends(one):
+                    outcomes = finish(append_chunk(self._session, one.items, **how))
+                tally.add(one, outcomes)
+        except SequencerError as error:
+            error.earlier = error.earlier or tally.receipt()
+            raise
         return tally.receipt()
 
     def _check_of(self, value: Any) -> None:

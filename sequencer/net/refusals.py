@@ -19,6 +19,9 @@ _REFUSED = "it refused user or password; check the URL"
 _NO_KEYS = "the user lacks the right to a key; grant ~{NAMESPACE:QUEUE:* and ~NAMESPACE:queues with ACL SETUSER"
 
 
+_FULL = "the server is full (at its maxmemory); consumers go on and make room, or raise it: CONFIG SET maxmemory BYTES"
+
+
 _UNTRUSTED = "its certificate was refused; check the host's name, the dates, and ssl_ca_certs in the URL"
 
 
@@ -29,8 +32,8 @@ _HINTS = {
 
 
 _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
-    ("OOM", QueueFull, "the server is at its maxmemory; retry when consumers have drained it"),
-    ("command not allowed when used memory", QueueFull, "the server is at its maxmemory; retry later"),
+    ("OOM", QueueFull, _FULL),
+    ("command not allowed when used memory", QueueFull, _FULL),
     ("NOAUTH", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
     ("Authentication required", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
     ("WRONGPASS", ServerNotUsable, _REFUSED),
@@ -94,7 +97,7 @@ def translate(error: BaseException, name: str) -> SequencerError:
     text = str(error)
     for words, kind, advice in _REPLIES:
         if words in text or isinstance(error, _CLASSES.get(words, ())):
-            return kind(f"server {name}: {advice} ({text[:200]})")
+            return kind(f"server {name}: {advice}" + ("" if kind is QueueFull else f" ({text[:200]})"))
     if isinstance(error, redis.exceptions.AuthenticationError):
         return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")
     if isinstance(error, redis.InvalidResponse):

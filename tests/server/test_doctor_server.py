@@ -64,6 +64,16 @@ CONFIG = {"appendfsync": "everysec", "save": "", "min-replicas-to-write": "0"}
         ({"role": "slave"}, {}, 0.0, "role", "problem", "a replica; connect to the primary"),
         ({"loading": "1"}, {}, 0.0, "loading", "problem", "try again"),
         ({"maxmemory": "9"}, {}, 0.0, "eviction", "ok", "noeviction, maxmemory 9"),
+        ({"maxmemory": "90", "used_memory": "45"}, {}, 0.0, "memory", "ok", "45 bytes used of maxmemory 90 (50%)"),
+        ({"maxmemory": "90", "used_memory": "81"}, {}, 0.0, "memory", "warning", "when it is full it refuses appends"),
+        (
+            {"maxmemory": "90", "used_memory": "90"},
+            {},
+            0.0,
+            "memory",
+            "problem",
+            "raise it: CONFIG SET maxmemory 180",
+        ),
         ({}, {"appendfsync": None}, 0.0, "persistence", "ok", "CONFIG GET is not permitted"),
         ({"aof_enabled": "0"}, {"save": None}, 0.0, "persistence", "warning", "snapshots can't be read"),
         ({"aof_last_write_status": "err"}, {}, 0.0, "persistence", "problem", "aof_last_write_status is err"),
@@ -140,7 +150,15 @@ def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[...,
         assert "the lane clock is 60.0 s ahead" in clock[1].text or "the lane clock is 59." in clock[1].text
         command(path, "CONFIG", "SET", "maxmemory", "1")
         full = looked_at(path)
-        assert [(one.level, "maxmemory" in one.text) for one in full["rights"]] == [("warning", True)]
+        assert [(one.level, one.text) for one in full["rights"]] == [
+            ("warning", "not all tried, because the server is full")
+        ]
+        [memory] = full["memory"]
+        assert (memory.level, is_healthy([memory])) == ("problem", False)
+        assert memory.text.endswith(
+            "it refuses appends, and consumers go on; let them make room (see which queue waits: sequencer info), "
+            "or raise it: CONFIG SET maxmemory 2"
+        )
         assert [one.level for one in full["invariants"]] == ["ok"]
 
 

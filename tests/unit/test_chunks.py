@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sequencer.net.appender
-from sequencer.errors import BatchRefused
+from sequencer.errors import BatchRefused, QueueFull
 from sequencer.net.appender import Appender
 from sequencer.queue.append import CHUNK_BYTES, Chunk
 from sequencer.settings.options import QueueOptions
@@ -88,3 +88,13 @@ def test_the_error_of_a_chunk_says_what_became_of_the_earlier_ones() -> None:
         appender.append_many(bad, "stop", 1)
     earlier = caught.value.earlier
     assert (caught.value.stored, earlier.appended, earlier.duplicates) == (1, 1, 1)
+
+
+def test_any_error_of_many_says_what_became_of_the_earlier_chunks() -> None:
+    session: Any = ListedSession(ListedNet([b"+" + b"1" * 16], [b"=" + b"0" * 16], QueueFull("full")))
+    unused: Any = None
+    appender = Appender(session, unused, ItemMaker(session.options))
+    with pytest.raises(QueueFull) as caught:
+        appender.append_many([{"group": "g", "body": n, "id": n} for n in range(4)], "stop", 1)
+    assert (caught.value.earlier.appended, caught.value.earlier.duplicates) == (1, 1)
+    assert QueueFull("full").earlier is None
