@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+import sequencer
 from sequencer import Sequencer, SequencerError
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import ConfigurationError, NotReplicated
@@ -139,8 +140,22 @@ def test_a_half_written_message_is_found(host: Host) -> None:
     assert "has no place in the order" in denier.said.broken[0]
 
 
+@pytest.mark.parametrize("name", ["resume many", "skip many"])
+def test_many_groups_without_one_of_the_rights_are_not_half_done(host: Host, name: str) -> None:
+    with host.link() as link:
+        said = deny_all(host, link, {name: WRITES[name]})
+    assert (said.broken, said.unclear) == ([], [])
+    assert said.counts["refused, nothing written"] >= 5, said.counts
+
+
 def test_every_kind_of_write_is_tried_without_its_rights() -> None:
     assert set(WRITES) - set(SCRIPTS) == {"append over 2 lanes"}, "which runs the script append, twice"
+
+
+def test_every_script_that_changes_messages_has_a_kind_of_write() -> None:
+    scripts = {path.stem for path in Path(sequencer.__file__).parent.glob("lua/*.lua")}
+    elsewhere = {"register", "adopt", "outage", "wake", "skip_gap"}
+    assert scripts - set(SCRIPTS.values()) == {"inspect", "repair"} | elsewhere, "one reads, one is the doctor's"
 
 
 # -- replicas -----------------------------------------------------------------------------------------------------

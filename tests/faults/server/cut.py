@@ -20,6 +20,7 @@ from sequencer.calls.settle import ack
 from sequencer.client import Sequencer
 from sequencer.doctor.invariants import check_invariants
 from sequencer.drain.held_group import HeldGroup
+from sequencer.lease import Lease
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.group import decode_group
@@ -86,6 +87,7 @@ def _failing(how: str) -> Write:
         ways: dict[str, Callable[[], Any]] = {
             "nack": lambda: lease.nack(head, "no", after=0.05),
             "park": lambda: lease.park(head, "no"),
+            "park all": lambda: _park_all(scene, lease, head),
             "dead letter": lambda: lease.dead_letter(head, "no"),
             "renew": lease.renew,
             "release": lease.release,
@@ -93,6 +95,15 @@ def _failing(how: str) -> Write:
         return ways[how]
 
     return prepare
+
+
+def _park_all(scene: Scene, lease: Lease, head: Message) -> None:
+    """The group in hand, then the others."""
+    while True:
+        lease.park(head, "no")
+        if not (lease := scene.seq.claim(groups=1, lease=LEASE_S)):
+            return
+        head = next(iter(lease))
 
 
 def _mended(failure: str, how: str) -> Write:
@@ -104,6 +115,8 @@ def _mended(failure: str, how: str) -> Write:
             "purge": lambda: scene.seq.purge(everything=True),
             "resume": lambda: scene.seq.resume(group),
             "skip": lambda: scene.seq.skip(group),
+            "resume many": lambda: scene.seq.resume_many(everything=True),
+            "skip many": lambda: scene.seq.skip_many(everything=True),
         }
         return ways[how]
 
@@ -144,6 +157,8 @@ WRITES: dict[str, Write] = {
     "purge": _mended("dead letter", "purge"),
     "resume": _mended("park", "resume"),
     "skip": _mended("park", "skip"),
+    "resume many": _mended("park all", "resume many"),
+    "skip many": _mended("park all", "skip many"),
     **{how: _by_hand(how) for how in ("cancel", "reschedule", "replace", "pause a group", "pause")},
 }
 

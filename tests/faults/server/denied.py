@@ -33,6 +33,7 @@ SCRIPTS = {
     **dict.fromkeys(("ack and release", "release"), "ack"),
     **dict.fromkeys(("nack", "park", "dead letter"), "nack"),
     **dict.fromkeys(("resume", "skip"), "resume"),
+    **dict.fromkeys(("resume many", "skip many"), "resume_many"),
     **dict.fromkeys(("cancel", "reschedule"), "revise"),
     **dict.fromkeys(("pause a group", "pause"), "pause"),
     "redrive": "redrive",
