@@ -120,14 +120,14 @@ def skip(
 
 
 def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: bool, json: bool) -> int:
-    what = "discarded" if discard else "made dead letters"
+    how_they_end = f"their heads {'discarded' if discard else 'made dead letters'}"
     if discard and not dry_run:
         count = "" if yes else f"{client.skip_many(**how, dry_run=True).chosen:,} "
         if not confirm(f"Discard the failed heads of {count}groups of queue {client.queue} for good?", yes):
             return FINE
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
-    return say_many(done, f"skipped, their heads {what},", client.queue, client.options.namespace, json)
+    return say_many(done, "skipped", client.queue, client.options.namespace, json, how=how_they_end)
 
 
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:

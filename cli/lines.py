@@ -64,8 +64,10 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
             raise ValueError(said)
     try:
         value = orjson.loads(line)
-    except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from None
+    except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
+        last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
+        at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
+        raise ValueError(f"not JSON: {error.msg}{at}") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
         raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
     if is_envelope and isinstance(value, dict):

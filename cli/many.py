@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -102,25 +102,37 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: bool) -> int:
-    """What became of many groups, and the status: 1 where some were left. `what`: "resumed"."""
-    status = FINE if done.is_dry_run or not (done.changed or done.waiting) else GAVE_UP
+def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: bool, *, how: str = "") -> int:
+    """What became of many groups, and the status: 1 where some were left, or none of those that are parked fits.
+
+    `what`: "resumed"; `how`: what more is said of them.
+    """
+    is_none, behind = bool(done.others) and not done.chosen, f", {how}" if how else ""
+    status = FINE if done.is_dry_run or not (done.changed or done.waiting or is_none) else GAVE_UP
     if json:
         print_json(as_json(done))
         return status
-    if done.is_dry_run:
-        typer.echo(f"{many(done.chosen, 'group')} would be {what}")
-        if done.errors:
-            rows = table("error", "groups")
-            for name, count in done.errors.items():
-                rows.add_row(*cells(name, f"{count:,}"))
-            console().print(rows)
-    else:
-        typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}")
     see = command("parked", queue, namespace=namespace)
+    if is_none:
+        typer.echo(f"no parked group fits, so none {'would be' if done.is_dry_run else 'is'} {what}; there are:")
+        _say_errors(done.others)
+        typer.echo(f"see: {see}")
+    elif done.is_dry_run:
+        typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")
+        if done.errors:
+            _say_errors(done.errors)
+    else:
+        typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}{behind}")
     if done.changed:
         typer.echo(f"left alone {done.changed:,} that changed meanwhile; see: {see}; then run this again")
     if done.waiting:
         said = f"{many(done.waiting, 'parked group')} more, waiting for a missing number: append it, or skip it"
         typer.echo(f"{said}; see: {see}")
     return status
+
+
+def _say_errors(errors: Mapping[str, int]) -> None:
+    rows = table("error", "groups")
+    for name, count in errors.items():
+        rows.add_row(*cells(name, f"{count:,}"))
+    console().print(rows)

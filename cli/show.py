@@ -106,6 +106,22 @@ def groups(
     """Groups with their state, backlog and head; the longest due first."""
     found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
+    if not json and len(found) == limit:
+        _say_cut(client, "groups", limit, _count(client, state), ["--state", state] if state else [])
+
+
+def _count(client: Sequencer, state: GroupState | None) -> int:
+    info = client.info()
+    counts = {"due": info.due, "leased": info.leased, "waiting": info.waiting, "parked": info.parked}
+    return {**counts, "paused": info.paused}[state] if state else info.groups
+
+
+def _say_cut(client: Sequencer, name: str, shown: int, count: int, options: list[str]) -> None:
+    """That there are more than are shown, and the command that shows all."""
+    if count > shown:
+        options = [*options, "--limit", str(count)]
+        every = command(name, client.queue, namespace=client.options.namespace, options=options)
+        typer.echo(f"{shown:,} of {count:,}; to see all: {every}")
 
 
 @queue_command(app)
@@ -120,9 +136,7 @@ def parked(client: Sequencer, limit: LimitOption = 100, json: JsonOption = False
 def _say_parked(client: Sequencer, shown: int) -> None:
     """How many there are, and the commands for all of them, where there is more than one."""
     count = client.count_parked()
-    if count > shown:
-        every = command("parked", client.queue, namespace=client.options.namespace, options=["--limit", str(count)])
-        typer.echo(f"{shown:,} of {count:,}; to see all: {every}")
+    _say_cut(client, "parked", shown, count, [])
     if count > 1:
         typer.echo(f"to let all of them go on: {resume_all(client.queue, client.options.namespace)}")
 

@@ -29,15 +29,15 @@ def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
 
 
-def explanation(group: str, facts: Facts, policy: Policy) -> Explanation:
-    """The reason, a sentence, and when the group may move by itself.
+def explanation(group: str, facts: Facts, policy: Policy, *, probe: str = "") -> Explanation:
+    """The reason, a sentence, and when the group may move by itself; `probe`: the command that probes an outage.
 
     A pause comes first, with what the group would wait for without it.
     """
     is_held = facts.is_paused or facts.visible_us == PAUSED
     has_lease = is_leased(facts.visible_us, facts.lease, facts.now_us)
     if has_lease or not (is_held or facts.is_queue_paused) or _broken(facts, policy):
-        return _with_outage(_explain(group, facts, policy), facts)
+        return _with_outage(_explain(group, facts, policy), facts, probe)
     visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
     inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
     name = f"group {named(inner.group)}"
@@ -97,15 +97,15 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
 
 
-def _with_outage(found: Explanation, facts: Facts) -> Explanation:
+def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
     """What holds the lane back comes before what the group would do else."""
     is_asleep = found.reason == "due" and is_put_off(facts.visible_us, facts.now_us)
     if facts.outage is None or is_asleep or found.reason not in ("due", "backoff"):
         return found
     since_us, probe_us, failure = facts.outage
-    text = f"group {' '.join(found.group)} waits, as the whole queue does, for the end of an outage: since "
-    text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}; "
-    text += "`resume --outage` probes at once"
+    text = f"group {named(found.group)} waits, as the whole queue does, for the end of an outage: since "
+    text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
+    text += f"; to probe at once: {probe}" if probe else ""
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
 
 

@@ -22,6 +22,7 @@ from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head, number_of, rea
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
 from ..values.checks import check_limit
+from ..values.commands import command
 from ..values.message import Message
 from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
 from .dead_letters import DeadLetterFilter, oldest
@@ -196,9 +197,10 @@ async def explain(session: Session, group: Group) -> Explanation:
     key = encode_group(group)
     keys = await session.keys_of(key, register=False)
     facts = (await session.net.ask(calls.inspect(keys, key))).value
-    policy = await session.fresh_policy()
+    policy, options = await session.fresh_policy(), session.options
+    probe = command("resume", options.queue, namespace=options.namespace, options=["--outage"])
     with Reading(session.net.name):
-        return explanation(key, facts, policy)
+        return explanation(key, facts, policy, probe=probe)
 
 
 async def policy(session: Session) -> Policy:

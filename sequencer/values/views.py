@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from .message import Failure, Message, Receipt
@@ -60,6 +60,8 @@ class ManySummary:
     """The chosen groups by type of error, the most frequent first; empty for `unpause_many`."""
     is_dry_run: bool = False
     """Whether nothing was to be changed."""
+    others: dict[str, int] = field(default_factory=dict)
+    """The other groups that are parked behind a failure, which did not fit, by type of error."""
 
 
 @dataclass(frozen=True, slots=True)

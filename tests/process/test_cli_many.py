@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,42 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
         "waiting": 0,
         "errors": {"LookupError": 2},
         "is_dry_run": True,
+        "others": {"ValueError": 3},
     }
+    said = cli.run("skip", "jobs", "--error", "Lookup*", "--dry-run").stdout
+    assert said.startswith("2 groups would be skipped, their heads made dead letters\n")
+
+
+@pytest.mark.parametrize("words", [("resume",), ("skip",), ("skip", "--discard", "--yes")])
+def test_a_pattern_that_fits_nothing_names_the_errors_there_are(
+    cli: Cli, stuck: Sequencer, namespace: str, words: tuple[str, ...]
+) -> None:
+    command, *more = words
+    for options, status, would in (((), 1, "is"), (("--dry-run",), 0, "would be")):
+        done = cli.run(command, "jobs", "--error", "Looku", *more, *options)
+        assert (done.returncode, done.stderr) == (status, "")
+        what = "resumed" if command == "resume" else "skipped"
+        assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+            f"no parked group fits, so none {would} {what}; there are:",
+            "error groups",
+            "ValueError 3",
+            "LookupError 2",
+            f"see: sequencer parked jobs --namespace {namespace}",
+        ]
+    assert stuck.count_parked() == 5
+    recent = cli.run("resume", "jobs", "--since", "0.001s", "--json")
+    assert (recent.returncode, json.loads(recent.stdout)["others"]) == (1, {"ValueError": 3, "LookupError": 2})
+
+
+def test_more_groups_than_are_shown_are_counted(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+    stuck.append(1, group="due")
+    for options, count in (((), 6), (("--state", "parked"), 5)):
+        *_, last = cli.run("groups", "jobs", *options, "--limit", 2).stdout.splitlines()
+        every = " ".join(["sequencer groups jobs", *options, "--limit", str(count), "--namespace", namespace])
+        assert last == f"2 of {count}; to see all: {every}"
+        assert " of " not in cli.run("groups", "jobs", *options, "--limit", count).stdout
+    assert " of " not in cli.run("groups", "jobs", "--state", "due", "--limit", 1).stdout
+    assert len(json_of(cli, "groups", "jobs", "--limit", 2)) == 2
 
 
 def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequencer) -> None:
@@ -72,7 +108,7 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
 
 def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer) -> None:
     done = cli.call("skip", "jobs", "--error", "LookupError")
-    assert done.stdout == "skipped, their heads made dead letters, 2 of 2 groups\n", done.stderr
+    assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
     assert "there is no terminal to ask on; add --yes to do it, or --dry-run to see how many it would be" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -62,6 +63,34 @@ def test_a_null_is_no_value_of_a_field(name: str) -> None:
 def test_what_an_editor_puts_before_a_text_is_named(mark: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse('{"body": 1}'.encode(mark), is_envelope=True)
+
+
+@given(VALUES, st.data())
+def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: Any, data: st.DataObject) -> None:
+    """The parser counts lines, and begins with 1; the line of the input is said by who knows it."""
+    whole = json.dumps({"body": value}, ensure_ascii=False).encode("utf-8", "replace")
+    cut = data.draw(st.integers(1, len(whole) - 1))
+    ending = data.draw(st.sampled_from([b"", b"\n", b"\r\n"]))
+    with pytest.raises(ValueError, match=r"^not JSON: [^:]") as caught:
+        parse(whole[:cut] + ending, is_envelope=True)
+    said = str(caught.value)
+    assert "line" not in said
+    if found := re.search(r", at column (\d+)$", said):
+        assert 1 <= int(found[1]) <= len(whole[:cut].decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"a": \n', "unexpected end of data, at column 5"),
+        (b'{"a":1} x\n', "unexpected content after document, at column 9"),
+        (b"x\r\n", "unexpected character, expected a JSON value, at column 1"),
+        (b'"\xff"\n', "str is not valid UTF-8: surrogates not allowed"),
+    ],
+)
+def test_what_is_no_json_names_its_column(line: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^not JSON: {said}$"):
+        parse(line, is_envelope=True)
 
 
 class Piecemeal(io.BytesIO):

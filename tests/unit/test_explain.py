@@ -47,6 +47,7 @@ DELAYED = f"{STAMP}0000D{NOW + 5_000_000}[1]".encode()
 
 HELD_BACK = HeldBack(NOW - 2_000_000, int(LATER), b'{"type":"ConnectionError","message":"refused"}')
 
+PROBE = "sequencer resume shop --outage"
 REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
     ("nothing", {"order_size": 0, "body_size": 0, "visible_us": None, "head": ""}, Policy(), None, ["no messages"]),
     ("due", {}, Policy(), 0.0, ["is due for 2.0 s", "whether consumers run"]),
@@ -87,7 +88,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         5.0,
         [AT, "4 outages, of which no attempt was counted, of m1"],
     ),
-    ("outage", {"outage": HELD_BACK}, Policy(), 5.0, ["ConnectionError: refused; next probe at", AT, "--outage"]),
+    ("outage", {"outage": HELD_BACK}, Policy(), 5.0, ["ConnectionError: refused; next probe at", AT, PROBE]),
     ("outage", {"outage": HELD_BACK, "failure": FAILURE, "visible_us": LATER}, Policy(), 5.0, ["next probe at"]),
     ("leased", {"outage": HELD_BACK, "lease": LEASE, "visible_us": LATER}, Policy(), 5.0, ["by host-7"]),
     ("queue paused", {"outage": HELD_BACK, "is_queue_paused": True}, Policy(), None, ["whole queue is paused"]),
@@ -125,7 +126,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
 def test_each_reason_has_its_sentence(
     reason: str, changes: dict[str, Any], policy: Policy, moves_in_s: float | None, words: list[str]
 ) -> None:
-    said = explanation("user:1%3A2", SOUND._replace(**changes), policy)
+    said = explanation("user:1%3A2", SOUND._replace(**changes), policy, probe=PROBE)
     assert said.reason == reason, said.text
     assert said.group == ("user", "1:2")
     assert said.text.startswith("group user 1:2 ")

@@ -71,6 +71,16 @@ def test_those_are_chosen_whose_failure_fits() -> None:
         done = run(resume_many(session, **choice))
         assert [one[0] for one in sent(session)[0]] == groups
         assert (done.done, done.waiting) == (len(groups), 0), "only where all are meant, those at a gap are counted"
+        others = {error: 1 for group, error in (("g0", "ValueError"), ("g1", "KeyError")) if group not in groups}
+        assert done.others == others
+
+
+def test_where_none_fits_the_others_are_counted_by_error_the_most_frequent_first() -> None:
+    session = session_of(*lane(failure("KeyError"), failure(), None, failure()))
+    done = run(resume_many(session, error="Nope"))
+    assert done == ManySummary(0, 0, 0, 0, {}, others={"ValueError": 2, "KeyError": 1})
+    assert list(done.others) == ["ValueError", "KeyError"]
+    assert sent(session) == []
 
 
 def test_a_dry_run_asks_only() -> None:

@@ -56,6 +56,8 @@ class Chosen(NamedTuple):
     by_lane: list[tuple[LaneKeys, list[calls.ParkedGroup]]]
     waiting: int
     """Parked groups without a failure: they wait for a missing number. Only counted where all are meant."""
+    others: Counter[str]
+    """Those that did not fit, by type of error."""
 
     @property
     def total(self) -> int:
@@ -64,23 +66,27 @@ class Chosen(NamedTuple):
     @property
     def errors(self) -> dict[str, int]:
         """How many by type of error, the most frequent first."""
-        counts = Counter(group.error for _, groups in self.by_lane for group in groups)
-        return dict(counts.most_common())
+        return most_first(Counter(group.error for _, groups in self.by_lane for group in groups))
+
+
+def most_first(counts: Counter[str]) -> dict[str, int]:
+    """The most frequent first."""
+    return dict(counts.most_common())
 
 
 async def choose(session: Session, wanted: FailureFilter) -> Chosen:
     """The parked groups that fit, each as it is now."""
-    by_lane, waiting = [], 0
+    by_lane, waiting, others = [], 0, Counter[str]()
     for keys in await session.lanes(register=False):
         now_s = await now_of(session.net, keys) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):
             failures = await _failures_of(session.net, keys, names)
             with Reading(session.net.name):
-                found += _fitting(zip(names, failures, strict=True), wanted, now_s)
+                found += _fitting(zip(names, failures, strict=True), wanted, now_s, others)
             waiting += failures.count(None) if wanted.is_all else 0
         by_lane.append((keys, found))
-    return Chosen(by_lane, waiting)
+    return Chosen(by_lane, waiting, others)
 
 
 async def _failures_of(net: Net, keys: LaneKeys, names: Sequence[bytes]) -> list[bytes | None]:
@@ -91,7 +97,7 @@ async def _failures_of(net: Net, keys: LaneKeys, names: Sequence[bytes]) -> list
 
 
 def _fitting(
-    found: Iterable[tuple[bytes, bytes | None]], wanted: FailureFilter, now_s: float
+    found: Iterable[tuple[bytes, bytes | None]], wanted: FailureFilter, now_s: float, others: Counter[str]
 ) -> list[calls.ParkedGroup]:
     groups = []
     for name, record in found:
@@ -100,6 +106,8 @@ def _fitting(
         failure, member = decode_failure(record)
         if wanted.fits(failure, now_s):
             groups.append(calls.ParkedGroup(text(name), digest_of(record), member, failure.type))
+        else:
+            others[failure.type] += 1
     return groups
 
 

@@ -21,7 +21,7 @@ from ...store.watermark import advance
 from ...values.checks import check_rate
 from ...values.views import ManySummary
 from ..session import Session
-from .choice import FailureFilter, choose
+from .choice import FailureFilter, choose, most_first
 
 T = TypeVar("T")
 PAGE = 50
@@ -147,8 +147,8 @@ async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, ho
         with Reading(session.net.name):
             counts.update(_outcomes(answer))
         how.tell(counts.total(), chosen.total)
-    changed = counts["changed"] + counts["gone"]
-    return ManySummary(chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run)
+    changed, others = counts["changed"] + counts["gone"], most_first(chosen.others)
+    return ManySummary(chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run, others)
 
 
 def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
