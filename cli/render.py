@@ -20,6 +20,7 @@ from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
 from ..values.message import Message
 from ..values.text import json_line, named, plain, quoted
+from ..values.unserved import unserved_text
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table
@@ -143,6 +144,12 @@ def outage_line(info: QueueInfo) -> str:
     said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}; "
     said += f"next probe in {outage.next_probe_s:.1f} s; to probe at once: "
     return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
+
+
+def unserved_line(info: QueueInfo) -> str:
+    """That nobody consumes the queue, and the command that begins to."""
+    assert info.unserved is not None
+    return plain(f"{info.queue}: {unserved_text(info.unserved, info.queue, info.namespace)}")
 
 
 def message_table(messages: list[Message]) -> Table:

@@ -29,7 +29,16 @@ from .app import (
 )
 from .output import is_lost
 from .queues import require_queue
-from .render import console, group_table, message_table, outage_line, print_either, print_json, queue_table
+from .render import (
+    console,
+    group_table,
+    message_table,
+    outage_line,
+    print_either,
+    print_json,
+    queue_table,
+    unserved_line,
+)
 
 
 @app.command()
@@ -62,8 +71,13 @@ def info(
 
 
 def _queues(infos: list[QueueInfo]) -> str:
-    """The table, and below it each outage that holds a queue back."""
-    return "\n".join([str(queue_table(infos)), *[outage_line(one) for one in infos if one.outage]])
+    """The table, and below it what holds a queue back: an outage, or that nobody consumes."""
+    return "\n".join([str(queue_table(infos)), *_troubles(infos)])
+
+
+def _troubles(infos: list[QueueInfo]) -> list[str]:
+    outages = [outage_line(one) for one in infos if one.outage]
+    return outages + [unserved_line(one) for one in infos if one.unserved]
 
 
 def _screen(infos: list[QueueInfo]) -> Text:
@@ -71,16 +85,19 @@ def _screen(infos: list[QueueInfo]) -> Text:
     infos = sorted(infos, key=trouble, reverse=True)
     head, *lines = queue_table(infos).lines()
     room = max(1, shutil.get_terminal_size().lines - 2)  # the head, and the line in which the cursor stays
-    outages = [outage_line(one) for one in infos if one.outage][: room // 3]
-    room -= len(outages)
+    troubles = _troubles(infos)[: room // 3]
+    room -= len(troubles)
     if len(lines) > room:
         lines = [*lines[: room - 1], f"and {len(lines) - room + 1:,} more"]
-    return Text("\n".join([head, *lines, *outages]), no_wrap=True, overflow="crop")
+    return Text("\n".join([head, *lines, *troubles]), no_wrap=True, overflow="crop")
 
 
 def trouble(info: QueueInfo) -> tuple[float, ...]:
-    """Greater for a queue that needs a person more: an outage, parked groups, a pause, dead letters, and what waits."""
-    return info.outage is not None, info.parked, info.is_paused + info.paused, info.dead, info.lag_s, info.backlog
+    """Greater for a queue that needs a person more: an outage, nobody that consumes, parked groups, a pause, dead
+    letters, and what waits.
+    """
+    held = info.outage is not None, info.unserved is not None
+    return *held, info.parked, info.is_paused + info.paused, info.dead, info.lag_s, info.backlog
 
 
 def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]

@@ -22,7 +22,7 @@ from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
-from .leases import held_long
+from .leases import held_long, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
@@ -100,6 +100,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _numbers(link, name, keys, limit)
             yield from _invariants(link, name, keys, repair, limit)
             yield from held_long(link, name, keys)
+            yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, name, keys, limit)
         except SequencerError as error:

@@ -1,21 +1,32 @@
-"""Groups that a consumer has held for so long that its handler may hang."""
+"""What leases say of consumers: that one has held a group for so long that its handler may hang; that nobody consumes.
+
+Nothing is written for that. A consumer holds leases while it works, and claims what is due within a second else: see
+IDLE_S. Where a group has been due for longer, and nobody holds any, there is no consumer that works.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from ..calls.net_protocol import Alone, Command
+from ..errors import SequencerError, ServerNotUsable
+from ..net.alone import ConnectionAlone, finish
 from ..net.link import Link
 from ..store.group import decode_group
-from ..store.keys import PAUSED, LaneKeys
+from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import LEASE_HEAD, number_of
 from ..store.replies import micros, pairs, scanned, text
 from ..values.owner import advice, is_held_long
 from ..values.text import named, plain
+from ..values.unserved import Unserved, unserved_text
 from ..values.views import Finding
 
 PAGE = 500
 MAX_SHOWN = 10
 """Of a queue, as each is the work of one consumer; the rest is counted."""
+UNSERVED_S = 5.0
+"""A group that has been due for this long, while nobody holds any, says that nobody consumes: five times IDLE_S."""
 
 
 def held_long(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
@@ -43,3 +54,115 @@ def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
             since_us, until_us = number_of(lease), float(at or 0)
             if now_us < until_us < PAUSED and is_held_long(now_us, since_us, until_us):
                 yield group, lease[LEASE_HEAD:].decode("utf-8", "replace"), (now_us - since_us) / 1e6
+
+
+# -- nobody consumes --------------------------------------------------------------------------------------------
+
+
+class _LaneSeen(NamedTuple):
+    """What was seen of one lane."""
+
+    now_us: int
+    due: int
+    """Groups that a claim would take."""
+    since_us: float | None
+    """Since when the first of them is due."""
+    is_held: bool
+    """Whether a consumer has a group in hand."""
+    last_lease: tuple[float, bytes] | None
+    """When the lease that ran out last did so, and what it was."""
+    totals: list[bytes | None]
+    """Of the lane's counts those that a consumer makes grow."""
+
+
+async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str, queue: str) -> Unserved | None:
+    """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError.
+
+    It looks twice: between two commands of ours a consumer may have given back all that it had, and not claimed yet.
+    """
+    try:
+        before = [await _lane_seen(alone, keys) for keys in lanes]
+        if not _is_unserved(before):
+            return None
+        seen = [await _lane_seen(alone, keys) for keys in lanes]
+    except ServerNotUsable:
+        return None
+    if not _is_unserved(seen) or [one.totals for one in seen] != [one.totals for one in before]:
+        return None
+    now_us, since_us = seen[0].now_us, min(one.since_us for one in seen if one.since_us is not None)
+    last = max((one.last_lease for one in seen if one.last_lease), default=None)
+    return Unserved(
+        groups=sum(one.due for one in seen),
+        since=since_us / 1e6,
+        waits_s=max(0.0, now_us - since_us) / 1e6,
+        last_owner=last[1][LEASE_HEAD:].decode("utf-8", "replace") if last else "",
+        last_until=last[0] / 1e6 if last else None,
+        connections=await _connections(alone, consumer_name(namespace, queue)),
+    )
+
+
+def _is_unserved(seen: Sequence[_LaneSeen]) -> bool:
+    """Whether something has been due for long, and no consumer holds a group of any lane: it serves them all."""
+    if any(one.is_held for one in seen):
+        return False
+    return any(one.since_us is not None and one.now_us - one.since_us >= UNSERVED_S * 1e6 for one in seen)
+
+
+async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
+    time, (is_paused, probe_us), stopped, totals = await alone.send(
+        [
+            ("TIME",),
+            ("HMGET", keys.policy, "paused", "probe_us"),
+            ("SMEMBERS", keys.paused),
+            ("HMGET", keys.stats, "handled", "failed", "expired", "parked", "outages"),
+        ]
+    )
+    now_us = micros(time)
+    held, last = await _leases_seen(alone, keys, now_us)
+    if is_paused == b"1" or (probe_us and int(probe_us) > now_us):
+        return _LaneSeen(now_us, 0, None, held, last, totals)
+    commands: list[Command] = [
+        ("ZCOUNT", keys.schedule, "-inf", now_us),
+        ("ZRANGEBYSCORE", keys.schedule, "-inf", now_us, "WITHSCORES", "LIMIT", 0, len(stopped) + 1),
+        *([("ZMSCORE", keys.schedule, *stopped)] if stopped else []),
+    ]
+    due, first, *times = await alone.send(commands)
+    free = [float(at) for group, at in pairs(first) if group not in stopped]
+    paused = sum(at is not None and float(at) <= now_us for at in (times[0] if times else []))
+    since_us = max(free[0], float(probe_us or 0)) if free else None
+    return _LaneSeen(now_us, max(0, int(due) - paused), since_us, held, last, totals)
+
+
+async def _leases_seen(alone: Alone, keys: LaneKeys, now_us: int) -> tuple[bool, tuple[float, bytes] | None]:
+    """Whether one of them holds, and else the one that ran out last."""
+    last: tuple[float, bytes] | None = None
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        (page,) = await alone.send([("HSCAN", keys.leases, cursor, "COUNT", PAGE)])
+        cursor, words = scanned(page)
+        leases = [(group, lease) for group, lease in pairs(words) if number_of(lease)]
+        (times,) = await alone.send([("ZMSCORE", keys.schedule, *[group for group, _ in leases])]) if leases else [[]]
+        for (_, lease), at in zip(leases, times, strict=True):
+            until_us = float(at or 0)
+            if now_us < until_us < PAUSED:
+                return True, None
+            if until_us <= now_us:
+                last = max(last or (until_us, lease), (until_us, lease))
+    return False, last
+
+
+async def _connections(alone: Alone, name: str) -> int | None:
+    """How many connections have this name; None where the user may not ask."""
+    (said,) = await alone.answers([("CLIENT", "LIST")])
+    if isinstance(said, SequencerError):
+        return None
+    lines = said.decode("utf-8", "replace").splitlines()
+    return sum(f"name={name}" in line.split(" ") for line in lines)
+
+
+def told_unserved(link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
+    """A warning where groups are due and nobody consumes: it may be meant so. Raises ServerError."""
+    alone = ConnectionAlone(link.connection(), link.endpoint.name)
+    found = finish(find_unserved(alone, lanes, namespace, queue))
+    if found:
+        yield Finding("consumers", "warning", f"queue {queue}: {plain(unserved_text(found, queue, namespace))}")

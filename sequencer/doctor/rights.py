@@ -52,6 +52,8 @@ _PLAIN: dict[Role, list[str]] = {
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
     "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS"],
 }
+_WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
+"""What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
     "consume": ("claim", "ack", "nack", "renew", "outage", "register", "adopt", "wake"),
@@ -167,8 +169,9 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     `role` is one of WORDS. Raises ConfigurationError. No channels. A URL that names another database than 0 needs
     +select besides, and `wait_replicas` +wait.
     """
-    keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
-    return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(needed(role_of(role))))]
+    keys, wanted = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*", role_of(role)
+    names = needed(wanted) | set(_WISHED.get(wanted, []))
+    return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(names))]
 
 
 async def missing_rights(

@@ -18,7 +18,7 @@ from ..store.replies import Reading, pairs, texts
 from ..values.views import OutageInfo, QueueInfo
 from .session import Session
 from .state import group_state, is_leased
-from .views import PAGE, leases_of, now_of, pages
+from .views import PAGE, leases_of, now_of, pages, unserved
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -42,9 +42,12 @@ class LaneCounts(NamedTuple):
 
 async def info(session: Session) -> QueueInfo:
     """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
-    lanes = [await _count(session.net, keys) for keys in await session.lanes(register=False)]
+    keys = await session.lanes(register=False)
+    lanes = [await _count(session.net, one) for one in keys]
     now = await session.net.now()
     found = _summed(lanes, session.options.queue, session.options.namespace)
+    if found.due and not found.leased:
+        found = replace(found, unserved=await unserved(session, keys))
     last, session.last_info = session.last_info, (now, found)
     return with_rates(found, now, last)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.examine import Facts
+from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group
@@ -16,6 +17,7 @@ from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
 from ..values.owner import advice, is_held_long
 from ..values.text import named
+from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
 
@@ -107,6 +109,15 @@ def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
     text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
     text += f"; to probe at once: {probe}" if probe else ""
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
+
+
+def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:
+    """Of a group that is due: that nobody consumes, where that is known."""
+    if nobody is None:
+        return found
+    text = f"group {named(found.group)} is due for {waits_s:.1f} s, and "
+    text += unserved_text(nobody, options.queue, options.namespace)
+    return replace(found, reason="unserved", text=text, moves_in_s=None)
 
 
 def _said(record: bytes) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net_protocol import Command, Net
+from ..doctor.leases import UNSERVED_S, find_unserved
 from ..errors import ConfigurationError, shown
 from ..settings.policy import Policy
 from ..store.envelope import encode_id
@@ -24,9 +25,10 @@ from ..store.watermark import late_below
 from ..values.checks import check_limit
 from ..values.commands import command
 from ..values.message import Message
+from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
 from .dead_letters import DeadLetterFilter, oldest
-from .explain import explanation
+from .explain import explanation, with_unserved
 from .session import Session
 from .state import group_state, message_state
 
@@ -200,7 +202,20 @@ async def explain(session: Session, group: Group) -> Explanation:
     policy, options = await session.fresh_policy(), session.options
     probe = command("resume", options.queue, namespace=options.namespace, options=["--outage"])
     with Reading(session.net.name):
-        return explanation(key, facts, policy, probe=probe)
+        found = explanation(key, facts, policy, probe=probe)
+    waits_s = 0.0 if facts.visible_us is None else (facts.now_us - facts.visible_us) / 1e6
+    if found.reason != "due" or waits_s < UNSERVED_S:
+        return found
+    nobody = await unserved(session, await session.lanes(register=False))
+    return with_unserved(found, nobody, waits_s, session.options)
+
+
+async def unserved(session: Session, lanes: Sequence[LaneKeys]) -> Unserved | None:
+    """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
+    options = session.options
+    async with session.net.alone(lanes[0].schedule) as alone:
+        with Reading(session.net.name):
+            return await find_unserved(alone, lanes, options.namespace, options.queue)
 
 
 async def policy(session: Session) -> Policy:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from .message import Failure, Message, Receipt
+from .unserved import Unserved
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
@@ -128,6 +129,7 @@ class Explanation:
         "paused",
         "queue paused",
         "outage",
+        "unserved",
         "broken",
     ]
     text: str
@@ -187,6 +189,8 @@ class QueueInfo:
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None
     outage: OutageInfo | None = None
+    unserved: Unserved | None = None
+    """Set where groups have been due for five seconds, and no consumer has a group in hand."""
 
 
 Level = Literal["ok", "warning", "problem"]

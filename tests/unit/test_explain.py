@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.examine import Facts, HeldBack
-from sequencer.queue.explain import explanation, missing_number
+from sequencer.queue.explain import explanation, missing_number, with_unserved
+from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
 from sequencer.values.message import Failure
+from sequencer.values.unserved import Unserved, unserved_text
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"
@@ -144,7 +146,24 @@ def test_every_reason_is_tried_here() -> None:
 
     from sequencer.values.views import Explanation
 
-    assert {reason for reason, *_ in REASONS} == set(get_args(get_type_hints(Explanation)["reason"]))
+    told = {reason for reason, *_ in REASONS} | {"unserved"}  # of a lane as a whole: see below
+    assert told == set(get_args(get_type_hints(Explanation)["reason"]))
+
+
+def test_a_group_that_is_due_says_that_nobody_consumes() -> None:
+    due, options = explanation("user:1", SOUND, Policy()), QueueOptions(queue="orders", namespace="shop")
+    assert with_unserved(due, None, 2.0, options) is due
+    one = Unserved(1, NOW / 1e6 - 7, 7.0, "", None, connections=None)
+    said = with_unserved(due, one, 7.04, options)
+    assert (said.reason, said.moves_in_s, said.head_id) == ("unserved", None, due.head_id)
+    assert said.text == (
+        "group user 1 is due for 7.0 s, and nobody consumes: 1 group is due, since 2023-11-14 22:14:53 UTC (7 s), and "
+        "no consumer has a group in hand; who is connected can't be seen (CLIENT LIST is not permitted); to start "
+        "consumers: sequencer consume orders --namespace shop"
+    )
+    some = unserved_text(Unserved(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2), "orders", "sequencer")
+    for words in ("1,200 groups are due, the first since", "the lease of host-7 ran out at 2023", "nothing: 2 (see"):
+        assert words in some
 
 
 @pytest.mark.parametrize(
