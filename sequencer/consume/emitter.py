@@ -203,8 +203,8 @@ class ConsumerEvents:
 
     def runs_long(self, message: Message, seconds: float, *, is_stopping: bool) -> None:
         """A handler runs long."""
-        queue, owner = self.emitter.queue, self._owner
-        self.emitter.emit(consumer_events.runs_long(queue, owner, message, seconds, is_stopping=is_stopping))
+        told = consumer_events.runs_long(self._options, self._owner, message, seconds, is_stopping=is_stopping)
+        self.emitter.emit(told)
 
     def stuck(self, message: Message, seconds: float, *, is_ended: bool) -> None:
         """A handler ignored the end of its time; `is_ended`: a supervisor kills this process."""

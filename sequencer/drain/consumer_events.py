@@ -104,11 +104,13 @@ def interrupted(queue: str, owner: str, message: Message) -> Event:
     return event("message given back", queue, f"{message_name(message)}: {said}", fields)
 
 
-def runs_long(queue: str, owner: str, message: Message, seconds: float, *, is_stopping: bool) -> Event:
+def runs_long(options: QueueOptions, owner: str, message: Message, seconds: float, *, is_stopping: bool) -> Event:
     """Its handler runs, and nothing else of this consumer."""
-    fields = {"group": list(message.group), "owner": owner, "id": message.id, "runs_s": round(seconds, 1)}
-    then = "; the stop waits for it" if is_stopping else ""
-    return event("handler runs", queue, f"{message_name(message)} for {seconds:.0f} s{then}", fields)
+    fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
+    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
+    said = f"{message_name(message)} for {seconds:.0f} s{'; the stop waits for it' if is_stopping else ''}; "
+    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (the message is tried again)"
+    return event("handler runs", options.queue, said, fields)
 
 
 def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *, is_ended: bool) -> Event:

@@ -15,7 +15,7 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
-from ..values.owner import advice, is_held_long
+from ..values.owner import advice, ending, is_held_long
 from ..values.text import named
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
@@ -65,12 +65,11 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     now, visible = facts.now_us, facts.visible_us
     head = facts.head[STAMP_DIGITS:]
     if is_leased(visible, facts.lease, now):
-        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
-        since_s = max(0, now - int(facts.lease[:STAMP_DIGITS])) / 1e6
+        owner, since_s = _holder(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
-        long = f"; {advice(owner)}" if is_held_long(now, now - since_s * 1e6, visible) else ""
-        text += f" unless that is prolonged; it moves when {head} is handled{then}{long}"
+        end = advice(owner) if is_held_long(now, now - since_s * 1e6, visible) else ending(owner)
+        text += f" unless that is prolonged; it moves when {head} is handled{then}; {end}"
         return because("leased", text, visible)
     if math.isinf(visible) and facts.failure:
         failure = decode_failure(facts.failure)[0]
@@ -109,6 +108,21 @@ def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
     text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
     text += f"; to probe at once: {probe}" if probe else ""
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
+
+
+def _holder(facts: Facts) -> tuple[str, float]:
+    """Who has the group's lease, and for how many seconds by now."""
+    since_us = int(facts.lease[:STAMP_DIGITS])
+    return facts.lease[LEASE_HEAD:].decode("utf-8", "replace"), max(0, facts.now_us - since_us) / 1e6
+
+
+def held_by(facts: Facts) -> str:
+    """Who has the group in hand, since when, and what ends that; behind "is held by"."""
+    if not is_leased(facts.visible_us, facts.lease, facts.now_us) or not facts.lease[:STAMP_DIGITS].isdigit():
+        return "a consumer just now"
+    owner, since_s = _holder(facts)
+    held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
+    return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
 
 
 def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:

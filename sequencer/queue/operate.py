@@ -33,7 +33,7 @@ from ..store.watermark import Sequenced, advance
 from ..values.commands import command, id_option
 from ..values.message import Message
 from ..values.views import Gap
-from .explain import explanation, missing_number
+from .explain import explanation, held_by, missing_number
 from .session import Session
 from .state import is_put_off
 
@@ -133,7 +133,7 @@ async def _resume(
             return done._replace(status="resumed"), member  # the first try did it
         if done.status != "changed":
             break
-    _check_resumed(session, group, done, what=" to skip" if ending else "")
+    _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
     return done, member
 
 
@@ -166,12 +166,13 @@ def _check_head(group: str, member: str, id: str | None) -> None:
         raise NotParked(f"group {_name(group)} stands at {member[STAMP_DIGITS:]!r} by now, not at {id!r}; look again")
 
 
-def _check_resumed(session: Session, group: str, done: calls.Resumed, *, what: str) -> None:
+def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.Facts, *, what: str) -> None:
     """Raises GroupNotFound, GroupBusy, NotParked."""
     if done.status == "missing":
         raise GroupNotFound(f"group {_name(group)} has no messages in queue {session.options.queue!r}")
     if done.status in ("leased", "changed"):
-        raise GroupBusy(f"group {_name(group)} is held by a consumer just now; look again, and repeat if still needed")
+        said = f"group {_name(group)} is held by {held_by(facts)}"
+        raise GroupBusy(f"{said}; look again, and repeat if still needed")
     if done.status == "unfailed":
         raise NotParked(
             f"group {_name(group)} has no failed head{what}: it is not parked, nor waiting after a failure; explain "
@@ -232,7 +233,8 @@ async def _revise(session: Session, group: str, message_id: str, score: str, due
     name, queue = f"message {message_id!r} of group {_name(group)}", session.options.queue
     keys = await session.keys_of(group, register=False)
     await session.allow("operate")
-    if not (await session.net.ask(calls.inspect(keys, group, message_id))).value.member:
+    facts = (await session.net.ask(calls.inspect(keys, group, message_id))).value
+    if not facts.member:
         raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
     answer = await session.net.ask(calls.revise(keys, group, message_id, score, due))
     if answer.value == "done":
@@ -242,7 +244,9 @@ async def _revise(session: Session, group: str, message_id: str, score: str, due
     _doubt(answer, bool(score), f"message {message_id!r} was given its new time")
     if answer.value == "missing":
         raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
-    raise MessageBusy(f"{name} may be in a consumer's hands just now; look at it again")
+    raise MessageBusy(
+        f"{name} may be in a consumer's hands just now: the group is held by {held_by(facts)}; look again"
+    )
 
 
 # -- pauses ----------------------------------------------------------------------------------------------------

@@ -124,8 +124,9 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "handler runs": Kind(
         WARNING,
-        "a handler has run for a minute, or a stop waits for it; told again as its time doubles",
-        (*_GROUP, "id", "runs_s"),
+        "a handler runs for 10 s, and three times as long as any before; for a minute; or a stop waits for it; told "
+        "again as its time doubles",
+        (*_GROUP, "id", "runs_s", *_MENDED),
     ),
     "handler stuck": Kind(
         ERROR,

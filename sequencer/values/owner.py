@@ -26,9 +26,14 @@ def is_held_long(now_us: float, since_us: float, until_us: float) -> bool:
 
 def advice(owner: str) -> str:
     """What helps where a consumer has held a group for too long."""
+    return f"that is more than {LONG_LEASES} leases; {ending(owner)}, and set --handler-timeout"
+
+
+def ending(owner: str) -> str:
+    """What ends a handler that hangs, in a sentence."""
     found = _NAME.fullmatch(owner)
     end = f"end that process (on {found['host']}: {end_command(owner)})" if found else "end that consumer"
-    return f"that is more than {LONG_LEASES} leases; if its handler hangs, {end}, and set --handler-timeout"
+    return f"if its handler hangs, {end}"
 
 
 def owner_text(host: str, pid: int, mark: int) -> str:

@@ -90,7 +90,7 @@ def all_events() -> list[Event]:
         service.output_closed("orders"),
         service.consumer_cant_work("orders", error),
         consumer_events.interrupted("orders", "me", message()),
-        consumer_events.runs_long("orders", "me", message(), 61.0, is_stopping=True),
+        consumer_events.runs_long(options, "host:1:0000ff", message(), 61.0, is_stopping=True),
         consumer_events.stuck(options, "host:1:0000ff", message(), 8.0, is_ended=False),
         service.service_ended("orders", "consumed", seconds=1.0, **dict.fromkeys(ENDED, 1)),
         consumer_events.server_lost("orders", "refused"),

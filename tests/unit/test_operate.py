@@ -95,6 +95,16 @@ def test_a_resume_whose_answer_is_lost_was_done_by_its_first_try(status: Any) ->
     assert run(resume(session_of(seen(**failed()), seen(**failed()), repeated), "g")) is True
 
 
+def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
+    held = {"lease": f"{NOW_US - 75_000_000:016d}1host.example:4711:0000ff".encode(), "visible_us": NOW_US + 5e6}
+    for failure in ({}, failed()):
+        looks = (seen(**{**failure, **held}), seen(**{**failure, **held}), reply("leased"))
+        with pytest.raises(GroupBusy) as caught:
+            run(resume(session_of(*looks), "g"))
+        assert "is held by host.example:4711:0000ff for 75.0 s now, since 20" in str(caught.value)
+        assert "end that process (on host.example: kill -KILL 4711); look again" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [

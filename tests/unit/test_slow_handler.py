@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.stop import Stop
-from sequencer.processes.worker.slow_handler import LONG_S, SEEN_S, STOPPING_S, SlowHandlerMonitor
+from sequencer.drain.consumer_events import runs_long
+from sequencer.processes.worker.slow_handler import (
+    LONG_S,
+    SEEN_S,
+    STOPPING_S,
+    TIMES,
+    UNUSUAL_S,
+    SlowHandlerMonitor,
+)
+from sequencer.settings.options import QueueOptions
 
 
 def message(number: int) -> Message:
@@ -45,21 +54,61 @@ def watched() -> Fixture:
     return Fixture()
 
 
-def test_it_is_told_after_a_minute_and_whenever_its_time_has_doubled(watched: Fixture) -> None:
+@pytest.mark.parametrize("has_limit", [False, True])
+def test_it_is_told_after_ten_seconds_a_minute_and_whenever_its_time_has_doubled(
+    watched: Fixture, has_limit: bool
+) -> None:
+    """One with a time limit is ended by that: it is told of after a minute first."""
+    watched.monitor = SlowHandlerMonitor(watched.consumer, watched.stop, watched._report, has_limit=has_limit)
     watched.consumer.running = (message(1), 10.0)
     for second in range(10, 520):
         watched.on_tick(float(second))
-    assert [told for told, *_ in watched.told] == [70.0, 130.0, 250.0, 490.0]
+    early = [] if has_limit else [20.0]
+    assert [told for told, *_ in watched.told] == [*early, 70.0, 130.0, 250.0, 490.0]
     assert {(one, is_stopping) for _, one, _, is_stopping in watched.told} == {("m1", False)}
+
+
+@given(st.floats(5.0, 40.0), st.integers(2, 20), st.floats(0.2, 1.5))
+def test_handlers_that_are_all_slow_are_told_of_once_and_one_that_is_slower_again(
+    usual_s: float, count: int, beat_s: float
+) -> None:
+    """The first of them may be one that hangs. Later ones differ by less than TIMES."""
+    watched, now = Fixture(), 0.0
+
+    def run(number: int, seconds: float) -> None:
+        nonlocal now
+        watched.consumer.running, end = (message(number), now), now + seconds
+        while now < end:
+            watched.on_tick(now)
+            now += beat_s
+
+    for number in range(count):
+        run(number, usual_s * (1 + number % 2 / 2))
+    is_early = usual_s >= UNUSUAL_S + beat_s
+    assert [one for _, one, *_ in watched.told] == ["m0"] * is_early or usual_s < UNUSUAL_S + beat_s
+    before = len(watched.told)
+    run(99, 59.0 if usual_s * 1.5 * TIMES < 58.0 else 62.0 + beat_s)
+    assert [one for _, one, *_ in watched.told[before:]] == ["m99"]
+
+
+def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
+    options = QueueOptions(queue="orders", namespace="shop")
+    told = runs_long(options, "host.example:4711:0000ff", message(1), 10.0, is_stopping=False)
+    assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
+    assert told.fields["mend"] == "kill -KILL 4711"
+    assert "for 10 s; see: sequencer explain orders g 1" in told.text
+    assert "if it hangs, end its process: kill -KILL 4711" in told.text
 
 
 def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     watched.consumer.running = (message(1), 0.0)
     watched.on_tick(30.0)
+    told = [(30.0, "m1", 30.0, False)]
     watched.stop.at = 30.5
     for second in range(31, 80):
         watched.on_tick(float(second))
     assert watched.told == [
+        *told,
         (36.0, "m1", 36.0, True),
         (42.0, "m1", 42.0, True),
         (54.0, "m1", 54.0, True),
@@ -67,7 +116,7 @@ def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     ]
 
 
-@given(st.lists(st.floats(0.01, LONG_S - 1), max_size=50), st.floats(0.1, 2.0))
+@given(st.lists(st.floats(0.01, UNUSUAL_S - 1), max_size=50), st.floats(0.1, 2.0))
 def test_short_handlers_are_never_told_of(runs: list[float], beat_s: float) -> None:
     watched, now = Fixture(), 0.0
     for number, seconds in enumerate(runs):

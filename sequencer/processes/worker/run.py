@@ -139,13 +139,14 @@ class Worker:
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
-            slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report)
+            has_limit = config.handler_timeout is not None
+            slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report, has_limit=has_limit)
             self._control.tick_hooks += [
                 consumer.emitter.tick,
                 slow_handler.on_tick,
                 lambda _now: logs.report_lost_lines(),
             ]
-            if config.handler_timeout is not None:
+            if has_limit:
                 self._control.tick_hooks.append(self._report_alive)
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
