@@ -118,9 +118,11 @@ def _holder(facts: Facts) -> tuple[str, float]:
 
 def held_by(facts: Facts) -> str:
     """Who has the group in hand, since when, and what ends that; behind "is held by"."""
-    if not is_leased(facts.visible_us, facts.lease, facts.now_us) or not facts.lease[:STAMP_DIGITS].isdigit():
+    if not facts.lease[:STAMP_DIGITS].isdigit():
         return "a consumer just now"
     owner, since_s = _holder(facts)
+    if not is_leased(facts.visible_us, facts.lease, facts.now_us):
+        return f"{owner}, whose lease ran out, until a consumer takes it over"
     held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
     return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
 

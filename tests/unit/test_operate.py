@@ -103,6 +103,9 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
             run(resume(session_of(*looks), "g"))
         assert "is held by host.example:4711:0000ff for 75.0 s now, since 20" in str(caught.value)
         assert "end that process (on host.example: kill -KILL 4711); look again" in str(caught.value)
+    over = held | {"visible_us": NOW_US - 1e6}
+    with pytest.raises(GroupBusy, match="0000ff, whose lease ran out, until a consumer takes it over; look again"):
+        run(resume(session_of(seen(**over), seen(**over), reply("leased")), "g"))
 
 
 @pytest.mark.parametrize(
