@@ -271,8 +271,11 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
         "killed consumer": totals.killed,
     }
     said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
-    text = f"consumed {many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
+    least = "at least " if totals.unreported else ""
+    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
     text += f"{many(processes, 'consumer')}: {said}"
+    if totals.unreported:
+        text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
     if config.log_format == "json":
         with background_writing():
             emit_of_service(service_ended(config.queue, text, **asdict(totals)))

@@ -114,8 +114,8 @@ class ConsumerProcess:
 
 @dataclass(slots=True)
 class Totals:
-    """What the consumers of this run did, by their reports. What one that was killed did in its last second, or in
-    the group that it had in hand, is not in it.
+    """What the consumers of this run did, by their reports. What one that was killed did in its last second is not in
+    it: see `unreported`.
     """
 
     handled: int = 0
@@ -128,6 +128,8 @@ class Totals:
     died: int = 0
     killed: int = 0
     """By the service: at the third stage of a stop, or because they did not end."""
+    unreported: int = 0
+    """Consumers that had begun to handle, and ended without a last report: the counts are the least that was done."""
     seconds: float = 0.0
 
     def add(self, counts: dict[str, int]) -> None:

@@ -223,6 +223,7 @@ class Supervisor:
             process.clean_up()
             self._incidents.forget(process.pid)
             self.totals.add(process.counts)
+            self.totals.unreported += process.has_begun and process.status is None
             self._after_end(place, process, returncode)
         if os.getpid() == 1:
             reap_orphans(self.pids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -77,7 +78,7 @@ def test_a_consumer_is_recycled_after_max_messages(cli: Cli, work: Work) -> None
     handled = [event["pid"] for event in work.events("handled")]
     assert [handled.count(pid) for pid in dict.fromkeys(handled)] == [4, 4, 2]
     assert work.verdict().is_clean(), work.verdict()
-    assert "consumed 10 messages" in consume.stderr
+    assert "consumed 10 messages" in consume.stderr, "each of them has reported"
     assert "dead consumer" not in consume.stderr
 
 
@@ -157,7 +158,21 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     consume.wait_for("consumer died")
     consume.signal()
     assert consume.ended() == 0
-    assert json.loads(consume.stdout)["handled"] == 3
+    told = json.loads(consume.stdout)
+    assert (told["handled"], told["unreported"]) == (3, 1), "the group in hand ended with the next consumer"
+
+
+def test_the_summary_says_that_it_may_count_too_few(cli: Cli, work: Work) -> None:
+    """A consumer was killed before its next report. One that ends by itself has reported."""
+    work.add("a", {}, {}, {"gate": "never"})
+    consume = cli.start(*APP, "--lease", 20)
+    begun = work.wait_begun("a-2")
+    os.kill(begun["pid"], signal.SIGKILL)
+    consume.wait_for("consumer died")
+    consume.signal()
+    assert consume.ended() == 0
+    assert re.search(r"consumed at least \d messages? in ", consume.stderr)
+    assert "1 dead consumer (not counted: what 1 consumer did in the last second)" in consume.stderr
 
 
 def test_without_grace_a_consumer_may_still_exit(cli: Cli, work: Work) -> None:

@@ -27,7 +27,7 @@ from sequencer.values.message import Message
 from sequencer.values.text import plain
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed")
+ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
 SECRET = "the body's own text"
 
 
