@@ -43,6 +43,11 @@ def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
     )
 
 
+def in_seconds(score: float) -> float:
+    """The time that a score of any unit is."""
+    return score / {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}[unit_of(score)]
+
+
 def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
     """Unit -> the first that has it."""
     found: dict[str, Scored] = {}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.examine import Facts
+from ..doctor.scores import in_seconds, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
@@ -15,6 +16,7 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
 from ..store.watermark import Sequenced
+from ..values.commands import command, id_option
 from ..values.owner import advice, ending, is_held_long
 from ..values.text import named
 from ..values.unserved import Unserved, unserved_text
@@ -134,6 +136,21 @@ def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, o
     text = f"group {named(found.group)} is due for {waits_s:.1f} s, and "
     text += unserved_text(nobody, options.queue, options.namespace)
     return replace(found, reason="unserved", text=text, moves_in_s=None)
+
+
+def with_units(found: Explanation, facts: Facts, last: tuple[str, float], options: QueueOptions) -> Explanation:
+    """What is said beside that where the scores of a group are times in several units; `last`: id and score of its
+    last message.
+    """
+    score, (id, last_score) = float(facts.head_score or "nan"), last
+    if not (math.isfinite(score) and math.isfinite(last_score)) or unit_of(score) == unit_of(last_score):
+        return found
+    said = f"scores look like times in {unit_of(score)} (its first message: {score:.17g}) and {unit_of(last_score)} "
+    said += f"({id}: {last_score:.17g}), so that {id} comes after all of the others, whenever it was meant; "
+    lasting = [*id_option(id), "--delay", "0", "--score", repr(in_seconds(last_score))]
+    mend = command("reschedule", options.queue, *found.group, namespace=options.namespace, options=lasting)
+    doctor = command("doctor", options.queue, namespace=options.namespace)
+    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; to give it one in seconds: {mend}")
 
 
 def _said(record: bytes) -> str:

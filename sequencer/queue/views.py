@@ -28,7 +28,7 @@ from ..values.message import Message
 from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
 from .dead_letters import DeadLetterFilter, oldest
-from .explain import explanation, with_unserved
+from .explain import explanation, with_units, with_unserved
 from .session import Session
 from .state import group_state, message_state
 
@@ -204,10 +204,15 @@ async def explain(session: Session, group: Group) -> Explanation:
     with Reading(session.net.name):
         found = explanation(key, facts, policy, probe=probe)
     waits_s = 0.0 if facts.visible_us is None else (facts.now_us - facts.visible_us) / 1e6
-    if found.reason != "due" or waits_s < UNSERVED_S:
+    if found.reason == "due" and waits_s >= UNSERVED_S:
+        nobody = await unserved(session, await session.lanes(register=False))
+        found = with_unserved(found, nobody, waits_s, session.options)
+    if facts.order_size < 2 or policy.sequence:
         return found
-    nobody = await unserved(session, await session.lanes(register=False))
-    return with_unserved(found, nobody, waits_s, session.options)
+    (words,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), -1, -1, "WITHSCORES")])
+    with Reading(session.net.name):
+        last = [(text(member)[STAMP_DIGITS:], float(score)) for member, score in pairs(words)]
+    return with_units(found, facts, last[0], session.options) if last else found
 
 
 async def unserved(session: Session, lanes: Sequence[LaneKeys]) -> Unserved | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
-from sequencer.doctor.scores import examples_of, unit_finding, unit_of
+from sequencer.doctor.scores import examples_of, in_seconds, unit_finding, unit_of
 
 NOW_S = 1_795_000_000
 
@@ -61,3 +61,23 @@ def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) 
     seq.append(1, group="g", score=1)
     seq.append(2, group="h", score=10**12)
     assert told(seq) == []
+
+
+def test_explain_of_a_group_with_two_units_names_what_mends_its_last_message(seq: Sequencer, namespace: str) -> None:
+    seq.append(1, group=["user", "a b"], id="first", score=NOW_S)
+    seq.append(1, group=["user", "a b"], id="-last", score=NOW_S * 1000 + 250)
+    seq.append(1, group="other", score=NOW_S * 1000)
+    seq.append(1, group="other", score=NOW_S * 1000 + 1)
+    said = seq.explain(["user", "a b"]).text
+    assert f"seconds (its first message: {NOW_S}) and milliseconds (-last: {NOW_S * 1000 + 250})" in said
+    assert f"see: sequencer doctor jobs --namespace {namespace}; " in said
+    end = f"reschedule jobs user 'a b' --id=-last --delay 0 --score {NOW_S}.25 --namespace {namespace}"
+    assert said.endswith(f"to give it one in seconds: sequencer {end}")
+    assert "look like times" not in seq.explain("other").text
+    seq.reschedule(["user", "a b"], "-last", delay=0, score=NOW_S + 0.25)
+    assert "look like times" not in seq.explain(["user", "a b"]).text
+
+
+@given(st.floats(1e8, 4e9), st.sampled_from([1, 1_000, 1_000_000]))
+def test_a_score_of_any_unit_is_a_time_in_seconds(seconds: float, factor: int) -> None:
+    assert in_seconds(seconds * factor) == pytest.approx(seconds)
