@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..settings.options import SIZE_BESIDE, ClaimLimits
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
-from ..store.record import Arrivals, decode_record, decode_records, raw_message
+from ..store.record import Arrivals, decode_record, decode_records, padded_owner, raw_message
 from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
 from ..values.message import Message
@@ -82,7 +82,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     number, text = int(token), token.decode()
     at = 0
     groups = []
-    for key, owner, mark, on_late, places, stride in loads_words(words) or ():
+    for key, padded, mark, on_late, places, stride in loads_words(words) or ():
         group = decode_group(key)
         members = places[::stride]
         scores = Arrivals(members) if stride == 1 else places[1::stride]
@@ -98,6 +98,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 undecodable = str(error) if record else "the message has no body in Redis"
                 members = members[: len(messages)]
                 break
+        owner = padded.rstrip(" ")
         groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
     if more == b"p":
         groups[0].is_probe = True
@@ -138,7 +139,7 @@ def claim(
     return Call(
         "claim",
         (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures, *rules),
-        (keys.prefix, owner, ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
+        (keys.prefix, padded_owner(owner), ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
         lambda reply: parse_claimed(reply, queue),
         repeatable=False,
     )

@@ -162,7 +162,7 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                 continue  # the check of invariants finds it
             wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")
             for group, mark in _pairs(link, key, limit):
-                if not wanted.fullmatch(mark):
+                if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
                     count += 1
                     if count <= MAX_SHOWN:
                         name = list(decode_group(text(group)))

@@ -15,7 +15,7 @@ from ..net.alone import ConnectionAlone, finish
 from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, consumer_name
-from ..store.record import LEASE_HEAD, number_of
+from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
 from ..values.owner import advice, is_held_long
 from ..values.text import named, plain
@@ -53,7 +53,7 @@ def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
         for (group, lease), at in zip(leases, times, strict=True):
             since_us, until_us = number_of(lease), float(at or 0)
             if now_us < until_us < PAUSED and is_held_long(now_us, since_us, until_us):
-                yield group, lease[LEASE_HEAD:].decode("utf-8", "replace"), (now_us - since_us) / 1e6
+                yield group, owner_of(lease), (now_us - since_us) / 1e6
 
 
 # -- nobody consumes --------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str,
         groups=sum(one.due for one in seen),
         since=since_us / 1e6,
         waits_s=max(0.0, now_us - since_us) / 1e6,
-        last_owner=last[1][LEASE_HEAD:].decode("utf-8", "replace") if last else "",
+        last_owner=owner_of(last[1]) if last else "",
         last_until=last[0] / 1e6 if last else None,
         connections=await _connections(alone, consumer_name(namespace, queue)),
     )

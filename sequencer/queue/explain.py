@@ -14,7 +14,7 @@ from ..settings.policy import Policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..store.keys import PAUSED
-from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head
+from ..store.record import STAMP_DIGITS, decode_head, owner_of
 from ..store.watermark import Sequenced
 from ..values.commands import command, id_option
 from ..values.owner import advice, ending, is_held_long
@@ -95,7 +95,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         return because("due", f"{text}; resume it to wake it", visible)
     waits = f"is due for {(now - visible) / 1e6:.1f} s"
     if facts.lease:
-        owner = facts.lease[LEASE_HEAD:].decode("utf-8", "replace")
+        owner = owner_of(facts.lease)
         waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
     return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
 
@@ -115,7 +115,7 @@ def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
 def _holder(facts: Facts) -> tuple[str, float]:
     """Who has the group's lease, and for how many seconds by now."""
     since_us = int(facts.lease[:STAMP_DIGITS])
-    return facts.lease[LEASE_HEAD:].decode("utf-8", "replace"), max(0, facts.now_us - since_us) / 1e6
+    return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
 
 
 def held_by(facts: Facts) -> str:

@@ -19,7 +19,7 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id
 from ..store.keys import PAUSED, LaneKeys
-from ..store.record import LEASE_HEAD, STAMP_DIGITS, decode_head, number_of, readable_message
+from ..store.record import STAMP_DIGITS, decode_head, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
 from ..values.checks import check_limit
@@ -141,7 +141,7 @@ def _info(view: LaneView, group: bytes, visible: float, row: _Row) -> GroupInfo:
         head_id=text(head[0])[STAMP_DIGITS:] if head else None,
         head_score=float(head[1]) if head else None,
         attempts=decode_head(row.record or b"").attempts,
-        owner=lease[LEASE_HEAD:].decode("utf-8", "replace") if lease else None,
+        owner=owner_of(lease) if lease else None,
         token=token,
         leased_for_s=max(0, now - token) / 1e6 if token else None,
         failure=decode_failure(row.failure)[0] if row.failure else None,

@@ -8,7 +8,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
 
     {sequencer:orders:0}:schedule       zset    group -> visible-at in us; ahead: leased, backing off, delayed ...;
                                                 9e15: paused; inf: parked
-    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone, owner
+    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone, owner and blanks
     {sequencer:orders:0}:failures       hash    group -> last failure of its head (JSON)
     {sequencer:orders:0}:clock          string  the lane clock in us; stamps and tokens come from it
     {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost
@@ -22,7 +22,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
                                                 here and not confirmed; `again`, since when groups wait by a rule that
                                                 has changed
     {sequencer:orders:0}:paused         set     groups to hold back
-    {sequencer:orders:0}:marks          hash    group -> watermark; `marks:old` is the generation before
+    {sequencer:orders:0}:marks          hash    group -> watermark, "" -> padding; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us

@@ -28,6 +28,21 @@ DUE_HEAD = RECORD_HEAD + STAMP_DIGITS
 REDRIVEN, HAS_DUE = ord("R"), b"DT"
 LEASE_HEAD = STAMP_DIGITS + 1
 """A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
+OWNER_WIDTH = 65 - LEASE_HEAD
+"""An owner is padded to this width: a value of more than 64 bytes makes the server keep the leases as a hash table.
+
+In its packed form each look for a group goes through all of them: with 100 leases that is a third of a claim.
+"""
+
+
+def padded_owner(owner: str) -> str:
+    """An owner as it is kept."""
+    return owner.ljust(OWNER_WIDTH)
+
+
+def owner_of(lease: bytes) -> str:
+    """Who holds a lease, without the padding."""
+    return lease[LEASE_HEAD:].decode("utf-8", "replace").rstrip(" ")
 
 
 def number_of(word: str | bytes) -> int:

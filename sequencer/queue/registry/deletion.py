@@ -15,7 +15,7 @@ from ...calls.register import adopt, register, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_LANES, QueueOptions
 from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
-from ...store.record import LEASE_HEAD
+from ...store.record import owner_of
 from ...store.registration import DELETED, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
 from .old_queue import find_old
@@ -48,7 +48,7 @@ async def users(net: Net, alone: Alone, lanes: list[LaneKeys], name: str) -> Que
                 cursor, words = scanned(page)
                 found += [lease for _, lease in pairs(words)]
     (said,) = await alone.answers([("CLIENT", "LIST")])
-    owners = sorted({lease[LEASE_HEAD:].decode("utf-8", "replace") for lease in found})
+    owners = sorted({owner_of(lease) for lease in found})
     if isinstance(said, SequencerError):
         return QueueUsers(len(found), owners, None)
     with Reading(net.name):

@@ -1,10 +1,14 @@
--- remember_marks: keeps the watermarks of groups, after what they passed is gone. Needs: prefix,
--- call, numbers, turn.
+-- remember_marks: keeps the watermarks of groups, after what they passed is gone. A generation of
+-- them begins with a field "" of 65 bytes, from protocol 1 on: so it is a hash table from the first
+-- on. In the packed form of a hash a look for one group goes through up to 512. Needs: prefix,
+-- route, call, numbers, turn.
 --+ memory/numbers
 --+ memory/turn
 local function add_marks(pairs_, window, cap)
   if #pairs_ == 0 or window <= 0 then return end
-  turn('marks', window, cap, 'HLEN')
+  if turn('marks', window, cap, 'HLEN') and string.sub(route, 1, 1) ~= '0' then
+    call('HSET', prefix .. 'marks', '', ('-'):rep(65))
+  end
   for from = 1, #pairs_, 4000 do
     call('HSET', prefix .. 'marks', unpack(pairs_, from, math.min(from + 3999, #pairs_)))
   end

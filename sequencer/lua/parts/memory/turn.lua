@@ -1,6 +1,7 @@
 -- turn: a new generation begins where the last one is over; before adding. Others may have written
 -- these times: one that is no number counts as none, since the messages are removed by now, and an
--- error would leave one half of that done. Needs: prefix, memory, now, call, fmt.
+-- error would leave one half of that done. Says whether one began. Needs: prefix, memory, now,
+-- call, fmt.
 local function turn(name, window, cap, size)
   local new, text = prefix .. name, fmt('%.0f', now)
   local old = new .. ':old'
@@ -24,4 +25,5 @@ local function turn(name, window, cap, size)
     call('HSET', memory, name .. ':began', text)
   end
   call('HSET', memory, name .. ':last', text)
+  return not began
 end

@@ -1,0 +1,51 @@
+"""Hashes that scripts look into by group are hash tables from the first field on; nobody sees what makes them so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+
+
+def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq.append(1, group="g")
+    with seq.claim(lease=0.1):
+        assert link.command("OBJECT", "ENCODING", keys.leases) == b"hashtable"
+        (group,) = seq.groups()
+        assert group.owner
+        assert group.owner == group.owner.strip()
+        assert f"leased by {group.owner} for" in seq.explain("g").text
+        wait_until(lambda: "ran out" in seq.explain("g").text)
+        assert f"the lease of {group.owner} ran out" in seq.explain("g").text
+
+
+def test_watermarks_are_a_hash_table_from_protocol_1_on(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(on_late="drop"), lane_keys(namespace, "jobs", 0)
+    seq.append("high", group="g", score=10)
+    seq.consume(lambda _: None, until_empty=True)
+    assert link.command("OBJECT", "ENCODING", keys.marks) == b"hashtable"
+    assert link.command("HGET", keys.marks, "g") == b"10"
+    assert seq.append("low", group="g", score=9).outcome == "dropped"
+    assert [one for one in seq.doctor() if one.check == "keys"] == []
+
+
+def test_watermarks_of_a_queue_of_0_4_0_stay_as_that_knows_them(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    keys = lane_keys(namespace, "jobs", 0)
+    make(on_late="drop").append("high", group="g", score=10)
+    fields = link.command("HGETALL", keys.policy)
+    kept = [name for name in fields[::2] if name in (b"route", b"version", b"table", b"packed")]
+    link.command("HDEL", keys.policy, *kept)
+    link.command("DEL", f"{{{namespace}:jobs:registry}}")
+    link.command("HSET", f"{namespace}:queues", "jobs", "1")
+    make(on_late="drop").consume(lambda _: None, until_empty=True)
+    assert link.command("HGETALL", keys.marks) == [b"g", b"10"]
