@@ -38,10 +38,18 @@ class Ack(NamedTuple):
     late: int = 0
     """How many of them were late."""
     runs: Sequence[HandlerRun] = ()
+    next: str = ""
+    """Of a group that is kept: the member that its consumer handles next, or ""."""
+
+    @property
+    def what_then(self) -> str:
+        return "1" if self.release else self.next or "0"
 
 
 class Acked(NamedTuple):
-    """The entries that were refused for their token, and whether groups were due then, but for those given back."""
+    """The entries that were refused for their token, and whether groups were due then, but for those given back, or a
+    group that is kept has another head than its consumer thinks.
+    """
 
     refused: list[Ack]
     is_more_due: bool
@@ -98,7 +106,7 @@ def ack(
     now_us: int | None = None,
 ) -> Call[Acked]:
     """Remove handled messages and release groups."""
-    words = dumps_words([[a.group, a.token, "1" if a.release else "0", a.mark, a.late, *a.members] for a in acks])
+    words = dumps_words([[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks])
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     return Call(
         "ack",

@@ -5,8 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from ..calls.claim import Claimed
 from ..settings.options import ClaimLimits
-from ..settings.pace import ALIKE_S, ALONE_LEAST, ALONE_S, BATCH_S, LEAD_S, QUICK_S, TOO_LONG
+from ..settings.pace import ALIKE_S, ALONE_S, BATCH_S, LEAD_S, QUICK_S, SHORT_LEAST, TOO_LONG
+
+
+def fitting(time_s: float, handled: int, elapsed_s: float) -> int:
+    """How many messages fit into this time, if they take as long as these did."""
+    return int(time_s * handled / max(elapsed_s, 1e-6))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """When no other message of a group is begun, by the consumer's clock."""
+
+    told_s: float
+    """From then on, once an acknowledgement has told that something else is due."""
+    latest_s: float = math.inf
+    """From then on in any case."""
+    asks: bool = False
+    """Whether what was handled is acknowledged, and the answer awaited, before each message but the first."""
 
 
 @dataclass(slots=True)
@@ -19,6 +37,8 @@ class BatchSize:
     """How many of a group that is due alone, if that is more: as many as are handled in ALONE_S, found by doubling."""
     is_quick: bool = False
     """Whether the last batch was done soon, by quick handlers."""
+    is_slow: bool = False
+    """Whether its handlers take a good part of BATCH_S each: then the server is asked before each of a longer batch."""
     took_s: tuple[float, float] = (math.inf, math.inf)
     """How long the last batch took, and the one before it."""
 
@@ -29,6 +49,14 @@ class BatchSize:
     def first_limits(self, left: int | None) -> ClaimLimits:
         """For a claim that a hint sets off: if its consumer is frozen or lost, one group has to wait for its lease."""
         return replace(self.next_limits(left), groups=1)
+
+    def end_of(self, claimed: Claimed, began: float) -> BatchEnd:
+        """When a batch that began then is over. Where it took more than others, as its group was due alone, it is no
+        longer than it may be, however long handlers take now; where they are slow, others wait no longer for it.
+        """
+        if sum(len(group.messages) for group in claimed.groups) <= self.messages:
+            return BatchEnd(math.inf if claimed.has_more else began + BATCH_S)
+        return BatchEnd(began if self.is_slow else began + BATCH_S, began + ALONE_S, asks=self.is_slow)
 
     def claims_after_s(self) -> float | None:
         """How long from the beginning of a batch on its successor should be claimed, None if nobody can tell."""
@@ -44,11 +72,15 @@ class BatchSize:
         """
         self.is_quick = elapsed_s < min(BATCH_S, QUICK_S * handled)
         self.took_s = elapsed_s, self.took_s[0]
-        fit, most = (int(time_s * handled / max(elapsed_s, 1e-6)) for time_s in (BATCH_S, ALONE_S))
-        asked = max(self.alone, self.messages)
+        fit = fitting(BATCH_S, handled, elapsed_s)
+        self.is_slow = fit < SHORT_LEAST
+        self.alone = self._next_alone(handled, elapsed_s) if is_alone else 0
         if elapsed_s > BATCH_S * TOO_LONG or handled > self.messages:
             self.messages = max(1, min(fit, handled * 2, self.limits.messages))
         elif elapsed_s < BATCH_S and handled * 4 >= self.messages:  # a claim leaves half to others
             self.messages = max(self.messages, min(self.messages * 2, fit, self.limits.messages))
+
+    def _next_alone(self, handled: int, elapsed_s: float) -> int:
+        asked = max(self.alone, self.messages)
         grown = asked * 2 if handled * 4 >= asked else self.alone
-        self.alone = min(most, grown, self.limits.messages) if is_alone and fit >= ALONE_LEAST else 0
+        return min(fitting(ALONE_S, handled, elapsed_s), grown, self.limits.messages)

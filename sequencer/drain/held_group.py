@@ -33,7 +33,8 @@ class HeldGroup:
         mark = advance(self.mark, leased.scores[first if is_sequence else done - 1 : done], redriven)
         late = sum(message.late for message in messages) if messages[0].late else 0
         runs = [self._run(position) for position in range(first, done)] if self.times else ()
-        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs)
+        follows = leased.members[done] if done < len(leased.members) else ""
+        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows)
 
     def acknowledged(self, entry: Ack) -> None:
         """This entry will reach the server, or has."""

@@ -8,7 +8,6 @@ succeeded, and only while the group's lease counts as held.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +18,9 @@ from ..calls.claim import Claimed
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
-from ..settings.pace import BATCH_S, ENDING_S, FLUSH_S, IDLE_S
+from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
-from .batch import BatchSize
+from .batch import BatchEnd, BatchSize
 from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .gate import refusal_of
 from .held import Held
@@ -119,13 +118,13 @@ def drain(
             with suppress(ServerUnavailable):
                 yield Ahead(lane, size.next_limits(left), after_s)
         began, before = clock(), held.handled + failed + late
-        until = math.inf if claimed.has_more else began + BATCH_S
+        end = size.end_of(claimed, began)
         for index, group in enumerate(held.groups):
             is_open = held.begin(index)
             if is_open is None:
                 is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
-                problem = yield from _handle_group(held, group, until, queue, control, clock)
+                problem = yield from _handle_group(held, group, end, queue, control, clock)
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif problem is not None:
@@ -167,26 +166,33 @@ def _tell_outage(held: Held, group: HeldGroup, one: Failed, member: str) -> Gene
 def _handle_group(
     held: Held,
     group: HeldGroup,
-    until: float,
+    end: BatchEnd,
     queue: QueueOptions,
     control: Control,
     clock: Clock,
 ) -> Generator[Effect, Any, BaseException | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None.
 
-    From `until` on none but the first is begun once an acknowledgement has told that other groups are due.
+    Its first message is begun whatever `end` says.
     """
     leased, now = group.leased, clock()
+    asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
     handle = Handle(leased.messages[0])
     for position, message in enumerate(leased.messages):
-        if now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
-            with suppress(ServerUnavailable):
-                yield Flush()
+        is_asked = asks and position
+        if is_asked or now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
+            try:
+                yield Flush(is_awaited=bool(is_asked))
+            except ServerUnavailable:
+                if is_asked:
+                    return None
             now = clock()  # it may have waited for an answer for longer than the lease
             if now >= held.deadline:
                 return None
-        if control.is_stopping or not group.is_open or (position and held.is_more_due and now >= until):
+        if control.is_stopping or not group.is_open:
+            return None
+        if position and (now >= latest_s or (held.is_more_due and now >= told_s)):
             return None
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last

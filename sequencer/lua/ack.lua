@@ -3,17 +3,18 @@
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
 -- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] audit stream
 -- ARGV[1] prefix   of the lane's keys
--- ARGV[2] words    JSON [[group, token, "1" to release the group or "0", its watermark now or "",
---                  how many were late, member, ...], ...]; members at most 1000 a group
+-- ARGV[2] words    JSON [[group, token, "1" to release the group, else the member that its consumer
+--                  handles next or "0", its watermark now or "", how many were late, member, ...],
+--                  ...]; members at most 1000 a group
 -- ARGV[3] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
 -- ARGV[4] now_us   "" for the server's time
 -- ARGV[5] length   of the audit stream, about
 -- ARGV[6] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
 --                  "1" if it was redriven or "0"], ...]: for the stream, also where the token is
 --                  refused
--- RETURN  [how many groups are due, but for those given back now,
---         position from 1 of each entry whose token is not valid, ...]; nothing of those was
---         changed
+-- RETURN  [how many groups are due, but for those given back now, and how many that are kept have
+--         another head than the member that comes next, position from 1 of each entry whose token
+--         is not valid, ...]; nothing of those was changed
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, policy_key = KEYS[4], KEYS[5], KEYS[6]
 local memory, audit = KEYS[7], KEYS[8]
@@ -73,6 +74,9 @@ for i, word in ipairs(words) do
       if word[4] ~= '' then
         to[#to + 1] = group
         to[#to + 1] = word[4]
+      end
+      if #word[3] > 1 and pcall('ZRANGE', order, 0, 0)[1] ~= word[3] then
+        answer[1] = answer[1] + 1 -- one before it came, or it is gone
       end
     end
   end

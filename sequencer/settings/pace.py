@@ -3,7 +3,7 @@
 A batch is what one claim took. The caller's thread handles it; the keeper thread looks at it every TICK_S.
 
     from the beginning of a batch
-      0         5 ms       7 ms                          50 ms
+      0         5 ms       7 ms                          0.1 s
       |---------+----------+------------------------------+---->
       |         FLUSH_S    BATCH_S                        ALONE_S
       |         done is    it is over, if others          it is over, if nothing
@@ -38,12 +38,14 @@ the 10 ms that the README promises.
 
 BATCH_S = 0.007
 """How long a batch should take: for this time its consumer sits on groups that another could take (`fairness`)."""
-ALONE_S = 0.05
+ALONE_S = 0.1
 """How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
-something. Not where one handler takes a good part of BATCH_S: that answer comes while the next one runs (`hot`).
+something.
 """
-ALONE_LEAST = 3
-"""Handlers that BATCH_S must have room for, for that."""
+SHORT_LEAST = 3
+"""Handlers are short if BATCH_S has room for so many. That answer comes while the next one runs; where they are not, it
+is awaited before the next one begins, and not from BATCH_S on only (`fairness`).
+"""
 TOO_LONG = 1.6
 """A batch that takes this many times as long is followed by one of BATCH_S, where more than its group is due."""
 

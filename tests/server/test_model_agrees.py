@@ -54,7 +54,7 @@ STEP = st.one_of(
         st.booleans(),
         st.sampled_from([None, 0, 2, 9]),
     ),
-    st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
+    st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
     st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
     st.tuples(st.just("renew"), st.integers(0, 3)),
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
@@ -197,7 +197,8 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         token = "0" * 16 if args[3] and args[2] else lease.token
         members = lease.members[: args[1]]
         mark = advance(lease.mark, lease.scores[: args[1]]) if members else ""
-        entry = Ack(lease.key, token, members, args[2], mark)
+        follows = lease.members[args[1]] if args[4] and args[1] < len(lease.members) else ""
+        entry = Ack(lease.key, token, members, args[2], mark, next=follows)
         both.run(lambda now: ack(keys, [entry], now_us=now))
     elif kind == "nack":
         is_ending = isinstance(args[1], str)

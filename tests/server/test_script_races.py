@@ -35,6 +35,22 @@ def test_a_timer_claimed_at_its_very_time_is_in_hand(lane: Lane) -> None:
     assert lane.ids("g") == ["a"]
 
 
+@pytest.mark.parametrize(("is_earlier", "is_told"), [(True, True), (False, False), (None, True)])
+def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
+    lane: Lane, is_earlier: bool | None, is_told: bool
+) -> None:
+    """One with an earlier score came, or the next one is another message since; not of one that came behind it."""
+    lane.append(item("g", "a", "1.0"), item("g", "b", "3.0"), item("g", "c", "4.0"))
+    lease = lane.claim()["g"]
+    if is_earlier is None:
+        lane.append(item("g", "b", "2.0"), on_conflict="replace")
+    else:
+        lane.append(item("g", "x", "2.0" if is_earlier else "3.5"))
+    assert lane.ack(lease, count=1, release=False, follows=lease.members[1]) == ([], is_told)
+    assert lane.ids("g")[0] == ("x" if is_earlier else "b")
+    assert lane.ack(lease, count=1, release=False) == ([], False), "it was not said what comes next"
+
+
 def test_a_timer_of_a_later_time_is_in_nobodys_hand(lane: Lane) -> None:
     lane.append(item("g", "a"), item("g", "timer", due="+1000000"))
     assert [one.id for one in lane.claim()["g"].messages] == ["a"]

@@ -52,8 +52,10 @@ class Lane:
     def claim(self, limits: ClaimLimits = MUCH, **options: Any) -> dict[str, LeasedGroup]:
         return {one.key: one for one in self.claimed(limits, **options).groups}
 
-    def ack(self, lease: LeasedGroup, *, count: int = 1000, mark: str = "", release: bool = True) -> Acked:
-        entry = Ack(lease.key, lease.token, lease.members[:count], release, mark)
+    def ack(
+        self, lease: LeasedGroup, *, count: int = 1000, mark: str = "", release: bool = True, follows: str = ""
+    ) -> Acked:
+        entry = Ack(lease.key, lease.token, lease.members[:count], release, mark, next=follows)
         return self.run(ack(self.keys, [entry], now_us=self.now))
 
     def nack(self, lease: LeasedGroup, delay_s: float | None, *, failure: bytes = b"", **words: Any) -> bool:

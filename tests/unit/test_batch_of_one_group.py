@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.calls.claim import Claimed
+from sequencer.calls.operate import pause
+from sequencer.drain.batch import BatchSize
+from sequencer.drain.effects import Flush, SettleAndClaim
+from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.settings.pace import ALONE_S, BATCH_S, FLUSH_S
-from tests.support.lone_consumer import Drained
+from sequencer.values.message import Message
+from tests.support.lone_consumer import KEYS, Drained
 
 
 @pytest.mark.parametrize(
-    ("handler_s", "longest"), [(0.001, 50), (0.002, 25), (0.0022, 22), (0.003, 2), (0.02, 1), (1.0, 1)]
+    ("handler_s", "longest"),
+    [(0.001, 100), (0.002, 50), (0.0022, 45), (0.003, 33), (0.005, 20), (0.02, 5), (0.05, 2), (0.06, 1), (1.0, 1)],
 )
 def test_a_group_that_is_due_alone_gives_more_at_once_where_that_takes_no_longer_than_it_may(
     handler_s: float, longest: int
 ) -> None:
-    """And where handlers are short: what tells that something else is due comes while the next one runs."""
     one = Drained(handler_s)
     one.append("a", 0, 1000)
-    one.run(lambda: len(one.batches) > 20)
+    one.run(lambda: len(one.batches) > 12)
     assert max(map(len, one.batches)) == longest
     assert max(one.lengths_s()) <= max(ALONE_S, handler_s) + 1e-6
 
@@ -85,3 +95,177 @@ def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
     one.append("a", 0, 300)
     assert one.to_the_end().reason == "recycled"
     assert sum(map(len, one.batches)) == 33
+
+
+# -- slow handlers --------------------------------------------------------------------------------------------------
+
+SLOW_S = 0.005
+
+
+class Watched(Drained):
+    """Counts the scripts it sends, and calls `beside` while each handler runs."""
+
+    scripts = 0
+    handled: list[str]
+
+    def __init__(self, handler_s: float = SLOW_S, beside: Any = None) -> None:
+        super().__init__(handler_s)
+        self.handled, self.beside = [], beside or (lambda one: None)
+        self.held_back: list[int] = []
+        """Beside each handler, how many that were handled before it had not reached the server."""
+
+    def on_way_back(self, calls: Any) -> None:
+        self.scripts += len(calls)
+
+    def hear(self) -> None:
+        """An answer that nobody awaits comes while the next handler runs."""
+
+    def handle(self, message: Message) -> BaseException | None:
+        self.held_back.append(sum(member[16:] in self.handled for member in self.lane.orders.get("a", {})))
+        self.handled.append(message.id)
+        self.beside(self)
+        return super().handle(message)
+
+    @property
+    def place(self) -> int:
+        """Of the handler that runs in its batch, from 0."""
+        return len(self.batches[-1])
+
+
+def in_a_long_batch(act: Any) -> Any:
+    """Act once, beside the fourth handler of a batch of twenty."""
+    done: list[int] = []
+
+    def beside(one: Watched) -> None:
+        if one.claimed[-1] == ALONE_S / SLOW_S and one.place == 3 and not done:
+            done.append(1)
+            act(one)
+
+    return beside
+
+
+def test_a_group_with_slow_handlers_needs_about_one_script_a_message() -> None:
+    one = Watched()
+    one.append("a", 0, 400)
+    one.run(lambda: len(one.handled) == 400)
+    assert one.scripts / 400 <= 1.1
+    assert set(one.held_back) == {0}, "each is acknowledged before the next one begins"
+
+
+def test_what_becomes_due_beside_slow_handlers_waits_for_the_one_that_runs_only() -> None:
+    one = Watched(beside=in_a_long_batch(lambda one: one.append("b", 0, 1)))
+    one.append("a", 0, 400)
+    one.run(lambda: "b0" in one.handled)
+    *_, last, _ = one.batches
+    assert len(last) == 4
+    assert one.batches[-1] == [("b", last[-1][1] + SLOW_S)]
+
+
+def test_an_earlier_score_is_handled_next_though_others_of_its_group_are_in_hand() -> None:
+    """As where each message is claimed by itself."""
+    one = Watched(beside=in_a_long_batch(lambda one: one.append("a", 0, 1)))
+    one.append("a", 1, 400)
+    one.run(lambda: "a0" in one.handled)
+    assert len(one.batches[-2]) == 4
+
+
+@pytest.mark.parametrize("group", ["a", ""])
+def test_a_pause_waits_no_longer_than_a_batch_may_take_whatever_handlers_take_by_then(group: str) -> None:
+    paused_at: list[float] = []
+
+    def hold(one: Watched) -> None:
+        paused_at.append(one.now_s)
+        one.lane.run(pause(KEYS, group, True))
+        one.handler_s = 3.0
+
+    one = Watched(beside=in_a_long_batch(hold))
+    one.append("a", 0, 400)
+    one.run(lambda: bool(paused_at) and one.now_s > paused_at[0] + 60)
+    assert len(one.batches[-1]) == 4
+    assert one.batches[-1][-1][1] == paused_at[0]
+
+
+def test_a_stop_ends_a_long_batch_and_gives_the_rest_back() -> None:
+    one = Watched(beside=in_a_long_batch(lambda one: setattr(one.control, "is_stopping", True)))
+    one.append("a", 0, 400)
+    assert one.to_the_end().reason == "stopped"
+    assert len(one.batches[-1]) == 4
+    assert not one.lane.leases
+    assert len(one.lane.orders["a"]) == 400 - len(one.handled)
+
+
+class Failing(Watched):
+    """The fourth message of a long batch fails."""
+
+    def handle(self, message: Message) -> BaseException | None:
+        is_bad = self.claimed[-1] == ALONE_S / SLOW_S and self.place == 3 and not hasattr(self, "bad")
+        if is_bad:
+            self.bad = message.id
+        super().handle(message)
+        return ValueError("no") if is_bad else None
+
+
+def test_a_failure_in_a_long_batch_gives_the_rest_back_behind_it() -> None:
+    one = Failing()
+    one.append("a", 0, 400)
+    one.run(lambda: len(one.batches) > 1 and one.handled.count(getattr(one, "bad", "")) == 2)
+    first, second = (index for index, name in enumerate(one.handled) if name == one.bad)
+    assert second == first + 1, "nothing behind it was begun"
+
+
+def test_a_lease_found_lost_by_an_acknowledgement_ends_a_long_batch() -> None:
+    one = Watched(beside=in_a_long_batch(lambda one: one.lane.leases.clear()))
+    one.append("a", 0, 400)
+    one.run(lambda: one.held.lost == 1 and not one.held.groups)
+    assert len(one.batches[-1]) == 4
+
+
+class Away(Watched):
+    """From the fourth handler of a long batch on, the server is away for a while."""
+
+    away_s = 0.0
+
+    def answer(self, effect: Any) -> Any:
+        if self.now_s < self.away_s and isinstance(effect, Flush | SettleAndClaim):
+            return ServerUnavailable("away")
+        return super().answer(effect)
+
+
+def test_nothing_more_of_a_long_batch_is_begun_while_the_server_is_away() -> None:
+    """What is handled then, and not acknowledged before the lease ends, is handled again."""
+    one = Away(beside=in_a_long_batch(lambda one: setattr(one, "away_s", one.now_s + 1.0)))
+    one.append("a", 0, 400)
+    one.run(lambda: bool(one.away_s) and one.now_s > one.away_s)
+    assert len(one.batches[-1]) == 4
+    one.run(lambda: len(one.handled) >= 300)
+    assert len(set(one.handled)) == len(one.handled)
+
+
+# -- the rule -------------------------------------------------------------------------------------------------------
+
+BATCHES = st.lists(st.tuples(st.integers(0, 50), st.floats(0.0, 3.0), st.booleans()), min_size=1, max_size=30)
+
+
+@given(BATCHES, st.integers(1, 1000))
+def test_a_long_batch_has_no_more_messages_than_fit_twice_those_before_and_the_limits(
+    batches: list[tuple[int, float, bool]], limit: int
+) -> None:
+    size = BatchSize(ClaimLimits(messages=limit))
+    for part, elapsed_s, is_alone in batches:
+        asked = max(size.alone, size.messages)
+        handled = min(part, asked)
+        size.learn(handled, elapsed_s, is_alone=is_alone)
+        assert 1 <= size.messages <= limit
+        assert size.alone == 0 or is_alone
+        assert size.alone <= min(2 * asked, limit)
+        assert handled == 0 or size.alone * elapsed_s / handled <= ALONE_S * (1 + 1e-9)
+
+
+@given(st.integers(1, 50), st.floats(0.0001, 3.0), st.booleans())
+def test_a_batch_that_is_no_longer_than_others_ends_as_they_do(handled: int, elapsed_s: float, has_more: bool) -> None:
+    size = BatchSize(ClaimLimits())
+    size.learn(handled, elapsed_s)
+    end = size.end_of(Claimed([], has_more=has_more), 100.0)
+    assert not end.asks
+    assert end.latest_s == float("inf")
+    assert end.told_s == (float("inf") if has_more else 100.0 + BATCH_S)

@@ -34,6 +34,19 @@ def test_the_protocol_keeps_order_exclusion_and_every_message() -> None:
     run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)
 
 
+class LongBatches(BatchSize):
+    """A group that is due alone always gives more than others, of which each is asked for."""
+
+    def learn(self, handled: int, elapsed_s: float, *, is_alone: bool = False) -> None:
+        self.messages, self.alone, self.is_slow = 1, 8, True
+
+
+@pytest.mark.slow
+def test_the_protocol_keeps_them_too_where_it_asks_before_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(LongBatches, alone=8, is_slow=True))
+    run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)
+
+
 class AckWithoutToken(ModelLane):
     """An ack is taken from anybody whose lease was ever valid."""
 

@@ -122,6 +122,8 @@ class ModelLane(ArrivingLane, MendedLane):
                 self.failures.pop(group, None)
                 if mark and (is_first or not before or height(mark) > height(before)):
                     marks[group] = mark
+            if members and len(release) > 1 and self.members(group)[:1] != [release]:
+                answer[0] += 1
             if release == "1" or not self.orders.get(group):
                 self.schedule[group] = self.now_us
                 self.leases.pop(group)
