@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..calls.claim import Claimed
 from ..settings.options import ClaimLimits
-from ..settings.pace import ALIKE_S, ALONE_S, BATCH_S, LEAD_S, QUICK_S, SHORT_LEAST, TOO_LONG
+from ..settings.pace import ALIKE_S, BATCH_S, LEAD_S, LONGEST_S, QUICK_S, SHORT_LEAST, TOO_LONG
 
 
 def fitting(time_s: float, handled: int, elapsed_s: float) -> int:
@@ -21,8 +21,8 @@ class BatchEnd:
 
     told_s: float
     """From then on, once an acknowledgement has told that something else is due."""
-    latest_s: float = math.inf
-    """From then on in any case."""
+    latest_s: float
+    """From then on in any case, and no other group."""
     asks: bool = False
     """Whether what was handled is acknowledged, and the answer awaited, before each message but the first."""
 
@@ -34,7 +34,7 @@ class BatchSize:
     limits: ClaimLimits
     messages: int = 1
     alone: int = 0
-    """How many of a group that is due alone, if that is more: as many as are handled in ALONE_S, found by doubling."""
+    """How many of a group that is due alone, if that is more: as many as take LONGEST_S, found by doubling."""
     is_quick: bool = False
     """Whether the last batch was done soon, by quick handlers."""
     is_slow: bool = False
@@ -51,12 +51,12 @@ class BatchSize:
         return replace(self.next_limits(left), groups=1)
 
     def end_of(self, claimed: Claimed, began: float) -> BatchEnd:
-        """When a batch that began then is over. Where it took more than others, as its group was due alone, it is no
-        longer than it may be, however long handlers take now; where they are slow, others wait no longer for it.
+        """When a batch that began then is over. Where it took more than others, as its group was due alone, and
+        handlers are slow, others wait for the one that runs only.
         """
         if sum(len(group.messages) for group in claimed.groups) <= self.messages:
-            return BatchEnd(math.inf if claimed.has_more else began + BATCH_S)
-        return BatchEnd(began if self.is_slow else began + BATCH_S, began + ALONE_S, asks=self.is_slow)
+            return BatchEnd(math.inf if claimed.has_more else began + BATCH_S, began + LONGEST_S)
+        return BatchEnd(began if self.is_slow else began + BATCH_S, began + LONGEST_S, asks=self.is_slow)
 
     def claims_after_s(self) -> float | None:
         """How long from the beginning of a batch on its successor should be claimed, None if nobody can tell."""
@@ -83,4 +83,4 @@ class BatchSize:
     def _next_alone(self, handled: int, elapsed_s: float) -> int:
         asked = max(self.alone, self.messages)
         grown = asked * 2 if handled * 4 >= asked else self.alone
-        return min(fitting(ALONE_S, handled, elapsed_s), grown, self.limits.messages)
+        return min(fitting(LONGEST_S, handled, elapsed_s), grown, self.limits.messages)

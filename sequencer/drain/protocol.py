@@ -138,7 +138,7 @@ def drain(
                     else:
                         yield one
                         yield Locked(partial(held.fail, group, one.told(member)))
-            if held.is_held_back:
+            if held.is_held_back or clock() >= end.latest_s:
                 break
         is_alone = not (claimed.has_more or held.is_more_due)
         size.learn(held.handled + failed + late - before, clock() - began, is_alone=is_alone)

@@ -5,7 +5,7 @@ A batch is what one claim took. The caller's thread handles it; the keeper threa
     from the beginning of a batch
       0         5 ms       7 ms                          0.1 s
       |---------+----------+------------------------------+---->
-      |         FLUSH_S    BATCH_S                        ALONE_S
+      |         FLUSH_S    BATCH_S                        LONGEST_S
       |         done is    it is over, if others          it is over, if nothing
       |         told       are due                        else was due
       the next claim sets out at 0 (handlers under QUICK_S) or LEAD_S before the expected end
@@ -38,9 +38,9 @@ the 10 ms that the README promises.
 
 BATCH_S = 0.007
 """How long a batch should take: for this time its consumer sits on groups that another could take (`fairness`)."""
-ALONE_S = 0.1
+LONGEST_S = 0.1
 """How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
-something.
+something. No batch takes longer than this and a handler: what handlers that became slow leave of it is given back.
 """
 SHORT_LEAST = 3
 """Handlers are short if BATCH_S has room for so many. That answer comes while the next one runs; where they are not, it

@@ -22,7 +22,7 @@ def test_a_long_batch_ends_soon_after_another_group_is_due(
     seq: Sequencer, monkeypatch: pytest.MonkeyPatch, delay_s: float
 ) -> None:
     """Also where no append says so, but time alone."""
-    monkeypatch.setattr(sequencer.drain.batch, "ALONE_S", 0.5)
+    monkeypatch.setattr(sequencer.drain.batch, "LONGEST_S", 0.5)
     seq.append_many({"group": "endless", "body": n, "score": n} for n in range(2000))
     batches: Counter[int] = Counter()
     seen: list[tuple[int, int]] = []

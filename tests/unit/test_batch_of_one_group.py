@@ -14,7 +14,7 @@ from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Flush, SettleAndClaim
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
-from sequencer.settings.pace import ALONE_S, BATCH_S, FLUSH_S
+from sequencer.settings.pace import BATCH_S, FLUSH_S, LONGEST_S
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained
 
@@ -30,7 +30,7 @@ def test_a_group_that_is_due_alone_gives_more_at_once_where_that_takes_no_longer
     one.append("a", 0, 1000)
     one.run(lambda: len(one.batches) > 12)
     assert max(map(len, one.batches)) == longest
-    assert max(one.lengths_s()) <= max(ALONE_S, handler_s) + 1e-6
+    assert max(one.lengths_s()) <= max(LONGEST_S, handler_s) + 1e-6
 
 
 def test_it_ends_once_something_else_is_due() -> None:
@@ -137,7 +137,7 @@ def in_a_long_batch(act: Any) -> Any:
     done: list[int] = []
 
     def beside(one: Watched) -> None:
-        if one.claimed[-1] == ALONE_S / SLOW_S and one.place == 3 and not done:
+        if one.claimed[-1] == LONGEST_S / SLOW_S and one.place == 3 and not done:
             done.append(1)
             act(one)
 
@@ -198,7 +198,7 @@ class Failing(Watched):
     """The fourth message of a long batch fails."""
 
     def handle(self, message: Message) -> BaseException | None:
-        is_bad = self.claimed[-1] == ALONE_S / SLOW_S and self.place == 3 and not hasattr(self, "bad")
+        is_bad = self.claimed[-1] == LONGEST_S / SLOW_S and self.place == 3 and not hasattr(self, "bad")
         if is_bad:
             self.bad = message.id
         super().handle(message)
@@ -233,12 +233,35 @@ class Away(Watched):
 
 def test_nothing_more_of_a_long_batch_is_begun_while_the_server_is_away() -> None:
     """What is handled then, and not acknowledged before the lease ends, is handled again."""
-    one = Away(beside=in_a_long_batch(lambda one: setattr(one, "away_s", one.now_s + 1.0)))
+    batches: list[list[tuple[str, float]]] = []
+
+    def go_away(one: Any) -> None:
+        one.away_s = one.now_s + 1.0
+        batches.append(one.batches[-1])
+
+    one = Away(beside=in_a_long_batch(go_away))
     one.append("a", 0, 400)
-    one.run(lambda: bool(one.away_s) and one.now_s > one.away_s)
-    assert len(one.batches[-1]) == 4
-    one.run(lambda: len(one.handled) >= 300)
-    assert len(set(one.handled)) == len(one.handled)
+    one.run(lambda: len(one.handled) == 400)
+    assert [len(batch) for batch in batches] == [4]
+    assert len(set(one.handled)) == 400
+
+
+@pytest.mark.parametrize("groups", ["ab", "abcdefghijklmnopqrstuvwxyz"])
+@pytest.mark.parametrize(("handler_s", "most"), [(0.015, 7), (3.0, 1)])
+def test_a_batch_whose_handlers_became_slow_ends_behind_the_one_that_runs(
+    groups: str, handler_s: float, most: int
+) -> None:
+    """Though others were due when it was claimed; they, a pause and a stop wait for no more."""
+
+    def slow_down(one: Watched) -> None:
+        if one.claimed[-1] > 15 and one.place == 0:
+            one.handler_s = handler_s
+
+    one = Watched(0.0002, slow_down)
+    for group in groups:
+        one.append(group, 0, 400)
+    one.run(lambda: one.handler_s == handler_s and len(one.batches[-1]) == 0)
+    assert len(one.batches[-2]) == most
 
 
 # -- the rule -------------------------------------------------------------------------------------------------------
@@ -258,7 +281,7 @@ def test_a_long_batch_has_no_more_messages_than_fit_twice_those_before_and_the_l
         assert 1 <= size.messages <= limit
         assert size.alone == 0 or is_alone
         assert size.alone <= min(2 * asked, limit)
-        assert handled == 0 or size.alone * elapsed_s / handled <= ALONE_S * (1 + 1e-9)
+        assert handled == 0 or size.alone * elapsed_s / handled <= LONGEST_S * (1 + 1e-9)
 
 
 @given(st.integers(1, 50), st.floats(0.0001, 3.0), st.booleans())
@@ -267,5 +290,5 @@ def test_a_batch_that_is_no_longer_than_others_ends_as_they_do(handled: int, ela
     size.learn(handled, elapsed_s)
     end = size.end_of(Claimed([], has_more=has_more), 100.0)
     assert not end.asks
-    assert end.latest_s == float("inf")
+    assert end.latest_s == 100.0 + LONGEST_S
     assert end.told_s == (float("inf") if has_more else 100.0 + BATCH_S)
