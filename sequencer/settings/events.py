@@ -35,6 +35,7 @@ class Kind:
 _GROUP = ("group", "owner")
 _MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
 _MENDED = ("see", "mend")
+_DONE = ("handled", "failed", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts",
     "owner": "name of the consumer that tells it",
@@ -169,19 +170,7 @@ EVENTS: Mapping[str, Kind] = {
     "service ended": Kind(
         INFO,
         "the service ended: what the consumers of this run did, by their reports",
-        (
-            "seconds",
-            "handled",
-            "failed",
-            "lost",
-            "parked",
-            "dead",
-            "dropped",
-            "started",
-            "died",
-            "killed",
-            "unreported",
-        ),
+        ("seconds", *_DONE, "started", "died", "killed", "unreported"),
     ),
     "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
     "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
