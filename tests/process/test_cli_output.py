@@ -10,9 +10,11 @@ import re
 import select
 import struct
 import subprocess
+import tempfile
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,28 +22,34 @@ import pytest
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
+from ..support.ready import ready
 from .test_cli_unknown_queue import MORE, of_a_queue
 
 if TYPE_CHECKING:
     from .conftest import Cli
 
 PATIENCE_S = 30.0
+END = b"\x1e"
+"""No command writes it."""
 ODD = ["a b", "it's", "\u202ex\x85"]
 """Parts of a group, each of which would be another in a careless command line."""
 OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help", "info"]
 
 
-def written_to(cli: Cli, words: list[str], stdout: int) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [cli.program, *words],
-        cwd=cli.directory,
-        env=cli.environment | {"SEQUENCER_HOME": str(cli.directory / "home")},
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+def at_home(cli: Cli) -> dict[str, str]:
+    return cli.environment | {"SEQUENCER_HOME": str(cli.directory / "home")}
+
+
+@contextmanager
+def takers() -> Iterator[tuple[int, ...]]:
+    """A pipe that is open, one that nobody reads, a full disk; and a file for what goes to standard error."""
+    reader, is_open = os.pipe()
+    gone, is_closed = os.pipe()
+    os.close(gone)
+    with open("/dev/full", "wb") as full, tempfile.TemporaryFile(buffering=0) as errors:
+        yield is_open, is_closed, full.fileno(), errors.fileno()
+    for number in (reader, is_open, is_closed):
+        os.close(number)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
@@ -53,22 +61,17 @@ def test_no_command_breaks_where_nobody_takes_what_it_says(cli: Cli, make: Calla
         queue.append(n, f"g{n}", id=f"m{n}")
     words = [*name.split(), *([] if " jobs" in f" {name}" or name in OTHERS else ["jobs"]), *MORE.get(name, ())]
     statuses, said = [], []
-    for kind in ("read", "closed", "full"):
-        if is_known:
-            queue.append(1, "a", id="m", replace=True, delay=600)
-        if is_failed:
-            fail(queue, is_dead=name == "dead show")
-        if name == "unskip":
-            queue.skip("a")
-        reader, writer = os.pipe() if kind != "full" else (-1, os.open("/dev/full", os.O_WRONLY))
-        if kind == "closed":
-            os.close(reader)
-        done = written_to(cli, words, writer)
-        os.close(writer)
-        if kind == "read":
-            os.close(reader)
-        statuses.append(done.returncode)
-        said.append(done.stderr.decode())
+    with takers() as writers, ready(cli.directory, at_home(cli), descriptors=writers) as commands:
+        for writer in writers[:3]:
+            if is_known:
+                queue.append(1, "a", id="m", replace=True, delay=600)
+            if is_failed:
+                fail(queue, is_dead=name == "dead show")
+            if name == "unskip":
+                queue.skip("a")
+            before = os.lseek(writers[3], 0, os.SEEK_END)
+            statuses.append(commands.run(*words, out=writer, err=writers[3]))
+            said.append(os.pread(writers[3], 1 << 20, before).decode())
     assert not any("Traceback" in text or "Exception ignored" in text for text in said), said
     assert statuses[0] in (0, 4), said[0]
     assert statuses[1] == statuses[0], "who reads it changes nothing"
@@ -162,28 +165,48 @@ def test_a_watch_ends_when_nobody_reads_it(cli: Cli, seq: Sequencer) -> None:
     assert watch.stderr == ""
 
 
+@contextmanager
+def screen(cli: Cli, environment: dict[str, str]) -> Iterator[Callable[..., str]]:
+    """A terminal of 80 columns; the function runs a command on it, and returns what is on it then."""
+    own, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {name: value for name, value in cli.environment.items() if name not in ("COLUMNS", "LINES")}
+
+    def shown_by(*words: str) -> str:
+        commands.run(*words)
+        os.write(its, END)  # behind all that the command wrote
+        seen = b""
+        while not seen.endswith(END):
+            seen += os.read(own, 65536)
+        return seen.removesuffix(END).decode().replace("\r\n", "\n")
+
+    with ready(cli.directory, env | {"TERM": "xterm"} | environment, terminal=its) as commands:
+        yield shown_by
+    os.close(own)
+    os.close(its)
+
+
 @pytest.mark.parametrize(
     "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}]
 )
 def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer, environment: dict[str, Any]) -> None:
     seq.append("\u4e2d", ["müller"], id="\xfc")
-    for words in (
-        ("groups", "jobs"),
-        ("peek", "jobs", "müller"),
-        ("explain", "jobs", "müller"),
-        ("get", "jobs", "müller", "--id", "ü"),
-    ):
-        shown = on_terminal(cli, *words, columns=80, **environment)
-        assert shown
-        assert shown.isascii()
-        as_json = on_terminal(cli, *words, "--json", columns=80, **environment)
-        assert as_json.isascii()
-        assert "müller" in str(json.loads(as_json))
-    table = on_terminal(cli, "groups", "jobs", columns=80, **environment)
-    assert "$'m\\xc3\\xbcller'" in table
-    assert on_terminal(cli, "explain", "jobs", "ö", columns=80, **environment).isascii()
-    wrong = on_terminal(cli, "explain", "jöbs", "a", columns=80, **environment)
-    assert wrong.startswith("error: queue 'j\\xf6bs' must be ")
+    with screen(cli, environment) as shown_by:
+        for words in (
+            ("groups", "jobs"),
+            ("peek", "jobs", "müller"),
+            ("explain", "jobs", "müller"),
+            ("get", "jobs", "müller", "--id", "ü"),
+        ):
+            shown = shown_by(*words)
+            assert shown
+            assert shown.isascii()
+            as_json = shown_by(*words, "--json")
+            assert as_json.isascii()
+            assert "müller" in str(json.loads(as_json))
+        assert "$'m\\xc3\\xbcller'" in shown_by("groups", "jobs")
+        assert shown_by("explain", "jobs", "ö").isascii()
+        assert shown_by("explain", "jöbs", "a").startswith("error: queue 'j\\xf6bs' must be ")
     printed = on_terminal(cli, "consume", "jobs", "--until-empty", columns=200, **environment)
     assert printed.isascii()
     assert '"group":["m\\u00fcller"]' in printed
