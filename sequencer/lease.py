@@ -18,7 +18,7 @@ from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
 from .drain.held_group import HeldGroup
 from .drain.outcome import failed_with
-from .errors import LeaseLost, Park, Retry, SequencerError, SetAside
+from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
 from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
@@ -195,6 +195,8 @@ class Lease:
         one = failed_with(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
         if not one.decision.outage:
             self._events.failed(one)
+        if isinstance(problem, Undecodable):
+            self._doubt()
         told = one.told(held.leased.members[held.done])
         done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(told)))
         held.is_open = False
@@ -220,12 +222,18 @@ class Lease:
             self._is_repeat = link.is_repeat
         return result
 
+    def _doubt(self) -> None:
+        """What is lost may have been evicted: the server is checked before anything else is sent."""
+        with self._pool.lend() as link:
+            link.looks.doubt()
+
     def _lost(self, held: HeldGroup) -> None:
         held.is_open = False
         if self._is_repeat:
             # The reply was lost and the call repeated: the refusal may be the answer to a success.
             self._events.refused([(held.leased.key, held.leased.token, True)])
             return
+        self._doubt()
         raise LeaseLost(
             f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
         )

@@ -21,7 +21,7 @@ from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
-from ..errors import SequencerError, ServerUnavailable, StopConsuming
+from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.alone import Guide
 from ..net.endpoint import Endpoint
 from ..net.link import Link
@@ -195,6 +195,8 @@ class Consumer:
                 self.events.failed(effect)
             except StopConsuming:  # an observer's wish
                 self.stop()
+            if isinstance(effect.error, Undecodable):  # its body may be lost
+                self._main.looks.doubt()
         elif isinstance(effect, Locked):
             with self._keeper.lock:
                 return effect.act()
@@ -228,6 +230,8 @@ class Consumer:
         lane, seconds, call = effect.lane, effect.seconds, None
         asked_at = time.monotonic()
         with self._keeper.lock:
+            if self._main.looks.is_due:
+                self._main.refresh()
             if lane is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
                 call = self._in_flight.claim(lane, effect.limits, ahead=True)
@@ -261,6 +265,9 @@ class Consumer:
             self.events.outages(outages)
 
     def _give_back(self) -> None:
+        """Also to a server that must not be used any more: what was handled shall not be handled again."""
+        with self._keeper.lock:
+            self._main.looks.may_look = False
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:

@@ -44,6 +44,8 @@ class Rule(NamedTuple):
     refusal: str
     """What a client says that does not connect, behind the server's name."""
     error: type[SequencerError] = ServerNotUsable
+    later: str = ""
+    """What a client says besides, under which the server became so."""
 
 
 def _is_old(info: Mapping[str, str]) -> bool:
@@ -92,6 +94,7 @@ RULES = (
         EVICTION,
         "evicts keys (maxmemory-policy {maxmemory_policy}), which deletes halves of groups without an error; "
         "use: CONFIG SET maxmemory-policy noeviction",
+        later="; what it has evicted by now is lost: sequencer doctor shows what that left behind",
     ),
 )
 
@@ -104,7 +107,7 @@ def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -
     for rule in RULES:
         if rule.is_broken(info):
             error = ServerUnavailable if was_fit and rule.check == "role" else rule.error
-            raise error(f"server {name} {rule.refusal.format_map(info)}")
+            raise error(f"server {name} {rule.refusal.format_map(info)}{rule.later if was_fit else ''}")
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

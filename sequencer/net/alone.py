@@ -1,7 +1,9 @@
-"""One connection alone, as operations ask it; and a session as links ask it: on the connection that they have."""
+"""One connection alone, as operations ask it; a session as links ask it, on the connection that they have; and when."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -12,14 +14,19 @@ from .endpoint import Connection, receive, send
 from .refusals import translate, unrefused
 
 T = TypeVar("T")
-
-
 LOOK_EVERY_S = 60.0
 """How long what was seen of a server and a queue is believed, on a connection that is used."""
+CHECK_EVERY_S = 2.0
+"""How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
+costs the server 8 us.
+"""
 
 
 class Guide(Protocol):
     """What a link is told of a queue. Its methods use the connection that they get, on which nothing is in flight."""
+
+    check_at: float
+    """When one of the client's links is to check the server again, by the clock of links."""
 
     @property
     def route(self) -> str:
@@ -30,6 +37,10 @@ class Guide(Protocol):
         """Look whether server and queue are as they were: with each new connection, and each LOOK_EVERY_S of use."""
         ...
 
+    def check(self, connection: Connection) -> None:
+        """Check whether the server evicts keys by now: each CHECK_EVERY_S of use, and where something was lost."""
+        ...
+
     def find_route(self, connection: Connection) -> None:
         """A lane has another route than this one. Raises SequencerError where none is found."""
         ...
@@ -37,6 +48,8 @@ class Guide(Protocol):
 
 class Follower:
     """The guide of a link that only follows: the claim behind a wait comes back, and the next one goes elsewhere."""
+
+    check_at = math.inf
 
     def __init__(self, route: Callable[[], str]) -> None:
         self._route = route
@@ -46,6 +59,9 @@ class Follower:
         return self._route()
 
     def look(self, connection: Any) -> None:
+        pass
+
+    def check(self, connection: Any) -> None:
         pass
 
     def find_route(self, connection: Any) -> None:
@@ -60,6 +76,8 @@ class QueueGuide(Protocol):
 
     async def look(self, alone: Alone) -> None: ...
 
+    async def check(self, alone: Alone) -> None: ...
+
     async def find_route(self, alone: Alone) -> None: ...
 
 
@@ -69,6 +87,7 @@ class LinkGuide:
     def __init__(self, queue: QueueGuide, name: Callable[[], str]) -> None:
         """`name`: how to call the server in a text."""
         self._queue, self._name = queue, name
+        self.check_at = 0.0
 
     @property
     def route(self) -> str:
@@ -77,8 +96,86 @@ class LinkGuide:
     def look(self, connection: Connection) -> None:
         finish(self._queue.look(ConnectionAlone(connection, self._name())))
 
+    def check(self, connection: Connection) -> None:
+        finish(self._queue.check(ConnectionAlone(connection, self._name())))
+
     def find_route(self, connection: Connection) -> None:
         finish(self._queue.find_route(ConnectionAlone(connection, self._name())))
+
+
+class Looks:
+    """The looks of one link, of which nothing is unread. Without a guide there are none."""
+
+    __slots__ = ("_guide", "_look_at", "is_astray", "may_look")
+
+    def __init__(self, guide: Guide | None) -> None:
+        self._guide = guide
+        self._look_at = 0.0
+        """When to look again at server and queue."""
+        self.is_astray = False
+        """Whether a call that was posted came back for its route."""
+        self.may_look = True
+        """Whether a connection that is there already is used to look; what is to be sent waits for that."""
+
+    @property
+    def route(self) -> str:
+        """The route of the queue, as it is known now."""
+        return self._guide.route if self._guide else ""
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether another route would be found."""
+        return self._guide is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a look before anything else is sent."""
+        guide, now = self._guide, time.monotonic()
+        return guide is not None and self.may_look and (now >= self._look_at or now >= guide.check_at)
+
+    def doubt(self) -> None:
+        """Something was lost that the server should have: it is checked before this client sends anything else."""
+        if self._guide:
+            self._guide.check_at = 0.0
+
+    def begin(self, connection: Connection) -> None:
+        """Look over a new connection."""
+        if self._guide:
+            self._guide.look(connection)
+            self._looked(self._guide)
+
+    def again(self, connection: Connection) -> None:
+        """Look over one that is there already, if it is time for that."""
+        guide = self._guide
+        if guide is None:
+            return
+        if self.is_astray:
+            self.find_route(connection)
+        elif self.may_look:
+            now = time.monotonic()
+            if now >= self._look_at:
+                guide.look(connection)
+                self._looked(guide)
+            elif now >= guide.check_at:
+                self._check(guide, connection)
+
+    def find_route(self, connection: Connection) -> None:
+        """A lane has another route than the one that was brought."""
+        if self._guide:
+            self.is_astray = False
+            self._guide.find_route(connection)
+
+    def _check(self, guide: Guide, connection: Connection) -> None:
+        guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
+        try:
+            guide.check(connection)
+        except BaseException:
+            guide.check_at = 0.0
+            raise
+
+    def _looked(self, guide: Guide) -> None:
+        now = time.monotonic()
+        self._look_at, guide.check_at = now + LOOK_EVERY_S, now + CHECK_EVERY_S
 
 
 class ConnectionAlone:

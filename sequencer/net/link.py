@@ -10,9 +10,9 @@ import redis
 
 from ..calls.call import UNDONE, Call
 from ..calls.net_protocol import Command
-from ..errors import ServerUnavailable
+from ..errors import ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
-from .alone import LOOK_EVERY_S, Guide
+from .alone import Guide, Looks
 from .endpoint import Connection, Endpoint, receive, send
 from .refusals import is_astray, translate
 from .repeats import ROUNDS, Repeats, RoundTrip
@@ -27,13 +27,9 @@ class Link:
     def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
         """Without a `guide`, calls bring no route, and are taken by each lane as it is."""
         self.endpoint = endpoint
-        self._guide = guide
-        self._look_at = 0.0
-        """When to look again at server and queue."""
+        self.looks = Looks(guide)
         self._unread = 0
         """How many posts are not collected yet: nothing may be asked meanwhile."""
-        self._is_astray = False
-        """Whether a call that was posted came back for its route."""
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self.confirmed = 0
@@ -47,30 +43,18 @@ class Link:
             for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
                 connection = self.endpoint.connect()
                 try:
-                    if self._guide:
-                        self._guide.look(connection)
+                    self.looks.begin(connection)
                     break
                 except BaseException as error:
                     connection.disconnect()
                     if is_last or not isinstance(error, ServerUnavailable):
                         raise
             self._connection, self._known, self._unread = connection, set(), 0
-            self._look_at = time.monotonic() + LOOK_EVERY_S
-        elif self._guide and not self._unread:
-            if self._is_astray:
-                self._find_route()
-            elif time.monotonic() >= self._look_at:
-                self._guided(self._guide.look)
-                self._look_at = time.monotonic() + LOOK_EVERY_S
+        elif not self._unread:
+            self._look(self.looks.again)
         return self._connection
 
-    def _find_route(self) -> None:
-        if self._guide:
-            self._is_astray = False
-            self._guided(self._guide.find_route)
-
-    def _guided(self, look: Callable[[Connection], None]) -> None:
-        """Raises SequencerError. A connection that was lost meanwhile is closed."""
+    def _look(self, look: Callable[[Connection], None]) -> None:
         try:
             look(self._connection)
         except ServerUnavailable:
@@ -92,10 +76,10 @@ class Link:
             raise translate(error, self.endpoint.name) from error
 
     def _command(self, call: Call[Any]) -> Command:
-        return known_command(call, self._known, self._guide.route if self._guide else "")
+        return known_command(call, self._known, self.looks.route)
 
     def _whole_command(self, call: Call[Any]) -> Command:
-        return eval_command(call, self._guide.route if self._guide else "")
+        return eval_command(call, self.looks.route)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -156,15 +140,16 @@ class Link:
             send(connection, [*([behind] if behind else ()), *(make(call) for call in calls)])
             self._unread += 1
         except BaseException as error:
-            self.close()
+            if not isinstance(error, ServerNotUsable):  # a look said so: nothing was sent, and nothing is awaited
+                self.close()
             if isinstance(error, redis.RedisError | OSError):
                 raise translate(error, self.endpoint.name) from error
             raise
 
     def is_answered(self, within_s: float) -> bool:
-        """Whether, within so long, `collect` would find the beginning of an answer, or a lost connection."""
+        """Whether `collect` finds an answer or a lost connection in that time, or is to wait, since a look is due."""
         try:
-            return self._connection is None or bool(self._connection.can_read(within_s))
+            return self._connection is None or self.looks.is_due or bool(self._connection.can_read(within_s))
         except (redis.RedisError, OSError):
             self.close()
             return True
@@ -182,7 +167,7 @@ class Link:
                 if isinstance(reply, redis.exceptions.NoScriptError):
                     self._known.discard(call.script)
                 elif is_astray(reply):
-                    self._is_astray = True
+                    self.looks.is_astray = True
             return replies
         except BaseException as error:
             self.close()
@@ -212,8 +197,8 @@ class Link:
         (reply,) = self._exchange(connection, (make(call),), meanwhile)
         if isinstance(reply, redis.exceptions.NoScriptError):
             (reply,) = self._exchange(connection, (self._whole_command(call),))
-        for _ in range(ROUNDS) if self._guide and is_astray(reply) else ():
-            self._find_route()
+        for _ in range(ROUNDS) if self.looks.is_guided and is_astray(reply) else ():
+            self._look(self.looks.find_route)
             (reply,) = self._exchange(connection, (self._whole_command(call),))
             if not is_astray(reply):
                 break
@@ -238,8 +223,8 @@ class Link:
         round_trip = RoundTrip(calls, make, make_whole=self._whole_command, is_atomic=is_atomic, wait=wait)
         if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
             round_trip.take_again(self._exchange(connection, again))
-        for _ in range(ROUNDS) if self._guide and round_trip.astray() else ():
-            self._find_route()
+        for _ in range(ROUNDS) if self.looks.is_guided and round_trip.astray() else ():
+            self._look(self.looks.find_route)
             round_trip.take_again(self._exchange(connection, round_trip.astray()))
             if not round_trip.astray():
                 break

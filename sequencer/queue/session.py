@@ -42,6 +42,7 @@ class Session:
         self._policy = Policy()
         self._registration: Registration | None = None
         self._is_known = self._is_registered = self._was_fit = False
+        self._tells_info = True
         self._roles: frozenset[Role] = frozenset()
 
     # -- what operations ask ------------------------------------------------------------------------------------
@@ -209,10 +210,19 @@ class Session:
         self._check_server(info)
         answers = answers[:-1] if self.consumes else answers
         if known and not self._is_as_known(known, answers):
-            await self.find_route(alone)
+            await self._find_route(alone)
+
+    async def check(self, alone: Alone) -> None:
+        """Whether the server evicts keys by now, on that connection alone: of all that may change under a client, only
+        this deletes its messages. Raises ServerNotUsable, ServerUnavailable.
+        """
+        if self._tells_info:
+            (info,) = await alone.answers([("INFO", "memory")])
+            self._check_server(info)
 
     def _check_server(self, info: object) -> None:
         if isinstance(info, ServerNotUsable) and "unknown command" in str(info):
+            self._tells_info = False
             log.info("server %s has no INFO (fakeredis?), so it can't be checked", self.net.name)
             return
         if isinstance(info, Exception):
@@ -235,9 +245,14 @@ class Session:
     async def find_route(self, alone: Alone) -> None:
         """Where a lane has another route: bring it what is registered, or take over what that is now.
 
-        Else a client that comes new would take one lane, and never see what this one appends to the others. Raises
-        DataError, and writes nothing, when others registered the queue meanwhile with another number of lanes.
+        Else a client that comes new would take one lane, and never see what this one appends to the others. A server
+        that has lost a route may evict: that is asked first. Raises ServerNotUsable; DataError, and writes nothing,
+        when others registered the queue meanwhile with another number of lanes.
         """
+        await self.check(alone)
+        await self._find_route(alone)
+
+    async def _find_route(self, alone: Alone) -> None:
         known, registers = self._registration, self._is_registered
         found = await find_route(self.net, alone, self.options, known=known, registers=registers)
         if found:

@@ -1,4 +1,4 @@
-"""A queue that is flushed or deleted under clients; a server that begins to evict; an index that others write."""
+"""A queue that is flushed or deleted under clients; an index that others write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import redis
 
-import sequencer.net.link
-from sequencer import Sequencer
+from sequencer import Sequencer, list_queues
 from sequencer.doctor.diagnose import diagnose
 from sequencer.doctor.rights import acl_rules
-from sequencer.errors import DataError, ServerNotUsable
+from sequencer.errors import DataError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.testing import wait_until
 
 from ..support.background import Background
+from ..support.link_clock import LinkClock, stopped_clock
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 
@@ -121,67 +121,13 @@ def test_a_lane_that_an_evicting_server_forgot_gets_only_its_own_messages_again(
 # -- once a minute ------------------------------------------------------------------------------------------------
 
 
-class Clock:
-    """A clock that only the test moves; of the module that reads it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(sequencer.net.link, "time", found)
-    return found
-
-
-def begin_to_evict(admin: Link) -> None:
-    admin.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    admin.command("CONFIG", "SET", "maxmemory", "100mb")
-
-
-def test_a_server_that_begins_to_evict_is_noticed_within_a_minute(admin: Link, clock: Clock) -> None:
-    with client(admin) as seq:
-        seq.append(1, "g")
-        begin_to_evict(admin)
-        clock.now += 59
-        seq.append(2, "g")
-        clock.now += 2
-        for _ in range(2):
-            with pytest.raises(ServerNotUsable, match="evicts keys"):
-                seq.append(3, "g")
-        admin.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        assert seq.append(3, "g").outcome == "stored", "and that it does no more is noticed at once"
-
-
-def test_a_consumer_notices_too(admin: Link, clock: Clock) -> None:
-    def handle(_: Any) -> None:
-        begin_to_evict(admin)
-        clock.now += 61
-
-    with client(admin) as seq:
-        seq.append(1, "g")
-        with pytest.raises(ServerNotUsable, match="evicts keys"):
-            seq.consume(handle)
-
-
-def test_a_server_behind_a_new_connection_is_checked_as_the_first_was(admin: Link) -> None:
-    with client(admin) as seq:
-        seq.append(1, "g")
-        begin_to_evict(admin)
-        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        with pytest.raises(ServerNotUsable, match="evicts keys"):
-            seq.append(2, "g")
+def clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
+    return stopped_clock(monkeypatch)
 
 
 def test_a_registry_key_that_is_lost_alone_is_made_again_within_a_minute(
-    admin: Link, clock: Clock, caplog: pytest.LogCaptureFixture
+    admin: Link, clock: LinkClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with client(admin, lanes=3) as seq:
         seq.append(1, "g")
@@ -198,7 +144,7 @@ def test_a_registry_key_that_is_lost_alone_is_made_again_within_a_minute(
         assert "its registration was lost; registered again, with 3 lanes" in caplog.text
 
 
-def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: Clock) -> None:
+def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: LinkClock) -> None:
     """Else two programs that ask for two policies would change it for ever, once a minute."""
     with client(admin, on_late="drop") as first, client(admin, on_late="refuse") as second:
         first.append(1, "g")
@@ -213,7 +159,7 @@ def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: C
 # -- rights -------------------------------------------------------------------------------------------------------
 
 
-def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: Clock) -> None:
+def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: LinkClock) -> None:
     admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "a"))
     with client(admin, lanes=2) as seq:
         for n in range(10):
@@ -242,9 +188,9 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         seq.append(1, "g")
         other.append(1, "g")
         admin.command("HSET", INDEX, "q", "foreign")
-        assert sequencer.list_queues(admin.endpoint.url) == ["other"]
+        assert list_queues(admin.endpoint.url) == ["other"]
         found = [one for one in diagnose(admin.endpoint, "sequencer") if one.level == "problem"]
         assert ["says b'foreign' of queue q" in one.text for one in found] == [True]
         assert seq.info().backlog == 1
         diagnose(admin.endpoint, "sequencer", repair=True)
-        assert sequencer.list_queues(admin.endpoint.url) == ["other", "q"]
+        assert list_queues(admin.endpoint.url) == ["other", "q"]

@@ -100,7 +100,7 @@ class ModelServer:
     def _time(self) -> list[bytes]:
         return [b"%d" % (self.now_us // 10**6), b"%d" % (self.now_us % 10**6)]
 
-    def _info(self) -> bytes:
+    def _info(self, *sections: object) -> bytes:
         return b"redis_version:7.0.0\r\nrole:master\r\n"
 
     def _append(self, prefix: str, route: str, group: str) -> bytes:

@@ -1,0 +1,289 @@
+"""A server that begins to evict under its clients: they stop within seconds, and at once where they meet a loss.
+
+What a client meets, when one key of a lane was evicted:
+
+| key | producer | consumer |
+| --- | --- | --- |
+| schedule | nothing | nothing: it finds nothing due |
+| order of a group | nothing | nothing: the group counts as empty |
+| body of a group | nothing | a message without a body |
+| leases | nothing | a lost lease |
+| policy | another route | another route |
+| registry, clock, and all others | nothing | nothing |
+
+So a look at the server every few seconds is what finds it; what is met is a reason to look at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sequencer import ClaimLimits, Message, Sequencer
+from sequencer.calls.claim import claim
+from sequencer.errors import LeaseLost, ServerNotUsable
+from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.pace import SILENT_S
+from sequencer.store.keys import lane_keys, registry_key
+from sequencer.testing import wait_until
+
+from ..support.link_clock import LinkClock, stopped_clock
+
+KEYS = lane_keys("sequencer", "q", 0)
+SOON_S = CHECK_EVERY_S + 0.1
+EVICTS = r"evicts keys .*CONFIG SET maxmemory-policy noeviction"
+
+
+@pytest.fixture
+def admin(start_server: Callable[..., str]) -> Iterator[Link]:
+    """The way to a server of the test's own."""
+    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
+    yield link
+    link.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
+    return stopped_clock(monkeypatch)
+
+
+@pytest.fixture
+def seq(admin: Link, clock: LinkClock) -> Iterator[Sequencer]:
+    with Sequencer("q", str(admin.endpoint.url)) as found:
+        yield found
+
+
+def begin_to_evict(admin: Link, *evicted: str) -> None:
+    """From now on the server may evict; it has evicted these keys."""
+    admin.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    admin.command("CONFIG", "SET", "maxmemory", "100mb")
+    if evicted:
+        admin.command("DEL", *evicted)
+
+
+def end_it(admin: Link) -> None:
+    admin.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def left(admin: Link) -> tuple[int, int]:
+    """How many messages there are, and how many leased groups, once the server is as it should be."""
+    end_it(admin)
+    with Sequencer("q", str(admin.endpoint.url)) as new:
+        info = new.info()
+        return info.backlog, info.leased
+
+
+def calls_of(admin: Link, command: str) -> int:
+    """How often the server was asked."""
+    stats = admin.command("INFO", "commandstats").decode()
+    line = next((line for line in stats.splitlines() if line.startswith(f"cmdstat_{command}:calls=")), "=0,")
+    return int(line.split("=")[1].split(",")[0])
+
+
+# -- by time ------------------------------------------------------------------------------------------------------
+
+
+def test_the_figures_that_readers_are_told() -> None:
+    assert (CHECK_EVERY_S, LOOK_EVERY_S) == (2.0, 60.0)
+
+
+def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+    seq.append(1, "g")
+    begin_to_evict(admin)
+    clock.now += CHECK_EVERY_S - 0.1
+    seq.append(2, "g")
+    clock.now += 0.2
+    for _ in range(2):
+        with pytest.raises(ServerNotUsable, match=f"{EVICTS}; what it has evicted by now is lost: sequencer doctor"):
+            seq.append(3, "g")
+    end_it(admin)
+    assert seq.append(3, "g").outcome == "stored", "and that it does no more is noticed at once"
+
+
+def test_so_does_one_of_many_messages(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+    seq.append_many([{"body": 1, "group": "g"}])
+    begin_to_evict(admin)
+    clock.now += SOON_S
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.append_many({"body": n, "group": f"g{n}"} for n in range(10))
+    assert left(admin) == (1, 0)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_consumer_whose_handlers_do_nothing_notices_and_acknowledges_what_it_did(
+    admin: Link, clock: LinkClock, lanes: int
+) -> None:
+    """Its next claim is always on its way: it is waited for, then the server is looked at."""
+    seen: list[str] = []
+
+    def handle(message: Message) -> None:
+        seen.append(message.id)
+        if len(seen) == 500:
+            begin_to_evict(admin)
+            clock.now += SOON_S
+
+    with Sequencer("q", str(admin.endpoint.url), lanes=lanes) as seq:
+        seq.append_many({"body": n, "group": f"g{n % 400}"} for n in range(4000))
+        with pytest.raises(ServerNotUsable, match=EVICTS):
+            seq.consume(handle)
+    assert 500 <= len(seen) < 4000
+    assert left(admin) == (4000 - len(seen), 0), "what was handled is acknowledged, and all else given back"
+
+
+def test_an_idle_consumer_notices_between_two_waits(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+    """Its claims go behind its waits, over another connection, and the one of its acknowledgements is hardly used."""
+    seq.append(1, "g")
+
+    def go_on() -> None:
+        wait_until(lambda: not admin.command("EXISTS", KEYS.order("g")))
+        begin_to_evict(admin)
+        clock.now += SOON_S
+
+    other = threading.Thread(target=go_on)
+    other.start()
+    began = time.monotonic()
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.consume(lambda _: None)
+    other.join()
+    assert time.monotonic() - began < SILENT_S
+
+
+def test_a_lease_is_renewed_beside_a_handler_whatever_the_server_became(
+    admin: Link, clock: LinkClock, seq: Sequencer
+) -> None:
+    """Else others would handle the message too, while its handler runs."""
+    seq.append(1, "g")
+
+    def handle(_: Message) -> None:
+        before = float(admin.command("ZSCORE", KEYS.schedule, "g"))
+        begin_to_evict(admin)
+        clock.now += LOOK_EVERY_S + 1
+        wait_until(lambda: float(admin.command("ZSCORE", KEYS.schedule, "g")) > before)
+
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.consume(handle, lease=0.6)
+    assert left(admin) == (0, 0)
+
+
+def test_the_links_of_a_client_share_one_look(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+    seq.append(1, "g")
+    with seq._net.link():
+        seq.append(2, "g")  # over a second link, which connects
+    admin.command("CONFIG", "RESETSTAT")
+    clock.now += SOON_S
+    seq.append(3, "g")
+    with seq._net.link():
+        seq.append(4, "g")
+    assert calls_of(admin, "info") == 1
+
+
+def test_a_look_costs_a_round_trip_in_two_seconds_and_none_between(
+    admin: Link, clock: LinkClock, seq: Sequencer
+) -> None:
+    seq.append(1, "g")
+    admin.command("CONFIG", "RESETSTAT")
+    for _ in range(100):
+        clock.now += CHECK_EVERY_S / 10
+        seq.append(1, "g")
+    assert 9 <= calls_of(admin, "info") <= 10
+
+
+def test_an_answer_is_waited_for_where_a_look_is_due(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+    """Else a consumer whose next claim is always on its way would never look."""
+    seq.append(1, "g")
+    with seq._net.link() as link:
+        call = claim(KEYS, "q", "me", 15.0, ClaimLimits())
+        admin.command("CLIENT", "PAUSE", 300)
+        link.post([call])
+        assert not link.is_answered(0)
+        clock.now += SOON_S
+        assert link.is_answered(0)
+        assert len(link.collect([call])) == 1
+
+
+# -- at once, where something is lost: the clock stands still -----------------------------------------------------
+
+
+def refuses_to_go_on(seq: Sequencer, handle: Callable[[Message], None]) -> None:
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.consume(handle, until_empty=True)
+
+
+@pytest.mark.parametrize("lost", [KEYS.leases, KEYS.policy])
+def test_a_consumer_looks_at_once_where_a_lease_or_its_route_is_lost(admin: Link, seq: Sequencer, lost: str) -> None:
+    for n in range(20):
+        seq.append(n, "g")
+    seen: list[str] = []
+
+    def handle(message: Message) -> None:
+        if not seen:
+            begin_to_evict(admin, lost)
+        seen.append(message.id)
+
+    refuses_to_go_on(seq, handle)
+
+
+def test_a_consumer_looks_at_once_where_a_body_is_lost(admin: Link, seq: Sequencer) -> None:
+    for n in range(3):
+        seq.append(n, "g")
+
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.consume(
+            lambda _: begin_to_evict(admin, KEYS.body("g")), until_empty=True, limits=ClaimLimits(groups=1, messages=1)
+        )
+
+
+@pytest.mark.parametrize("lost", [KEYS.body("g"), KEYS.leases])
+def test_a_lease_of_ones_own_loop_is_a_reason_to_look_too(admin: Link, seq: Sequencer, lost: str) -> None:
+    seq.append(1, "g")
+    if lost == KEYS.leases:
+        lease = seq.claim()
+        begin_to_evict(admin, lost)
+        with pytest.raises(LeaseLost):
+            lease.ack(next(iter(lease)))
+    else:
+        begin_to_evict(admin, lost)
+        with pytest.raises(ServerNotUsable, match=EVICTS):
+            list(seq.claim())
+    with pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.append(2, "g")
+
+
+def test_a_producer_does_not_register_again_what_an_evicting_server_lost(
+    admin: Link, seq: Sequencer, caplog: pytest.LogCaptureFixture
+) -> None:
+    seq.append(1, "g")
+    begin_to_evict(admin, KEYS.policy, registry_key("sequencer", "q"))
+    with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(ServerNotUsable, match=EVICTS):
+        seq.append(2, "g")
+    assert "registered again" not in caplog.text
+    end_it(admin)
+    assert seq.append(2, "g").outcome == "stored"
+
+
+def test_what_is_lost_on_a_sound_server_stops_nobody(admin: Link, seq: Sequencer) -> None:
+    seen: list[str] = []
+    for n in range(3):
+        seq.append(n, "g", id=f"m{n}")
+
+    def handle(message: Message) -> None:
+        if not seen:
+            admin.command("DEL", KEYS.leases)
+        seen.append(message.id)
+
+    assert seq.consume(handle, lease=0.5, until_empty=True).lost == 1
+    assert set(seen) == {"m0", "m1", "m2"}
+
+
+def test_a_server_behind_a_new_connection_is_checked_as_the_first_was(admin: Link, seq: Sequencer) -> None:
+    seq.append(1, "g")
+    begin_to_evict(admin)
+    admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    with pytest.raises(ServerNotUsable, match="evicts keys"):
+        seq.append(2, "g")

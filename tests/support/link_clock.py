@@ -1,0 +1,24 @@
+"""A clock that only a test moves, for the looks of links."""
+
+from __future__ import annotations
+
+import pytest
+
+import sequencer.net.alone
+
+
+class LinkClock:
+    """In place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
+    """From now on links look by this clock."""
+    found = LinkClock()
+    monkeypatch.setattr(sequencer.net.alone, "time", found)
+    return found
