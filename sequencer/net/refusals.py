@@ -22,6 +22,9 @@ _NO_KEYS = "the user lacks the right to a key; grant ~{NAMESPACE:QUEUE:* and ~NA
 _FULL = "the server is full (at its maxmemory); consumers go on and make room, or raise it: CONFIG SET maxmemory BYTES"
 
 
+_UNNAMED = "the user lacks a right, which `doctor` names; grant it with ACL SETUSER"  # so Redis 7.0 refuses in scripts
+
+
 _UNTRUSTED = "its certificate was refused; check the host's name, the dates, and ssl_ca_certs in the URL"
 
 
@@ -44,7 +47,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("can't access at least one of the keys", ServerNotUsable, _NO_KEYS),
     ("NOPERM", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
     ("no permissions to", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
-    ("can't run this command", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
+    ("can't run this command", ServerNotUsable, _UNNAMED),
     ("has no permissions", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
     ("CERTIFICATE_VERIFY_FAILED", ServerNotUsable, _UNTRUSTED),
     ("certificate required", ServerNotUsable, "it wants a client certificate; give ssl_certfile and ssl_keyfile"),

@@ -260,6 +260,8 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
     version = admin.command("INFO", "server").decode()
     if "redis_version:6." in version:
         pytest.skip("redis.acl_check_cmd needs Redis 7: before it a script stops where a right is missing")
+    # What a script reads before its first write the server itself refuses; Redis 7.0 does not say which command it was.
+    unnamed = "the user lacks a right, which `doctor` names" if "redis_version:7.0." in version else "^$"
     keys = lane_keys("sequencer", "q", 0)
     for right in sorted(commands_of(script) - {"TIME"}):
         admin.command("FLUSHALL")
@@ -274,7 +276,7 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
                 if script == "nack":
                     raise ValueError("no")
 
-            with pytest.raises(ServerNotUsable, match=f"(?i){right}"):
+            with pytest.raises(ServerNotUsable, match=f"(?i){right}|{unnamed}"):
                 if script == "append":
                     admin.command("ACL", "SETUSER", "app", f"-{right.lower()}")
                     seq.append_many({"body": n, "group": "g", "id": f"m{n}"} for n in (3, 4))
