@@ -35,6 +35,7 @@ from .app import (
 )
 from .interruption import Interruption
 from .lines import GZIP, parse, unpacked
+from .queues import new_queue_said
 from .remainder import say_broken_off, say_interrupted
 from .render import print_json
 from .tally import LINES, OnError, Tally
@@ -84,7 +85,8 @@ def append(
     client = Sequencer(queue, redis, namespace=namespace, **settings)
     began, tally, interruption = time.monotonic(), Tally(chunk=chunk), Interruption()
     with _opened(file) as source, client:
-        client.connect()
+        with new_queue_said():
+            client.connect()
         tally.fields = client.fields
         try:
             with interruption.heard():

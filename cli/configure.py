@@ -11,6 +11,7 @@ import typer
 from ..client import Sequencer, list_queues
 from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
+from ..values.checks import near_name
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .render import console, policy_table, print_json
 
@@ -70,14 +71,14 @@ def configure(
     wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
-        before, is_new = looking.policy, queue not in list_queues(redis, namespace)
+        before, known = looking.policy, list_queues(redis, namespace)
         fields = {name: value for name, value in looking.fields._asdict().items() if value is not None}
     policy = before
     if wanted:
         with setting:
             _connect_quietly(setting)
             policy = setting.policy
-    _show(queue, policy, before, fields, is_new, bool(wanted), json)
+    _show(queue, policy, before, fields, known, bool(wanted), json)
 
 
 def _connect_quietly(client: Sequencer) -> None:
@@ -93,16 +94,18 @@ def _show(
     policy: Policy,
     before: Policy,
     fields: dict[str, Any],
-    is_new: bool,
+    known: list[str],
     is_set: bool,
     as_json: bool,
 ) -> None:
-    now, old = asdict(policy), asdict(before)
+    now, old, is_new, near = asdict(policy), asdict(before), queue not in known, near_name(queue, known)
     was = {} if is_new else {name: old[name] for name in now if now[name] != old[name]}
     if as_json:
         print_json({"queue": queue, "is_new": is_new, "policy": now, "was": was, "fields": fields})
         return
     if is_new:
-        typer.echo(f"queue {queue} is {'new; its policy:' if is_set else 'not there yet; its policy would be:'}")
+        state, policy_is = ("new", "its policy") if is_set else ("not there yet", "its policy would be")
+        other = f' there is "{near}";' if near else ""
+        typer.echo(f"queue {queue} is {state};{other} {policy_is}:")
     names = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     console().print(policy_table({**now, **names}, was))

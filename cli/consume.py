@@ -40,7 +40,7 @@ from .app import (
     is_of_variable,
     option,
 )
-from .queues import names_of_queues, say_unused
+from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
 
 SAID_S = 2.0
@@ -203,7 +203,8 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     config.options()  # what a consumer would refuse is refused here
     with client:
         known = names_of_queues(client)
-        client.connect()
+        with new_queue_said(by_command=True):
+            client.connect()
         url = None if config.app else client.endpoint.url
         supervisor = Supervisor(config.on(url), processes)
         with background_writing():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
@@ -10,6 +12,8 @@ from ..processes.logs import emit_of_service
 from ..processes.service_events import queue_unused
 from ..values.checks import nearest
 from ..values.commands import command
+from ..values.text import plain
+from .render import say
 
 
 def require_queue(client: Sequencer) -> None:
@@ -43,6 +47,28 @@ def names_of_queues(client: Sequencer) -> list[str] | None:
     with suppress(SequencerError):
         return list_queues(client.endpoint, client.options.namespace)
     return None
+
+
+@contextmanager
+def new_queue_said(*, by_command: bool = False) -> Iterator[None]:
+    """A queue that is made within is said in a plain sentence, not in the log; or by the command, in its own words."""
+    log = logging.getLogger("sequencer")
+    before, least = log.level, log.getEffectiveLevel()
+
+    def hear(record: logging.LogRecord) -> bool:
+        if getattr(record, "event", "") != "queue new":
+            return record.levelno >= least
+        if not by_command and least <= logging.WARNING:
+            say(plain(record.getMessage().removeprefix(f"{record.queue}: queue new: ")))  # type: ignore[attr-defined]
+        return False
+
+    log.setLevel(min(least, logging.INFO))
+    log.addFilter(hear)
+    try:
+        yield
+    finally:
+        log.removeFilter(hear)
+        log.setLevel(before)
 
 
 def say_unused(client: Sequencer, known: list[str] | None) -> None:

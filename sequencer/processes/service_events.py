@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from ..settings.events import Event, duration, error_text, event, many, type_name
+from ..values.checks import near_name
 from ..values.commands import command
 
 
@@ -18,8 +18,7 @@ def service_started(queue: str, *, server: str, app: str, processes: int, lease_
 
 def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> Event:
     """Nobody has appended to the queue. `known`: the names of all queues, this one too if it was there."""
-    others = [name for name in known or () if name != queue]
-    near = next(iter(difflib.get_close_matches(queue, others, n=1)), "")
+    near = near_name(queue, known or ())
     make = command("append", queue, "FILE.ndjson", namespace=namespace)
     is_new = known is not None and queue not in known
     said = "it did not exist, and is made now, with nothing in it" if is_new else "it has had no message yet"

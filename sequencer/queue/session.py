@@ -14,8 +14,8 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import Registration, is_index_word, of_lane, registered
-from ..store.replies import Reading, field_texts, pairs
+from ..store.registration import Registration, indexed, of_lane, registered
+from ..store.replies import Reading, field_texts
 from ..values.views import QueueInfo
 from .registry.route_search import find_route
 
@@ -266,4 +266,4 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
     key = index_key(namespace)
     (words,) = await net.read(key, [("HGETALL", key)])
     with Reading(net.name):
-        return sorted(name.decode() for name, value in pairs(words) if is_index_word(value))
+        return sorted(indexed(words))

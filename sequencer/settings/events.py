@@ -178,6 +178,11 @@ EVENTS: Mapping[str, Kind] = {
     "policy changed": Kind(
         WARNING, "a client set another policy for the queue than the server had", ("policy", "before", "now")
     ),
+    "queue new": Kind(
+        WARNING,
+        "a client used a queue that was not there, so it was made; at INFO where no other has a name like it",
+        ("near", "mend"),
+    ),
     "queue restored": Kind(
         WARNING, "the server had lost the queue's lanes and policy; a client wrote them again", ("lanes",)
     ),
@@ -204,9 +209,13 @@ class Event:
 
     @property
     def level(self) -> int:
-        """Of the log line. A late message is dropped because the queue's policy says so: that is no error."""
+        """Of the log line. A message is dropped as late because the queue's policy says so: that is no error. Neither
+        is a new queue with a name like no other.
+        """
         if self.name == "message dropped" and self.fields.get("late"):
             return WARNING
+        if self.name == "queue new" and not self.fields.get("near"):
+            return INFO
         return EVENTS[self.name].level
 
     @property

@@ -8,13 +8,14 @@ server's time when a table was made, in us: two tables never share one, whatever
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
+from .replies import pairs
 
 FIRST, NEWEST = 1, 1
 """Protocols with routes. 0 are the data of 0.4.0 and 0.5.0, which have none: a lane with a policy counts as 0.0."""
@@ -116,3 +117,8 @@ def is_old(fields: Mapping[str, str]) -> bool:
 def is_index_word(value: bytes) -> bool:
     """Whether a client of ours wrote this beside a queue's name into the index: "p1", or 0.4.0 its number of lanes."""
     return value.removeprefix(b"p").isdigit() and len(value) < 6
+
+
+def indexed(words: Sequence[bytes]) -> list[str]:
+    """The names of queues in an index that HGETALL read; one with a foreign value is left out."""
+    return [name.decode() for name, value in pairs(words) if is_index_word(value)]

@@ -17,6 +17,7 @@ MAX_NAMES = 30
 """Of all that there are, in a text."""
 
 
+_NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
 
@@ -56,6 +57,13 @@ def check_rate(rate: Any, what: str = "messages") -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
         raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} a second, above 0, at most 1000000")
     return float(rate)
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """The other name that was perhaps meant; "" for none. One that differs from others in numbers only is no slip."""
+    others = [other for other in known if other != name]
+    is_of_series = any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others)
+    return "" if is_of_series else next(iter(difflib.get_close_matches(name, others, n=1)), "")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.run("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
-    assert done.stderr == ""
+    assert done.stderr == 'queue "xxx_job" is new\n'
     messages = make("xxx_job").peek([1002, 77])
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
@@ -93,6 +93,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
     for number, (bad, reason) in enumerate(cases):
         queue = f"q{number}"
         lines = ndjson(*[order(n) for n in range(700)], "", bad, order(800))
+        make(queue).connect()
         done = cli.call("append", queue, *BY, input=lines)
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
@@ -116,6 +117,7 @@ def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[.
 
 def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli, seq: Sequencer) -> None:
     """A body may be larger than its line: then a call has several chunks. Lines without an id are not doubled."""
+    seq.connect()
     large = f"[{','.join(['1e15'] * 40_000)}]"
     lines = [f'{{"group": ["a"], "body": {large}}}'] * 4
     done = cli.call("append", "jobs", input=ndjson(*lines, '{"group": [], "body": 1}', *lines))
@@ -157,6 +159,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
         ({"group": group, "body": body, "priority": 1}, "unknown fields ['priority']"),
     ]
     good = {"group": group, "body": body, "id": "good"}
+    seq.connect()
     done = cli.run(
         *("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100),
         input=ndjson(*[line for line, _ in bad], good, good),

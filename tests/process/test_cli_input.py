@@ -23,6 +23,7 @@ LINES = [json.dumps({"group": ["a"], "id": f"m{n}", "score": n, "body": n}) for 
 def test_a_gzipped_input_is_read(cli: Cli, seq: Sequencer, is_file: bool) -> None:
     data = gzip.compress("\n".join(LINES).encode())
     (cli.directory / "lines.gz").write_bytes(data)
+    seq.connect()
     done = subprocess.run(
         [cli.program, "append", "jobs", "lines.gz" if is_file else "-"],
         input=data,
@@ -40,6 +41,7 @@ def test_a_gzipped_input_is_read(cli: Cli, seq: Sequencer, is_file: bool) -> Non
 def test_a_gzipped_input_that_is_cut_short_says_where(cli: Cli, seq: Sequencer) -> None:
     data = gzip.compress("\n".join(LINES).encode())
     (cli.directory / "lines.gz").write_bytes(data[: len(data) // 2])
+    seq.connect()
     done = cli.call("append", "jobs", "lines.gz")
     assert done.returncode == 2
     stored = seq.info().backlog
@@ -51,6 +53,7 @@ def test_a_gzipped_input_that_is_cut_short_says_where(cli: Cli, seq: Sequencer) 
 
 def test_refused_lines_that_are_skipped_are_counted_and_exit_code_1(cli: Cli, seq: Sequencer) -> None:
     lines = [LINES[0], "x", '{"group": ["a"], "body": 1, "id": null}', LINES[1]]
+    seq.connect()
     done = cli.call("append", "jobs", "--on-error", "skip", input="\n".join(lines))
     assert done.returncode == 1
     assert done.stdout.startswith("appended 2, duplicates 0, refused 2 ")

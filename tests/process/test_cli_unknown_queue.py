@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +74,50 @@ def test_a_queue_that_only_the_list_lost_is_no_wrong_name(cli: Cli, seq: Sequenc
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
+    cli: Cli, seq: Sequencer, namespace: str, log_format: str
+) -> None:
+    def said(queue: str, *options: str) -> str:
+        done = cli.run("--log-format", log_format, *options, "append", queue, input='{"group": ["a"], "body": 1}')
+        assert (done.returncode, done.stdout[:9]) == (0, "appended ")
+        return done.stderr
+
+    seq.append(1, "a")
+    mend = f"sequencer delete jbos --namespace {namespace}"
+    assert said("jbos") == f'queue "jbos" is new; there is "jobs"; if that was meant: {mend}\n'
+    assert said("jbos") == said("jobs") == ""
+    assert said("zebra") == 'queue "zebra" is new\n'
+    assert said("jobs-2") == 'queue "jobs-2" is new; there is "jobs"; ' + mend.replace("jbos", "jobs-2").join(
+        ("if that was meant: ", "\n")
+    )
+    assert said("jobs-3") == 'queue "jobs-3" is new\n', "one of a series is no slip"
+    assert said("quiet", "--log-level", "ERROR") == ""
+    assert cli.run(*mend.split()[1:], "--yes").returncode == 0
+
+
+def test_a_new_queue_is_in_the_log_of_a_program(
+    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "sequencer"):
+        make("jobs").append(1, "a")
+        make("jbos").consume(print, until_empty=True)
+        make("jbos").append(1, "a")
+    told = [record for record in caplog.records if getattr(record, "event", "") == "queue new"]
+    assert [(one.levelname, one.queue, one.near) for one in told] == [  # type: ignore[attr-defined]
+        ("INFO", "jobs", ""),
+        ("WARNING", "jbos", "jobs"),
+    ]
+
+
+def test_a_policy_of_a_queue_that_is_not_there_names_one_like_it(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, "a")
+    for options, state in (((), "not there yet"), (("--on-late", "drop"), "new")):
+        done = cli.run("configure", "jbos", *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f'queue jbos is {state}; there is "jobs"; its policy')
+
+
 def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
     seq.append(1, "a")
     running = cli.start("--log-format", "json", "consume", "jbos", "-n", 2, "--exec", "true")
@@ -83,7 +129,7 @@ def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Seq
     running.signal()
     assert running.ended() == 0
     lines: list[dict[str, Any]] = [json.loads(line) for line in running.stderr.splitlines()]
-    [said] = [line for line in lines if line["event"] == "queue unused"]
+    [said] = [line for line in lines if "queue" in line["event"]]
     assert (said["level"], said["near"]) == ("WARNING", "jobs")
     make = f"sequencer append jbos FILE.ndjson --namespace {namespace}"
     assert said["make"] == make

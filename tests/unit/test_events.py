@@ -19,7 +19,7 @@ from sequencer.drain.outcome import failed_with
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
-from sequencer.queue.registry.told import policy_changed, queue_restored
+from sequencer.queue.registry.told import policy_changed, queue_new, queue_restored
 from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.values.commands import command
@@ -99,6 +99,7 @@ def all_events() -> list[Event]:
         service.consumer_trouble("orders", error, what="what is done each second"),
         policy_changed("orders", "on_late", "handle", "drop"),
         queue_restored("orders", 4),
+        queue_new("ordrs", ["orders"], "sequencer"),
         lines_lost(3, "No space left on device"),
     ]
 

@@ -52,6 +52,48 @@ def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.
     assert [server.hashes[keys.policy]["on_late"] for keys in KEYS] == ["drop", "drop"]
 
 
+@pytest.mark.parametrize(
+    ("others", "level", "said"),
+    [
+        ({}, logging.INFO, 'q: queue new: queue "q" is new'),
+        ({"orders": "p1", "orders-2": "p1"}, logging.INFO, 'q: queue new: queue "q" is new'),
+        (
+            {"orders": "p1", "qq": "p1", "odd": "x"},
+            logging.WARNING,
+            'q: queue new: queue "q" is new; there is "qq"; if that was meant: sequencer delete q --namespace n',
+        ),
+        ({"qq": "of somebody else"}, logging.INFO, 'q: queue new: queue "q" is new'),
+    ],
+)
+def test_a_new_queue_is_told_once_with_a_name_like_its_own(
+    caplog: pytest.LogCaptureFixture, others: dict[str, str], level: int, said: str
+) -> None:
+    server, net, seq = made()
+    if others:
+        server.run(("HSET", INDEX, *[word for pair in others.items() for word in pair]))
+    with caplog.at_level(logging.INFO, "sequencer"):
+        run(seq.lanes(register=False))
+        assert caplog.messages == [], "a mere look makes nothing"
+        run(seq.lanes())
+        looked(net, seq)
+        connected(server)
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (level, said)
+    near = "qq" if level == logging.WARNING else ""
+    mend = "sequencer delete q --namespace n" if near else ""
+    assert (record.event, record.queue, record.near, record.mend) == ("queue new", "q", near, mend)  # type: ignore[attr-defined]
+
+
+def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
+    server, net, seq = made()
+    run(seq.lanes())
+    at = net.one.asked.index(("HSET", INDEX, "q", "p1"))
+    assert net.one.asked[at + 1] == ("HGETALL", INDEX)
+    other = ModelNet(server)
+    run(session(other).lanes())
+    assert ("HGETALL", INDEX) not in other.one.asked
+
+
 def test_a_registry_that_was_lost_is_made_again_from_the_first_lane(caplog: pytest.LogCaptureFixture) -> None:
     server, net, seq = made(lanes=2)
     run(seq.lanes())

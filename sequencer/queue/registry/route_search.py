@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...calls.call import Call
-from ...calls.net_protocol import Alone, Net
+from ...calls.net_protocol import Alone, Command, Net
 from ...calls.register import Adopted, Step, adopt, register
 from ...errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields
@@ -29,13 +29,13 @@ from ...settings.events import Event
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
-from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
+from ...store.registration import NEWEST, Registration, indexed, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from .look import Seen, look_at
 from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
 from .remembered import merged_fields
-from .told import queue_restored, tell, tell_changes
+from .told import queue_new, queue_restored, tell, tell_changes
 
 log = logging.getLogger("sequencer")
 ROUNDS = 12
@@ -65,6 +65,7 @@ class RouteSearch:
         self._fields = fields or BodyFields()
         self._registry = registry_key(options.namespace, options.queue)
         self._told: Event | None = None
+        self._is_new = False
 
     async def run(self) -> Registration | None:
         """What is registered, and in all lanes; None where nothing is, and nothing may be.
@@ -146,6 +147,7 @@ class RouteSearch:
         new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), {})
         new = replace(new, policy=await self._merged(new))
         await self._register(None, new, is_new=True)
+        self._is_new = True
         return False, None
 
     async def _old(self, seen: Seen) -> tuple[bool, Registration | None]:
@@ -232,13 +234,22 @@ class RouteSearch:
         await self._register(there, replace(own, epoch=max(own.epoch, there.epoch)), is_new=True)
 
     async def _index(self, seen: Seen, word: str) -> None:
-        """The index comes last. Whoever can't write it goes on: nothing but lists of queues needs it."""
-        if self._registers and seen.word != word.encode():
-            index = index_key(self._options.namespace)
-            try:
-                await self.alone.send([("HSET", index, self._options.queue, word)])
-            except SequencerError as error:
-                log.warning("queue %s: can't be written into %s (%s); see doctor", self._options.queue, index, error)
+        """The index comes last. Whoever can't write it goes on: nothing but lists of queues needs it.
+
+        Who makes a queue looks at the other names in the same round trip: one like it may have been meant.
+        """
+        if not self._registers or seen.word == word.encode():
+            return
+        options, index, names = self._options, index_key(self._options.namespace), list[str]()
+        look: list[Command] = [("HGETALL", index)] if self._is_new else []
+        try:
+            _, *answers = await self.alone.send([("HSET", index, options.queue, word), *look])
+            with Reading(self.net.name):
+                names = [name for words in answers for name in indexed(words)]
+        except SequencerError as error:
+            log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, error)
+        if self._is_new:
+            self._told = queue_new(options.queue, names, options.namespace)
 
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False

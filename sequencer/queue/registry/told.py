@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...settings.events import Event, event, many
+from ...values.checks import near_name
+from ...values.commands import command
 
 log = logging.getLogger("sequencer")
 
@@ -21,6 +23,14 @@ def queue_restored(queue: str, lanes: int, *, from_lane: bool = False) -> Event:
     """The server had lost what it knew of the queue, or only its registration, which the first lane has too."""
     lost = "its registration was lost" if from_lane else "the server did not know it any more"
     return event("queue restored", queue, f"{lost}; registered again, with {many(lanes, 'lane')}", {"lanes": lanes})
+
+
+def queue_new(queue: str, known: Iterable[str], namespace: str) -> Event:
+    """A client made a queue; `known`: the names of all. One that is like another's may be a slip."""
+    near = near_name(queue, known)
+    mend = command("delete", queue, namespace=namespace) if near else ""
+    said = f'; there is "{near}"; if that was meant: {mend}' if near else ""
+    return event("queue new", queue, f'queue "{queue}" is new{said}', {"near": near, "mend": mend})
 
 
 def tell(told: Event) -> None:

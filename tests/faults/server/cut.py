@@ -99,11 +99,9 @@ def _failing(how: str) -> Write:
 
 def _park_all(scene: Scene, lease: Lease, head: Message) -> None:
     """The group in hand, then the others."""
-    while True:
-        lease.park(head, "no")
-        if not (lease := scene.seq.claim(groups=1, lease=LEASE_S)):
-            return
-        head = next(iter(lease))
+    lease.park(head, "no")
+    while other := scene.seq.claim(groups=1, lease=LEASE_S):
+        other.park(next(iter(other)), "no")
 
 
 def _mended(failure: str, how: str) -> Write:
@@ -157,8 +155,7 @@ WRITES: dict[str, Write] = {
     "purge": _mended("dead letter", "purge"),
     "resume": _mended("park", "resume"),
     "skip": _mended("park", "skip"),
-    "resume many": _mended("park all", "resume many"),
-    "skip many": _mended("park all", "skip many"),
+    **{how: _mended("park all", how) for how in ("resume many", "skip many")},
     **{how: _by_hand(how) for how in ("cancel", "reschedule", "replace", "pause a group", "pause")},
 }
 
