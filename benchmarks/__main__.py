@@ -22,6 +22,7 @@ from .scenarios.memory import command as memory
 from .scenarios.policies import command as policies
 from .scenarios.skew import command as skew
 from .scenarios.timers import command as timers
+from .usual import command as usual
 
 SCENARIOS: dict[str, Callable[..., None]] = {
     "consumers": consumers.command,
@@ -36,6 +37,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "policies": policies.command,
     "skew": skew.command,
     "timers": timers.command,
+    "usual": usual.command,
 }
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

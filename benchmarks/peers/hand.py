@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ..load.fleet import READY_S, MemberFailed
+from .workers.player import Part
 from .workers.stage import Job
 
 
@@ -38,11 +39,11 @@ def processors(cpus: set[int] | None) -> Iterator[None]:
 class Hand:
     """One process. A context manager: it is gone at the end."""
 
-    def __init__(self, command: Sequence[str], job: Job, cpus: set[int] | None, **where: Any) -> None:
+    def __init__(self, command: Sequence[str], job: Job | Part, cpus: set[int] | None, **where: Any) -> None:
         """`where`: `cwd` and `env` of the process."""
         self._command, self._job, self._cpus, self._where = command, job, cpus, where
 
-    def __enter__(self) -> Hand:
+    def __enter__(self) -> Self:
         self._errors = tempfile.TemporaryFile()
         with processors(self._cpus):
             self._process = subprocess.Popen(
@@ -68,6 +69,14 @@ class Hand:
 
     def run(self, seconds: float) -> Mapping[str, Any]:
         """Wait until it is ready, let it go, and return what it wrote. Raises MemberFailed."""
+        self.wait_ready()
+        self.go()
+        self.wait(seconds)
+        result: Mapping[str, Any] = json.loads(Path(self._job.result).read_bytes())
+        return result
+
+    def wait_ready(self) -> None:
+        """Return when it waits for `go`. Raises MemberFailed."""
         assert self._process.stdout is not None
         until, said = time.monotonic() + READY_S, b""
         while not said.endswith(b"ready\n"):
@@ -76,15 +85,35 @@ class Hand:
             if not piece:
                 raise MemberFailed(f"a process to {self._job.role} was not ready{self._complaint()}")
             said += piece
+
+    def go(self) -> None:
+        """Let it begin."""
         self._tell(b"go\n")
+
+    def end(self) -> None:
+        """Tell a consumer to write its result and to end."""
+        if self._process.stdin:
+            self._process.stdin.close()
+
+    def kill(self) -> float:
+        """End it as `kill -9` does; returns when (CLOCK_MONOTONIC)."""
+        self._process.kill()
+        self._process.wait()
+        return time.monotonic()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended."""
+        return self._process.poll() is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it ended well by itself. Raises MemberFailed."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise MemberFailed(f"not done to {self._job.role} after {seconds:.0f} s{self._complaint()}") from None
         if status:
             raise MemberFailed(f"a process to {self._job.role} ended with status {status}{self._complaint()}")
-        result: Mapping[str, Any] = json.loads(Path(self._job.result).read_bytes())
-        return result
 
     def _tell(self, line: bytes) -> None:
         assert self._process.stdin is not None

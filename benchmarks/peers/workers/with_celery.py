@@ -15,6 +15,7 @@ def _app(stage: Stage) -> tuple[Any, Any]:
         task_default_queue=stage.job.name,
         worker_prefetch_multiplier=stage.job.setting.get("prefetch", 4),
         broker_connection_retry_on_startup=True,
+        **stage.job.setting.get("conf", {}),
     )
 
     def handle(group: str, message_id: str, body: dict[str, Any]) -> None:

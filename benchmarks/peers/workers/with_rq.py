@@ -40,4 +40,4 @@ def consume(stage: Stage) -> None:
     queue = _queue(stage)
     worker = import_module("rq").SimpleWorker([queue], connection=queue.connection)
     stage.begin()
-    worker.work(logging_level="ERROR", burst=True)
+    worker.work(logging_level="ERROR", burst=stage.job.setting.get("burst", True))
