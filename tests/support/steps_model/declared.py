@@ -1,0 +1,76 @@
+"""What a program declares: its steps, and what it wants done with a message that can't be finished. Plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Step:
+    """One named part of what is done with a message, as `@seq.step` declares it."""
+
+    name: str
+    order: int = 1
+    once: bool = False
+    after: str = ""
+    optional: bool = False
+    tries: int | None = None
+    """None for the limit of the app, or 1 if the step is optional."""
+    has_check: bool = False
+
+
+@dataclass(frozen=True)
+class App:
+    """One version of a program, with its policies."""
+
+    kinds: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    """The steps of each kind of message, as they were registered."""
+    retired: frozenset[str] = frozenset()
+    max_attempts: int = 3
+    on_failure: str = "park"
+    """park, dead or drop; the next two likewise."""
+    on_unknown: str = "park"
+    on_question: str = "park"
+    """park or dead."""
+
+    def steps(self, kind: str) -> tuple[Step, ...]:
+        """The steps of a kind in the order in which a pass looks at them."""
+        return tuple(sorted(self.kinds.get(kind, ()), key=lambda step: step.order))
+
+    def limit(self, step: Step) -> int:
+        """How often a step may be tried until it is given up."""
+        if step.tries is not None:
+            return step.tries
+        return 1 if step.optional else self.max_attempts
+
+
+def registration_errors(steps: Sequence[Step]) -> list[str]:
+    """What is wrong with a list of steps of one kind, a sentence each; an app is refused with the first of them."""
+    found = [f"there are two steps {name}" for name, count in Counter(step.name for step in steps).items() if count > 1]
+    if len(steps) > MOST_STEPS:
+        found.append(f"there are {len(steps)} steps, and at most {MOST_STEPS} are allowed")
+    by_name = {step.name: step for step in steps}
+    for step in steps:
+        before = by_name.get(step.after)
+        if step.after and before is None:
+            found.append(f"step {step.name} is after {step.after}, which is no step")
+        elif before is not None and before.optional and not step.optional:
+            found.append(f"step {step.name} is required and comes after {before.name}, which is optional")
+        if _leads_to_itself(step, by_name):
+            found.append(f"step {step.name} comes after itself")
+    return found
+
+
+def _leads_to_itself(step: Step, by_name: Mapping[str, Step]) -> bool:
+    at = step
+    for _ in by_name:
+        if at.after not in by_name:
+            return False
+        at = by_name[at.after]
+        if at is step:
+            return True
+    return False

@@ -1,0 +1,239 @@
+"""One pass over the open steps of a message, as a pure function: what was heard in, the next action out.
+
+    state, action = next_action(begin(app, facts, ledger), Began())
+    state, action = next_action(state, Returned({"payment": "p9"}))
+
+The caller carries out the action and says what came of it. The last action is an Ack, a Nack, a Release or a Lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .actions import (
+    Ack,
+    Action,
+    Answered,
+    Began,
+    Call,
+    Check,
+    Event,
+    Facts,
+    Failure,
+    Lost,
+    Nack,
+    Note,
+    Raised,
+    Release,
+    Returned,
+)
+from .declared import App, Step
+from .ledger import Entry, Ledger, key
+from .rules import Rules
+
+RULES = Rules()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Where a pass stands."""
+
+    app: App
+    facts: Facts
+    ledger: Ledger
+    """As it is known here; `noted` is what the server has."""
+    noted: Ledger
+    rules: Rules = RULES
+    called: frozenset[str] = frozenset()
+    checked: frozenset[str] = frozenset()
+    doing: str = ""
+    """The step whose call or check is on its way."""
+    has_progressed: bool = False
+    """A step became done since the last write."""
+    ending: str = ""
+    """What a step asked for its message: park or dead."""
+    reason: str = ""
+    delays: tuple[int, ...] = ()
+    is_outage: bool = False
+    is_stopping: bool = False
+    lost: int | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.app.steps(self.facts.kind)
+
+    def entry(self, name: str) -> Entry:
+        found = self.ledger.get(name)
+        assert found is not None, name
+        return found
+
+
+def begin(app: App, facts: Facts, ledger: Ledger | None, rules: Rules = RULES) -> Pass:
+    """A pass before its first action. `ledger`: what the record has, None for a message without."""
+    before = ledger or Ledger(facts.stamp)
+    joined = rules.joined(before, app.steps(facts.kind))
+    return Pass(app, facts, joined, joined, rules)
+
+
+def stopped(state: Pass) -> Pass:
+    """A stop signal came. It is looked at between steps, before the start of the next one is noted."""
+    return replace(state, is_stopping=True)
+
+
+def next_action(state: Pass, event: Event) -> tuple[Pass, Action]:
+    """What to do after what was heard."""
+    heard = _hear(state, event)
+    return _decide(heard)
+
+
+# -- what was heard ------------------------------------------------------------------------------------------------
+
+
+def _hear(state: Pass, event: Event) -> Pass:
+    if isinstance(event, Answered):
+        if event.code != 1:
+            return replace(state, lost=event.code)
+        return replace(state, noted=state.ledger, has_progressed=False)
+    if isinstance(event, Began):
+        return state
+    step = next(one for one in state.steps if one.name == state.doing)
+    is_check = state.doing not in state.called
+    state = replace(state, doing="", checked=state.checked | {step.name} if is_check else state.checked)
+    return _checked(state, step, event) if is_check else _ran(state, step, event)
+
+
+def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
+    entry = state.entry(step.name)
+    if isinstance(event, Returned):
+        return _put(
+            state, entry.moved("done", tries=entry.tries + 1, result=event.result, error=""), has_progressed=True
+        )
+    if event.error == "result":
+        done = entry.moved("done", tries=entry.tries + 1, error=event.error)
+        return replace(_put(state, done, has_progressed=True), ending="park", reason=event.error)
+    state = _told(state, event)
+    counts = state.facts.outages >= state.facts.counts_outage
+    after = state.rules.raised(step, entry, event.error, state.app.limit(step), counts=counts)
+    ending = state.rules.stops_pass(event.error)
+    return replace(_put(state, after), ending=ending, reason=event.error)
+
+
+def _checked(state: Pass, step: Step, event: Returned | Raised) -> Pass:
+    entry = state.entry(step.name)
+    if isinstance(event, Raised):
+        return _put(_told(state, event), state.rules.check_raised(entry, event.error))
+    if event.result is None:
+        return _put(state, entry.moved("open", token=0))
+    return _put(state, entry.moved("done", result=event.result, error=""), has_progressed=True)
+
+
+def _told(state: Pass, event: Raised) -> Pass:
+    delays = state.delays if event.after is None else (*state.delays, event.after)
+    is_outage = state.is_outage or event.error in ("outage", "outage by hand")
+    return replace(state, ledger=state.ledger.logged(event.error), delays=delays, is_outage=is_outage)
+
+
+def _put(state: Pass, entry: Entry, *, has_progressed: bool = False) -> Pass:
+    return replace(state, ledger=state.ledger.put(entry), has_progressed=state.has_progressed or has_progressed)
+
+
+# -- what to do ------------------------------------------------------------------------------------------------------
+
+
+def _decide(state: Pass) -> tuple[Pass, Action]:
+    if state.lost is not None:
+        return state, Lost(state.lost)
+    if (before := _before(state)) is not None:
+        return state, before
+    is_over = state.ending or (state.reason and not state.rules.goes_on(state.reason))
+    step = None if is_over else _next_step(state)
+    if step is None:
+        return _end(state)
+    rules, entry = state.rules, state.entry(step.name)
+    is_begun = entry.state == "started" and entry.token == state.facts.token
+    if state.is_stopping and rules.stops_before(entry, is_begun=is_begun):
+        return state, Release() if state.ledger == state.noted else _note(state)
+    is_check = rules.may_check(step, entry, state.app.limit(step), state.facts.token)
+    if entry.once and not is_check and not is_begun:
+        state = _put(state, entry.moved("started", token=state.facts.token))
+        if rules.waits_for_start():
+            return state, _note(state)
+    elif state.ledger != state.noted and rules.waits_for_end():
+        return state, _note(state)
+    name = key("q", state.facts.group, state.facts.id, state.ledger.stamp, entry)
+    if is_check:
+        return replace(state, doing=step.name), Check(step.name, name)
+    state = replace(state, doing=step.name, called=state.called | {step.name})
+    return state, Call(step.name, name, state.ledger.results, entry.once)
+
+
+def _before(state: Pass) -> Action | None:
+    """What keeps a pass from its first step."""
+    facts, app, rules = state.facts, state.app, state.rules
+    if state.called or state.checked or state.ledger != state.noted:
+        return None
+    if facts.given_up:
+        return _give_up(state, facts.given_up_as, facts.given_up)
+    if rules.has_killed(facts.unanswered, app.max_attempts):
+        return _give_up(state, app.on_failure, "lease expired")
+    if rules.without_result(state.ledger):
+        return _give_up(state, "park", "result")
+    is_unknown = facts.kind not in app.kinds
+    missing = tuple(rules.missing(state.ledger, state.steps, app))
+    if not is_unknown and not missing:
+        return None
+    reason = "unknown kind" if is_unknown else "step missing"
+    if not facts.has_waited:
+        return Nack(state.noted, False, "", Failure(reason, missing=missing), is_missing=True)
+    return _give_up(state, app.on_unknown if is_unknown else "park", reason, missing)
+
+
+def _next_step(state: Pass) -> Step | None:
+    """The first step that can be called or checked in this pass, in the order of the steps."""
+    rules, token = state.rules, state.facts.token
+    for step in state.steps:
+        entry, limit = state.entry(step.name), state.app.limit(step)
+        if step.name in state.called:
+            continue
+        is_begun = entry.state == "started" and not rules.is_unknown(entry, token)
+        may_run = is_begun or rules.is_open(entry, limit)
+        may_check = rules.may_check(step, entry, limit, token) and step.name not in state.checked
+        if (may_run and rules.may_begin(step, state.ledger)) or may_check:
+            return step
+    return None
+
+
+def _note(state: Pass) -> Note:
+    return Note(state.rules.written(state.ledger), state.has_progressed)
+
+
+def _end(state: Pass) -> tuple[Pass, Action]:
+    """Nothing can be called any more in this pass."""
+    rules, app, token = state.rules, state.app, state.facts.token
+    ended_once = [e for e in state.ledger.entries if e.once and e.name in state.called and e != state.noted.get(e.name)]
+    if any(entry.state in ("done", "left") for entry in ended_once):
+        return state, _note(state)  # the end of a `once` step is waited for, the last one's too
+    if state.ending:
+        return state, _give_up(state, state.ending, state.reason)
+    ledger = rules.closed(state.ledger, state.steps, app, token)
+    state = replace(state, ledger=ledger)
+    if rules.is_finished(ledger, state.steps):
+        with_failures = any(entry.optional and entry.state != "done" for entry in ledger.entries)
+        return state, Ack(rules.written(ledger), with_failures)
+    if not any(rules.can_be_tried(step, ledger, state.steps, app, token) for step in state.steps):
+        return state, _give_up(state, app.on_failure, state.reason or "failed")
+    most = max(entry.tries for entry in ledger.entries)
+    delay = min(state.delays) if state.delays else 2 ** max(most - 1, 0)
+    failure = Failure(state.reason or "failed")
+    written = rules.written(ledger)
+    return state, Nack(written, state.has_progressed, "", failure, delay, is_outage=state.is_outage)
+
+
+def _give_up(state: Pass, ending: str, reason: str, missing: tuple[str, ...] = ()) -> Nack:
+    """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
+    rules = state.rules
+    questions = tuple(rules.questions(state.ledger, reason))
+    if questions:
+        ending = state.app.on_question
+    ledger = state.ledger if ending == "drop" else rules.fresh(state.ledger)
+    return Nack(rules.written(ledger), state.has_progressed, ending, Failure(reason, questions, missing))

@@ -1,0 +1,167 @@
+"""The rules of a pass: what a ledger and the declared steps mean together. Pure; each rule is one method.
+
+A twin is a subclass with one method changed: it shows what the rule is for. Nothing here knows of a server or a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .declared import App, Step
+from .ledger import Entry, Ledger, LedgerError
+
+
+class Rules:
+    """What each entry means for the pass in hand."""
+
+    # -- the ledger and the steps that this version declares -------------------------------------------------------
+
+    def joined(self, ledger: Ledger, steps: Sequence[Step]) -> Ledger:
+        """The ledger with an entry for each declared step. Steps match by name, never by position."""
+        for step in steps:
+            before = ledger.get(step.name)
+            ledger = ledger.put(
+                Entry(step.name, step.once, step.optional) if before is None else self.kept(before, step)
+            )
+        return ledger
+
+    def kept(self, entry: Entry, step: Step) -> Entry:
+        """A `once` entry stays `once`, and required while its question is open, whichever version runs."""
+        is_asked = entry.once and entry.state in ("started", "failed")
+        optional = step.optional and (entry.optional or not is_asked)
+        return replace(entry, once=entry.once or step.once, optional=optional)
+
+    def written(self, ledger: Ledger) -> Ledger:
+        """What a write holds: the open required steps too, so that a version without them can't acknowledge."""
+        return ledger
+
+    def missing(self, ledger: Ledger, steps: Sequence[Step], app: App) -> list[str]:
+        """Required steps that are not done and that this version lacks. Done and optional ones are kept."""
+        known = {step.name for step in steps}
+        unknown = [entry for entry in ledger.entries if entry.name not in known and not entry.optional]
+        return [e.name for e in unknown if e.state not in ("done", "left") and not self.is_retired(e, app)]
+
+    def is_retired(self, entry: Entry, app: App) -> bool:
+        """`retired=` covers open and failed automatic steps only: it answers no question."""
+        return entry.name in app.retired and not entry.once
+
+    # -- what a step may do now ----------------------------------------------------------------------------------
+
+    def may_begin(self, step: Step, ledger: Ledger) -> bool:
+        """Whether the step that it comes after is done."""
+        before = ledger.get(step.after)
+        return not step.after or (before is not None and before.state == "done")
+
+    def is_open(self, entry: Entry, limit: int) -> bool:
+        """Whether the step may be called now. A failed automatic one with tries left is read as open."""
+        is_ready = entry.state == "open" or (entry.state == "failed" and not entry.once)
+        return is_ready and entry.tries < limit
+
+    def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
+        """Whether `check` is to say how a `once` step ended: unknown, or failed, with tries left."""
+        is_asked = self.is_unknown(entry, token) or (entry.once and entry.state == "failed")
+        return is_asked and step.has_check and entry.tries < limit
+
+    def is_unknown(self, entry: Entry, token: int) -> bool:
+        """Whether the step was started under another lease: nobody here knows how it ended."""
+        return entry.state == "started" and entry.token != token
+
+    # -- what is written before ------------------------------------------------------------------------------------
+
+    def waits_for_start(self) -> bool:
+        """The start of a `once` step is in the server before the step is called."""
+        return True
+
+    def waits_for_end(self) -> bool:
+        """The next step begins only after the outcome of the one before is in the server."""
+        return True
+
+    def stops_before(self, entry: Entry, *, is_begun: bool) -> bool:
+        """A stop is looked at before a start is noted; after it the call is made, or there were a false question."""
+        return not is_begun
+
+    # -- what became of it -----------------------------------------------------------------------------------------
+
+    def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
+        """The entry after its step raised. `counts`: this outage counts as a failure, see Facts.outages."""
+        if entry.once and error in ("retry", "outage by hand"):  # says that nothing happened
+            return self.nothing_happened(entry, error, counts=counts)
+        is_free = not entry.once and error in ("outage", "outage by hand") and not counts
+        tries = entry.tries if is_free else entry.tries + 1  # failed all the same: what timed out may have acted
+        is_last = step.optional and entry.once and not (step.has_check and tries < limit)
+        return entry.moved("left" if is_last else "failed", tries=tries, error=error)
+
+    def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
+        """It is open again. A Retry counts a try, as an outage that counts does: else it could go on for ever."""
+        counted = 1 if error == "retry" or counts else 0
+        return entry.moved("open", tries=entry.tries + counted, error=error, token=0)
+
+    def check_raised(self, entry: Entry, error: str) -> Entry:
+        """A check that raises counts as a try of its step, but for an outage: else it could go on for ever."""
+        return entry if error == "outage" else replace(entry, tries=entry.tries + 1, error=error)
+
+    def stops_pass(self, error: str) -> str:
+        """What a step asks for its message: the end of the pass with this ending; else the next step runs."""
+        return {"park": "park", "set aside": "dead", "result": "park"}.get(error, "")
+
+    def without_result(self, ledger: Ledger) -> list[str]:
+        """Steps that took effect and whose result could not be kept: the group parks, and no size repeats a step."""
+        return [entry.name for entry in ledger.entries if entry.state == "done" and entry.error]
+
+    def goes_on(self, error: str) -> bool:
+        """Whether the next step runs in this pass after one that raised: steps are independent."""
+        return True
+
+    def has_killed(self, unanswered: int, limit: int) -> bool:
+        """Whether it ended so many processes that nobody is to try it again."""
+        return unanswered >= limit
+
+    # -- the end of a pass -----------------------------------------------------------------------------------------
+
+    def closed(self, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> Ledger:
+        """Optional steps that can't be tried any more are left: those behind one that is left too."""
+        for step in steps:
+            entry = ledger.get(step.name)
+            assert entry is not None
+            is_over = entry.state not in ("done", "left") and not self.can_be_tried(step, ledger, steps, app, token)
+            if entry.optional and is_over:
+                ledger = ledger.put(entry.moved("left"))
+        return ledger
+
+    def can_be_tried(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        """Whether a later pass can do something for this step without a person."""
+        entry = ledger.get(step.name)
+        limit = app.limit(step)
+        if entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token)):
+            return False
+        if self.may_begin(step, ledger):
+            return True
+        before = next(one for one in steps if one.name == step.after)
+        return self.can_be_tried(before, ledger, steps, app, token)
+
+    def is_finished(self, ledger: Ledger, steps: Sequence[Step]) -> bool:
+        """Whether the message may be acknowledged: each step is done, or left because it is optional."""
+        entries = [ledger.get(step.name) for step in steps]
+        return all(entry is not None and entry.state in ("done", "left") for entry in entries)
+
+    def questions(self, ledger: Ledger, reason: str) -> list[str]:
+        """Required `once` steps whose end a person must tell, whatever the reason to give the message up is."""
+        return [e.name for e in ledger.entries if e.once and not e.optional and e.state in ("started", "failed")]
+
+    def fresh(self, ledger: Ledger) -> Ledger:
+        """Written by each nack that parks or buries: what is not done gets its tries anew; the log keeps the past."""
+        over = ("done", "left")
+        return replace(ledger, entries=tuple(e if e.state in over else replace(e, tries=0) for e in ledger.entries))
+
+    # -- the answer of a person ----------------------------------------------------------------------------------
+
+    def done_by(self, entry: Entry, who: str, result: object) -> Entry:
+        """`--done`: for any step but one that is done with its result."""
+        return entry.moved("done", by="person", who=who, result=result, error="")
+
+    def again(self, entry: Entry) -> Entry:
+        """`--again`: for a step that is unknown, failed and `once`, or left. It runs under a new key."""
+        if not (entry.once or entry.state == "left"):
+            raise LedgerError(f"step {entry.name} can't be run again: it is {entry.state} and automatic")
+        return entry.moved("open", by="person", turn=entry.turn + 1, tries=0, token=0)

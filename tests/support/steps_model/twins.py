@@ -1,0 +1,233 @@
+"""Each rule taken out: what a walk without it does to a message. A twin differs from the rules in one method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .declared import App, Step
+from .lane import Lane
+from .ledger import Entry, Ledger
+from .record import Group, Record, Told
+from .rules import Rules
+
+
+@dataclass(frozen=True)
+class Twin:
+    """Rules, or a lane, without one rule; `breaks` is how what goes wrong begins in the words of the judge."""
+
+    breaks: str
+    rules: type[Rules] = Rules
+    lane: type[Lane] = Lane
+
+
+TWINS: dict[str, Twin] = {}
+"""By the name of the rule that was taken out."""
+
+
+def _twin(name: str, breaks: str) -> Any:
+    def add(twin: type[Any]) -> type[Any]:
+        is_lane = issubclass(twin, Lane)
+        TWINS[name] = Twin(breaks, lane=twin) if is_lane else Twin(breaks, rules=twin)
+        return twin
+
+    return add
+
+
+# -- what a design without these rules did, found by search: money, or a message that goes round for ever -----------
+
+
+@_twin("a message with a question is not given up", "question lost")
+class _GivesUp(Rules):
+    def questions(self, ledger: Ledger, reason: str) -> list[str]:
+        return super().questions(ledger, reason) if reason in ("failed", "error", "outage", "retry") else []
+
+
+@_twin("a check that raises counts a try", "for ever")
+class _FreeChecks(Rules):
+    def check_raised(self, entry: Entry, error: str) -> Entry:
+        return entry
+
+
+@_twin("fresh tries are written by the nack that parks or buries", "for ever")
+class _NoFreshTries(Rules):
+    def fresh(self, ledger: Ledger) -> Ledger:
+        return ledger
+
+
+@_twin("a once entry stays once", "ran again")
+class _KindOfTheVersion(Rules):
+    def kept(self, entry: Entry, step: Step) -> Entry:
+        is_begun = entry.state == "started" and not step.once
+        state = "failed" if is_begun else entry.state
+        return replace(entry, once=step.once, optional=step.optional, state=state)
+
+
+@_twin("retired covers automatic steps only", "question lost")
+class _RetiresAll(Rules):
+    def is_retired(self, entry: Entry, app: App) -> bool:
+        return entry.name in app.retired
+
+
+@_twin("open required steps are listed in each write", "skipped")
+class _NoOpenSteps(Rules):
+    def written(self, ledger: Ledger) -> Ledger:
+        kept = tuple(e for e in ledger.entries if e.state != "open" or e.tries or e.turn > 1)
+        return replace(ledger, entries=kept)
+
+
+@_twin("a Retry in a once step counts a try", "for ever")
+class _FreeRetry(Rules):
+    def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
+        return entry.moved("open", token=0)
+
+
+@_twin("an automatic step that raised is failed, counted or not", "ran again")
+class _OutageLeavesOpen(Rules):
+    def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
+        if not entry.once and error == "outage" and not counts:
+            return replace(entry, state="open")
+        return super().raised(step, entry, error, limit, counts=counts)
+
+
+@_twin("a step behind one that is left is left too", "for ever")
+class _WaitsForLeft(Rules):
+    def can_be_tried(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        entry = ledger.get(step.name)
+        limit = app.limit(step)
+        return entry is not None and (self.is_open(entry, limit) or self.may_check(step, entry, limit, token))
+
+
+@_twin("a note is behind the acknowledgements of its group", "order")
+class _NoteAlone(Lane):
+    def is_before(self, group: Group, member: tuple[int, str]) -> bool:
+        return False
+
+
+@_twin("a late repeat of a note undoes nothing", "ran again")
+class _NoSerial(Lane):
+    def is_repeat(self, held: Record, serial: int) -> bool:
+        return False
+
+
+@_twin("reschedule keeps the stamp of the keys", "second key")
+class _NewStamp(Lane):
+    def rescheduled(self, record: Record) -> Ledger | None:
+        return record.ledger
+
+
+@_twin("redrive compares the failure that was seen", "ran again")
+class _AnyLetter(Lane):
+    def is_seen(self, message_id: str, seen: Told) -> bool:
+        return True
+
+
+# -- the rest of the rules: the broken twins of the proofs ---------------------------------------------------------
+
+
+@_twin("the start of a once step is waited for", "ran again")
+class _StartsUnnoted(Rules):
+    def waits_for_start(self) -> bool:
+        return False
+
+
+@_twin("the next step waits for the note of the one before", "ran again")
+class _RunsAhead(Rules):
+    def waits_for_end(self) -> bool:
+        return False
+
+
+@_twin("a once step never runs again by itself", "ran again")
+class _OnceAsAutomatic(Rules):
+    def is_open(self, entry: Entry, limit: int) -> bool:
+        return super().is_open(entry, limit) or (entry.state == "started" and entry.tries < limit)
+
+
+@_twin("a stop is looked at before the start is noted", "false question")
+class _StopsAfterStart(Rules):
+    def stops_before(self, entry: Entry, *, is_begun: bool) -> bool:
+        return is_begun or not entry.once
+
+
+@_twin("a failure does not stop the pass", "held back")
+class _StopsAtFailure(Rules):
+    def goes_on(self, error: str) -> bool:
+        return False
+
+
+@_twin("a message is acknowledged when all required steps are done", "skipped")
+class _AcksOpen(Rules):
+    def is_finished(self, ledger: Ledger, steps: Sequence[Step]) -> bool:
+        return all(entry.state not in ("failed", "started") for entry in ledger.entries)
+
+
+@_twin("a step waits for the one that it comes after", "before its turn")
+class _NoAfter(Rules):
+    def may_begin(self, step: Step, ledger: Ledger) -> bool:
+        return True
+
+
+@_twin("steps match by name", "ran again")
+class _ByPosition(Rules):
+    def joined(self, ledger: Ledger, steps: Sequence[Step]) -> Ledger:
+        old = ledger.entries
+        entries = [
+            replace(self.kept(old[place], step), name=step.name) if place < len(old) else Entry(step.name, step.once)
+            for place, step in enumerate(steps)
+        ]
+        return replace(ledger, entries=tuple(entries))
+
+
+@_twin("again brings a new key", "old key")
+class _SameTurn(Rules):
+    def again(self, entry: Entry) -> Entry:
+        return replace(super().again(entry), turn=entry.turn)
+
+
+@_twin("leases that end without an answer are counted", "for ever")
+class _NeverKilled(Rules):
+    def has_killed(self, unanswered: int, limit: int) -> bool:
+        return False
+
+
+@_twin("progress counts them anew", "given up")
+class _NoProgress(Lane):
+    def counted(self, held: Record, *, has_progressed: bool) -> int:
+        return held.unanswered
+
+
+@_twin("only the holder of the lease writes", "ran again")
+class _NoFence(Lane):
+    def is_valid(self, group: Group, token: int) -> bool:
+        return True
+
+
+@_twin("cancel and replace are refused after effects", "question lost")
+class _Unprotected(Lane):
+    def is_protected(self, record: Record) -> bool:
+        return False
+
+
+@_twin("a letter with a question does not age out", "question lost")
+class _AgesAll(Lane):
+    def has_question(self, told: Told) -> bool:
+        return False
+
+
+@_twin("a ledger dies with its message", "skipped")
+class _LedgerElsewhere(Lane):
+    """Ledgers lie in a hash of their own, by group and id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledgers: dict[tuple[str, str], Ledger] = {}
+
+    def remove(self, group: Group, record: Record) -> None:
+        held = group.records.get(record.id)
+        if held is not None and held.ledger is not None:
+            self.ledgers[record.group, record.id] = held.ledger
+        super().remove(group, record)
+
+    def new(self, record: Record) -> Record:
+        return replace(record, ledger=self.ledgers.get((record.group, record.id)))
