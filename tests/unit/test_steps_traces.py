@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ..support.steps_model.actions import Ack, Answered, Began, Call, Facts, Nack, Note, Raised, Returned
+from ..support.steps_model.actions import Ack, Answered, Began, Call, Facts, Failure, Nack, Note, Raised, Returned
 from ..support.steps_model.consumer import answered
 from ..support.steps_model.declared import App, Step
 from ..support.steps_model.lane import Lane
@@ -161,14 +161,29 @@ def test_a_redriven_message_is_tried_again(without: str, is_tried: bool) -> None
 
 
 @pytest.mark.parametrize(("without", "code"), [("", -2), ("a note is behind the acknowledgements of its group", 1)])
-def test_a_note_waits_for_the_acknowledgement_before_it(without: str, code: int) -> None:
-    """An ack failed alone: the message that was handled is still there."""
+def test_notes_and_nacks_wait_for_the_acknowledgement_before_them(without: str, code: int) -> None:
+    """An ack failed alone: the message that was handled is still there, and would be handled again."""
     play = Play(Step("charge", once=True), without=without)
     play.lane.append(replace(MESSAGE, id="g8", score=2))
     claim = play.lane.claim("ann", 2)
     first, second = claim.records
-    note = Note(answered(Rules(), second, {}), False)
-    assert play.lane.note("ann", claim.token, replace(second, serial=1), first.member, note) == code
+    ledger = answered(Rules(), second, {})
+    sent = replace(second, serial=1)
+    assert play.lane.note("ann", claim.token, sent, first.member, Note(ledger, False)) == code
+    nack = Nack(ledger, False, "", Failure("error"), 1)
+    assert play.lane.nack("ann", claim.token, second, first.member, nack) == code
+    assert play.lane.ack("ann", claim.token, first) == (1 if code == -2 else 0)
+
+
+@pytest.mark.parametrize(("without", "is_asked"), [("", True), ("a question stays required", False)])
+def test_a_version_in_which_a_step_is_optional_answers_no_question(without: str, is_asked: bool) -> None:
+    play = Play(Step("charge", once=True), without=without)
+    play.claim()
+    play.note()
+    play.call()
+    play.app = App({"gift": (Step("charge", once=True, optional=True),)})
+    play.claim()
+    assert isinstance(play.action, Nack if is_asked else Ack)
 
 
 def test_answers_that_the_table_does_not_have_are_refused() -> None:

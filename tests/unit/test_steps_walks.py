@@ -23,6 +23,7 @@ SEEDS = {
     "a check that raises counts a try": 224,
     "fresh tries are written by the nack that parks or buries": 1,
     "a once entry stays once": 6,
+    "a question stays required": 35,
     "retired covers automatic steps only": 580,
     "open required steps are listed in each write": 11,
     "a Retry in a once step counts a try": 264,

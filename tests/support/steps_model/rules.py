@@ -89,7 +89,7 @@ class Rules:
             return self.nothing_happened(entry, error, counts=counts)
         is_free = not entry.once and error in ("outage", "outage by hand") and not counts
         tries = entry.tries if is_free else entry.tries + 1  # failed all the same: what timed out may have acted
-        is_last = step.optional and entry.once and not (step.has_check and tries < limit)
+        is_last = entry.optional and entry.once and not (step.has_check and tries < limit)
         return entry.moved("left" if is_last else "failed", tries=tries, error=error)
 
     def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:

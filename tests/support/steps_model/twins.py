@@ -64,6 +64,12 @@ class _KindOfTheVersion(Rules):
         return replace(entry, once=step.once, optional=step.optional, state=state)
 
 
+@_twin("a question stays required", "question lost")
+class _OptionalOfTheVersion(Rules):
+    def kept(self, entry: Entry, step: Step) -> Entry:
+        return replace(super().kept(entry, step), optional=step.optional)
+
+
 @_twin("retired covers automatic steps only", "question lost")
 class _RetiresAll(Rules):
     def is_retired(self, entry: Entry, app: App) -> bool:
