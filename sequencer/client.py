@@ -21,8 +21,8 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit import prove_lanes
-from .queue.registry import lifetime
-from .queue.session import Session, queue_names
+from .queue.registry import lifetime, names
+from .queue.session import Session
 from .queue.stuck import many
 from .queue.stuck.parked import count_parked, parked
 from .queue.stuck.unskip import unskip
@@ -340,6 +340,6 @@ def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     check_name("namespace", namespace)
     net = BlockingNet(redis, start_embedded)
     try:
-        return finish(queue_names(net, namespace))
+        return finish(names.queue_names(net, namespace))
     finally:
         net.close()

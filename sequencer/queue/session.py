@@ -14,7 +14,7 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import Registration, indexed, of_lane, registered
+from ..store.registration import Registration, of_lane, registered
 from ..store.replies import Reading, field_texts
 from ..values.views import QueueInfo
 from .registry.route_search import find_route
@@ -259,11 +259,3 @@ class Session:
             self._learn(found)
         elif known is None:
             self.route = ""
-
-
-async def queue_names(net: Net, namespace: str) -> list[str]:
-    """The names of all queues of a namespace; one with a foreign value is left out. Raises ServerError."""
-    key = index_key(namespace)
-    (words,) = await net.read(key, [("HGETALL", key)])
-    with Reading(net.name):
-        return sorted(indexed(words))

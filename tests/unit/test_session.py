@@ -10,7 +10,8 @@ import pytest
 
 from sequencer.doctor.rights import missing_rights
 from sequencer.errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
-from sequencer.queue.session import Session, queue_names
+from sequencer.queue.registry.names import queue_names
+from sequencer.queue.session import Session
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
 
@@ -171,6 +172,24 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
 
 
 def test_the_queues_of_a_namespace_come_by_name() -> None:
-    assert run(queue_names(ListedNet([[b"b", b"p1", b"a", b"3", b"c", b"foreign", b"d", b"\xff"]]), "n")) == ["a", "b"]
+    found = [b"b", b"p1", b"a", b"3", b"c", b"foreign", b"d", b"\xff"]
+    assert run(queue_names(ListedNet([found], [b"redis_version:7.0.0\r\n"]), "n")) == ["a", "b"]
+    assert run(queue_names(ListedNet([found], ServerNotUsable("it lacks a command")), "n")) == ["a", "b"]
     with pytest.raises(DataError):
         run(queue_names(ListedNet([[b"\xff", b"p1"]]), "n"))
+
+
+@pytest.mark.parametrize(
+    ("info", "is_said"),
+    [
+        (b"evicted_keys:9024\r\nmaxmemory_policy:noeviction\r\n", True),
+        (b"evicted_keys:0\r\nmaxmemory_policy:allkeys-lru\r\n", False),
+        (b"evicted_keys:9024\r\nmaxmemory_policy:volatile-lru\r\n", False),
+    ],
+)
+def test_queues_that_an_eviction_may_hide_are_told(
+    info: bytes, is_said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(queue_names(ListedNet([[b"a", b"p1"]], [info]), "n")) == ["a"]
+    said = "evicted 9,024 keys since it began: queues may be missing from n:queues, and so from this list"
+    assert [said in caplog.text, "sequencer doctor --repair" in caplog.text] == [is_said, is_said]

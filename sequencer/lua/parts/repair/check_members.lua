@@ -1,6 +1,7 @@
 -- check_members: checks members of a group's order against their records. `seen` is that of
 -- is_enough, with `ahead`, the latest stamp; `tell` notes what is broken, and says whether to
--- repair it. Needs: call, sub, is_enough.
+-- repair it. A failure of the group that is about a member goes with that: the group goes on.
+-- Needs: failures, group, call, sub, is_enough.
 --+ repair/is_enough
 local function check_member(order, body, member, score, record, tell)
   local stamp, id = sub(member, 1, 16), sub(member, 17)
@@ -11,6 +12,10 @@ local function check_member(order, body, member, score, record, tell)
   if not is_own and (#record < 22 or call('ZSCORE', order, sub(record, 1, 16) .. id)) then
     if tell('no record', member, score) then
       call('ZREM', order, member)
+      local failure = call('HGET', failures, group)
+      if failure and failure:find(stamp, 1, true) then
+        call('HDEL', failures, group)
+      end
     end
   elseif not (is_own and attempts) then
     if tell('head', member, sub(record, 1, 20), #record > 21) then

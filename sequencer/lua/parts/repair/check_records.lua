@@ -10,6 +10,9 @@ local function give_up(group, body, id, record)
   end
   local time, member = sub(record, 21, 37):match('^T(%d+)$') or stamp, stamp .. id
   local text = 'its group had no place for it in its order'
+  if sub(record, 21, 21) ~= 'A' and not sub(record, 21, 37):match('^T%d+$') then
+    text = text .. '; its score was lost with that, and its arrival stands in for it'
+  end
   local failure = {
     member = member, id = id, type = 'Broken', message = text, attempt = 0, at = now / 1e6,
   }
