@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.cli.append import Tally
+from sequencer.cli.tally import Tally
 from sequencer.store.keys import lane_of
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired

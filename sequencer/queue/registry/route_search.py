@@ -15,29 +15,28 @@ Each step is a script that compares. Where another client's came between, all is
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...calls.call import Call
-from ...calls.net_protocol import Alone, Command, Net
+from ...calls.net_protocol import Alone, Net
 from ...calls.register import Adopted, Step, adopt, register
-from ...errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
+from ...errors import ConfigurationError, DataError, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields
 from ...settings.events import Event
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
-from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
-from ...store.registration import NEWEST, Registration, indexed, is_old, of_lane, plain_tags, registered
+from ...store.keys import LaneKeys, lane_keys, registry_key
+from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
+from .index import write_index
 from .look import Seen, look_at
 from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
 from .remembered import merged_fields
 from .told import queue_new, queue_restored, tell, tell_changes
 
-log = logging.getLogger("sequencer")
 ROUNDS = 12
 PAUSE_S = 0.02
 """Before the second round; before each later one so much more: 1.3 s in all."""
@@ -234,22 +233,12 @@ class RouteSearch:
         await self._register(there, replace(own, epoch=max(own.epoch, there.epoch)), is_new=True)
 
     async def _index(self, seen: Seen, word: str) -> None:
-        """The index comes last. Whoever can't write it goes on: nothing but lists of queues needs it.
-
-        Who makes a queue looks at the other names in the same round trip: one like it may have been meant.
-        """
-        if not self._registers or seen.word == word.encode():
-            return
-        options, index, names = self._options, index_key(self._options.namespace), list[str]()
-        look: list[Command] = [("HGETALL", index)] if self._is_new else []
-        try:
-            _, *answers = await self.alone.send([("HSET", index, options.queue, word), *look])
-            with Reading(self.net.name):
-                names = [name for words in answers for name in indexed(words)]
-        except SequencerError as error:
-            log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, error)
-        if self._is_new:
-            self._told = queue_new(options.queue, names, options.namespace)
+        """The index comes last."""
+        if self._registers and seen.word != word.encode():
+            options = self._options
+            names = await write_index(self.alone, self.net.name, options, word, is_new=self._is_new)
+            if self._is_new:
+                self._told = queue_new(options.queue, names, options.namespace)
 
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False

@@ -9,7 +9,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from sequencer.cli import append, consume
+from sequencer.cli import append, consume, remainder
+from sequencer.cli.tally import Tally
 from sequencer.consume.stop import ignore
 from sequencer.processes import consumer_process, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
@@ -73,18 +74,18 @@ def supervisor_lingers() -> None:
 
 def append_says_nothing() -> None:
     """An interrupted `append` only ends."""
-    put(append, "_say_interrupted", lambda *_: None)
+    put(append, "say_interrupted", lambda *_, **__: None)
 
 
 def append_lies() -> None:
     """An interrupted `append` says that there are ids, whether there are or not."""
-    say = append._say_interrupted
+    say = remainder.say_interrupted
 
-    def lie(tally: append.Tally, *rest: Any) -> None:
+    def lie(tally: Tally, *rest: Any, **more: Any) -> None:
         tally.has_ids = True
-        say(tally, *rest)
+        say(tally, *rest, **more)
 
-    put(append, "_say_interrupted", lie)
+    put(append, "say_interrupted", lie)
 
 
 def start_ends_the_service() -> None:

@@ -1,0 +1,29 @@
+"""Writes a queue into the index of its namespace, which only lists of queues need. Operations over a connection."""
+
+from __future__ import annotations
+
+import logging
+
+from ...calls.net_protocol import Alone, Command
+from ...errors import SequencerError
+from ...settings.options import QueueOptions
+from ...store.keys import index_key
+from ...store.registration import indexed
+from ...store.replies import Reading
+
+log = logging.getLogger("sequencer")
+
+
+async def write_index(alone: Alone, server: str, options: QueueOptions, word: str, *, is_new: bool) -> list[str]:
+    """Who can't write it goes on. For a new queue, the names of all are read in the same round trip: one like its own
+    may have been meant.
+    """
+    index, names = index_key(options.namespace), list[str]()
+    look: list[Command] = [("HGETALL", index)] if is_new else []
+    try:
+        _, *answers = await alone.send([("HSET", index, options.queue, word), *look])
+        with Reading(server):
+            names = [name for words in answers for name in indexed(words)]
+    except SequencerError as error:
+        log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, error)
+    return names
