@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..settings.options import SIZE_BESIDE, ClaimLimits
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
-from ..store.record import Arrivals, decode_record, decode_records, padded_owner, raw_message
+from ..store.record import Arrivals, decode_record, padded_owner, plain_messages, raw_message, read_plain
 from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
 from ..values.message import Message
@@ -82,14 +82,19 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     number, text = int(token), token.decode()
     at = 0
     groups = []
-    for key, padded, mark, on_late, places, stride in loads_words(words) or ():
+    entries = loads_words(words) or ()
+    # Of all groups at once: where each has one message, a seventh less to do than one by one.
+    plain = read_plain([member for entry in entries for member in entry[4][:: entry[5]]], records)
+    for key, padded, mark, on_late, places, stride in entries:
         group = decode_group(key)
         members = places[::stride]
         scores = Arrivals(members) if stride == 1 else places[1::stride]
-        below, some = late_below(mark), records[at : at + len(members)]
-        at += len(members)
+        below, until = late_below(mark), at + len(members)
+        some = records[at:until]
+        read = (plain[0][at:until], plain[1][at:until]) if plain else read_plain(members, some)
+        at = until
         undecodable = ""
-        messages = decode_records(members, scores, some, group, number, queue, below) or []
+        messages = (read and plain_messages(members, scores, read, group, number, queue, below)) or []
         for member, score, record in () if messages else zip(members, scores, some, strict=True):
             try:
                 messages.append(decode_record(member, score, record, group, number, queue, below))

@@ -28,9 +28,11 @@ class HeldGroup:
         first, leased = self.acked, self.leased
         if first == done:
             return Ack(leased.key, leased.token, [], release)
-        messages, is_sequence = leased.messages[first:done], self.mark.startswith("#")
-        redriven = [message.redriven for message in messages] if is_sequence else ()
-        mark = advance(self.mark, leased.scores[first if is_sequence else done - 1 : done], redriven)
+        messages = leased.messages[first:done]
+        if self.mark.startswith("#"):
+            mark = advance(self.mark, leased.scores[first:done], [message.redriven for message in messages])
+        else:
+            mark = advance(self.mark, (leased.scores[done - 1],))
         late = sum(message.late for message in messages) if messages[0].late else 0
         runs = [self._run(position) for position in range(first, done)] if self.times else ()
         follows = leased.members[done] if done < len(leased.members) else ""

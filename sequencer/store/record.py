@@ -133,23 +133,38 @@ _FRESH = {b"0000A", b"00000"}
 _make: Any = tuple.__new__
 
 
-def decode_records(
-    members: Sequence[str],
-    scores: Sequence[str],
-    records: Sequence[bytes],
-    group: tuple[str, ...],
-    token: int,
-    queue: str,
-    below: float,
-) -> list[Message] | None:
-    """The messages of one group, all at once: 0.8 us each against 1.5. None unless all are plain and not tried yet."""
+Plain = tuple[list[int], list[Any]]
+"""The stamps and the envelopes of records, both in their order."""
+
+
+def read_plain(members: Sequence[str], records: Sequence[bytes]) -> Plain | None:
+    """What many records hold, of whatever groups, read at once. None unless all are plain and not tried yet."""
     if not {record[STAMP_DIGITS:RECORD_HEAD] for record in records} <= _FRESH:
         return None
     try:
         envelopes = orjson.loads(b"[%b]" % b",".join([record[RECORD_HEAD:] for record in records]))
         stamps = orjson.loads("[" + ",".join([member[:STAMP_DIGITS] for member in members]) + "]")
-        if {*map(type, stamps)} != {int} or {*map(type, envelopes)} != {list}:
-            return None
+    except ValueError:
+        return None
+    is_ours = {*map(type, stamps)} == {int} and {*map(type, envelopes)} == {list}
+    return (stamps, envelopes) if is_ours and len(envelopes) == len(stamps) == len(members) else None
+
+
+def plain_messages(
+    members: Sequence[str],
+    scores: Sequence[str],
+    plain: Plain,
+    group: tuple[str, ...],
+    token: int,
+    queue: str,
+    below: float,
+) -> list[Message] | None:
+    """The messages of one group, of which `plain` is what their records hold: 0.8 us each against 1.5.
+
+    None where one has headers, or a score that is no number.
+    """
+    stamps, envelopes = plain
+    try:
         times = [stamp / 1e6 for stamp in stamps]
         # A quotient is rounded once, as its text is when it is read: both are the double next to the same number.
         numbers = times if type(scores) is Arrivals else [*map(float, scores)]
@@ -162,7 +177,7 @@ def decode_records(
             )
             for member, number, stamp, at, (body,) in zip(members, numbers, stamps, times, envelopes, strict=True)
         ]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 
