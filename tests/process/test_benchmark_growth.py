@@ -11,6 +11,7 @@ from sequencer.benchmarks.kit.rounds import Run, Turn
 from sequencer.benchmarks.kit.server import PERCENTILES, Calls, Gauge, read_calls
 from sequencer.benchmarks.scenarios.growth import report as growth_report
 from sequencer.benchmarks.scenarios.growth import trials as growth
+from sequencer.benchmarks.scenarios.growth.stream import MARKS, Stream
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke
@@ -20,22 +21,31 @@ def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: 
     setting = link.command("CONFIG", "GET", PERCENTILES)
     result = smoke(server, link, tmp_path, monkeypatch, "growth")
     assert link.command("CONFIG", "GET", PERCENTILES) == setting
-    titles = ["200 messages in one group", "1,000 messages in one group", "20 groups", "500 groups"]
+    titles = [
+        "200 messages of one group",
+        "1,000 messages of one group",
+        "100 messages, each of another group",
+        "300 messages, each of another group",
+        "400 messages, 1 a group",
+        "400 messages, 20 a group",
+        "400 messages, 20 a group, beside 0 cold groups",
+        "400 messages, 20 a group, beside 480 cold groups",
+    ]
     assert [entry["case"] for entry in result["summary"]] == titles
-    for entry in result["summary"]:
-        assert entry["base"] == titles[0 if entry["settings"]["kind"] == "messages" else 2]
+    for place, entry in enumerate(result["summary"]):
+        assert entry["base"] == titles[place // 2 * 2], "a row says what was drained, and each kind has its smallest"
         rates = ("append /s", "drain /s", "append us server", "drain us server")
-        names = (*rates, *(f"rss {mark} MB" for mark in growth.MARKS))
+        names = (*rates, *(f"rss {mark} MB" for mark in MARKS))
         assert all(entry["figures"][name]["min"] > 0 for name in names)
         assert entry["of_base"]["drain /s"]["median"] > 0
-        assert ("fill /s" in entry["figures"]) is (entry["case"] == "500 groups")
+        assert ("fill /s" in entry["figures"]) is (entry["case"] == titles[-1])
     if setting:  # the server measures its calls itself
         figures = result["summary"][0]["figures"]
         assert figures["drain longest ms"]["min"] >= figures["drain p99.9 ms"]["min"] > 0
 
 
-def stream(runs: list[tuple[str, int]]) -> growth.Stream:
-    found = growth.Stream(len(runs), lambda: 1024)
+def stream(runs: list[tuple[str, int]]) -> Stream:
+    found = Stream(len(runs), lambda: 1024)
     for group, number in runs:
         found.see(group, number)
     return found
@@ -65,10 +75,15 @@ def test_a_history_with_a_fault_is_not_valid(runs: list[tuple[str, int]], says: 
 
 def test_loads_differ_only_in_what_else_there_is() -> None:
     loads = growth.USUAL.loads()
-    many = [load for load in loads if load.kind == "groups"]
+    many = [load for load in loads if load.kind == "cold"]
     assert {(load.messages, load.groups) for load in many} == {(100_000, 1000)}
     assert [load.groups + load.cold for load in many] == [1000, 100_000, 1_000_000]
     assert [load.messages for load in loads if load.kind == "messages"] == [10_000, 100_000, 1_000_000]
+    each = [load for load in loads if load.kind == "each"]
+    assert [(load.messages, load.groups) for load in each] == [(size, size) for size in (10_000, 100_000, 1_000_000)]
+    full = [load for load in loads if load.kind == "a group"]
+    assert {load.messages for load in full} == {100_000}
+    assert [load.messages // load.groups for load in full] == [1, 10, 100, 1_000]
     items = list(growth.load_items(6, 3))
     assert [(item["group"][0], item["body"]["number"]) for item in items][3:] == [("g0", 2), ("g1", 2), ("g2", 2)]
     assert len(list(growth.cold_items(5))) == 5
@@ -77,7 +92,7 @@ def test_loads_differ_only_in_what_else_there_is() -> None:
 def test_rates_are_over_the_smallest_of_the_same_round() -> None:
     def made(size: int, index: int, rate: float, problem: str = "") -> Run:
         load = growth.Load("messages", size, size, 1, 0)
-        settings = {**load._asdict(), "base": "10 messages in one group"}
+        settings = {**load._asdict(), "base": "10 messages of one group"}
         figures = {"drain /s": rate} if not problem else {}
         turn = Turn(index, index, False)
         return Run(case=load.title, turn=turn, messages=size, problem=problem, single=figures, settings=settings)

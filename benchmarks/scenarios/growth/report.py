@@ -8,10 +8,15 @@ from typing import Any
 from ...kit import rounds
 from ...kit.charts import Chart
 from ...kit.rounds import Run, show, show_valid
-from .trials import MARKS
+from .stream import MARKS
 
 PHASES = ("append", "drain")
-KINDS = {"messages": "messages in one group", "groups": "groups"}
+KINDS = {
+    "messages": "messages of one group",
+    "each": "messages, each of another group",
+    "a group": "messages a group",
+    "cold": "groups, the cold ones too",
+}
 Summary = list[dict[str, Any]]
 
 
@@ -30,7 +35,7 @@ def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]
         cells = ([show(entry[of].get(column), digits) for column in columns] for entry in summary)
         return [[*name, *row] for name, row in zip(names, cells, strict=True)]
 
-    head = ["size", "valid runs"]
+    head = ["appended and drained", "valid runs"]
     rates = [f"{phase} /s" for phase in PHASES]
     yield "Messages a second with one process: median (min..max)", [*head, *rates], rows(rates, digits=0)
     yield "Over the smallest size in the same round", [*head, *rates], rows(rates, "of_base")
@@ -48,4 +53,4 @@ def charts(summary: Summary) -> Iterator[Chart]:
         some = [entry for entry in summary if entry["settings"]["kind"] == kind]
         labels = [f"{entry['settings']['size']:,}" for entry in some]
         series = {phase: [entry["figures"].get(f"{phase} /s") for entry in some] for phase in PHASES}
-        yield Chart(kind, f"Rates by {title}", "messages a second", labels, series)
+        yield Chart(kind.replace(" ", "-"), f"Rates by {title}", "messages a second", labels, series)

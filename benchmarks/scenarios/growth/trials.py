@@ -1,10 +1,13 @@
 """Scenario `growth`: whether rates fall as there is more in the server, and how long one call blocks it.
 
 messages   one group takes 10k, 100k and 1M messages, then one consumer drains it
-groups     a load of always the same size (100k messages over 1,000 groups) is appended, then drained by one consumer,
-           while there are 1k, 100k and 1M groups in all: the others are cold, each with one pending message that is due
-           in a day. So work for each message is the same, and only what else there is grows. (A million messages in
-           a million groups would need other work than in a thousand: scenario `floor` shows what a group costs.)
+each       10k, 100k and 1M messages, each of a group of its own, are appended and drained
+a group    100k messages are appended and drained, with 1, 10, 100 and 1,000 of them in each group
+cold       a load of always the same size (100k messages over 1,000 groups) is appended, then drained by one consumer,
+           beside 0, 99k and 999k cold groups, each with one pending message that is due in a day: work for each message
+           is the same, and only what else there is grows. The cold ones are not drained.
+
+The name of a row says what was appended and drained.
 
 Each run has keys of its own; sizes take turns, in the opposite order in every other round, and a rate is compared with
 that of the smallest size in the same round. Rates: of appending from the first call of `append_many` to its end, of
@@ -25,8 +28,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,7 +36,6 @@ from typing import Any, NamedTuple
 
 from ....client import Sequencer
 from ....store.keys import lane_keys
-from ....values.message import Message
 from ...kit.rounds import Run, Turn, in_turn, placed, turns
 from ...kit.server import Gauge
 from ...load.fleet import Fleet, MemberFailed
@@ -44,13 +44,13 @@ from ...load.member import QUEUE, Parent
 from ...load.placement import Placement, client_cpus
 from ...load.task import Task, play, scratch
 from ...load.workload import BODY_BYTES, Spread, Workload
+from .stream import Stream, resident_kib
 
 MODULE = "sequencer.benchmarks.scenarios.growth.trials"
 DAY_S = 86_400
 LIMIT_S, SLOWEST_RATE = 60.0, 3000
 """A process that takes longer than LIMIT_S, and a second for each SLOWEST_RATE messages, is given up."""
 NOTE = "x" * (BODY_BYTES - 33)
-MARKS = ("start", "middle", "end")
 
 
 class Load(NamedTuple):
@@ -64,7 +64,13 @@ class Load(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.size:,} {'messages in one group' if self.kind == 'messages' else 'groups'}"
+        """What was drained, and beside what."""
+        if self.kind == "messages":
+            return f"{self.messages:,} messages of one group"
+        if self.kind == "each":
+            return f"{self.messages:,} messages, each of another group"
+        many = f"{self.messages:,} messages, {self.messages // self.groups:,} a group"
+        return f"{many}, beside {self.cold:,} cold groups" if self.kind == "cold" else many
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -76,6 +82,8 @@ class Parameters:
     """What to measure. `groups` counts those of the load, too, which has `load_groups`."""
 
     messages: tuple[int, ...]
+    each: tuple[int, ...]
+    a_group: tuple[int, ...]
     groups: tuple[int, ...]
     load_messages: int
     load_groups: int
@@ -87,18 +95,24 @@ class Parameters:
         return asdict(self)
 
     def loads(self, *, smallest: bool = False) -> list[Load]:
-        """All sizes, from small to large, or the smallest of both kinds."""
+        """All sizes, from small to large, or the smallest of each kind."""
         ones = [Load("messages", size, size, 1, 0) for size in sorted(self.messages)]
+        each = [Load("each", size, size, size, 0) for size in sorted(self.each)]
+        groups = {size: max(1, self.load_messages // size) for size in sorted(self.a_group)}
+        full = [Load("a group", size, size * count, count, 0) for size, count in groups.items()]
         hot = [min(size, self.load_groups) for size in sorted(self.groups)]
         many = [
-            Load("groups", size, self.load_messages // few * few, few, size - few)
+            Load("cold", size, self.load_messages // few * few, few, size - few)
             for size, few in zip(sorted(self.groups), hot, strict=True)
         ]
-        return [*ones[:1], *many[:1]] if smallest else [*ones, *many]
+        kinds = (ones, each, full, many)
+        return [load for loads in kinds for load in (loads[:1] if smallest else loads)]
 
 
 USUAL = Parameters(
     messages=(10_000, 100_000, 1_000_000),
+    each=(10_000, 100_000, 1_000_000),
+    a_group=(1, 10, 100, 1_000),
     groups=(1_000, 100_000, 1_000_000),
     load_messages=100_000,
     load_groups=1_000,
@@ -106,7 +120,17 @@ USUAL = Parameters(
     runs=5,
     warmup=1,
 )
-SMOKE = replace(USUAL, messages=(200, 1_000), groups=(20, 500), load_messages=400, load_groups=20, runs=1, warmup=0)
+SMOKE = replace(
+    USUAL,
+    messages=(200, 1_000),
+    each=(100, 300),
+    a_group=(1, 20),
+    groups=(20, 500),
+    load_messages=400,
+    load_groups=20,
+    runs=1,
+    warmup=0,
+)
 
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
@@ -167,63 +191,6 @@ def run_phase(gauge: Gauge, task: Task, phase: str, cpus: set[int] | None) -> tu
 
 
 # -- the processes --------------------------------------------------------------------------------------------
-
-
-class Stream:
-    """Judges what is handled on the way: a handler whose memory depends on the number of groups alone.
-
-    The messages of each group are numbered from 1, in the order in which they are appended.
-    """
-
-    def __init__(self, messages: int, rss_kib: Callable[[], int]) -> None:
-        self.handled = 0
-        self.began = self.ended = 0.0
-        self.rss_kib: dict[str, int] = {}
-        self._marks = dict(zip((1, max(2, messages // 2), messages), MARKS, strict=True))
-        self._read_rss = rss_kib
-        self._last: dict[str, int] = {}
-        self._again = self._skips = 0
-        self._case = ""
-
-    def __call__(self, message: Message) -> None:
-        self.see(message.group[0], message.body["number"])
-
-    def see(self, group: str, number: int) -> None:
-        """The handler of this message began, and ends here."""
-        self.began = self.began or time.monotonic()
-        last = self._last.get(group, 0)
-        if number != last + 1:
-            self._again += number <= last
-            self._skips += number > last
-            self._case = self._case or f"group {group}: {number} after {last}"
-        self._last[group] = max(number, last)
-        self.handled += 1
-        if mark := self._marks.get(self.handled):
-            self.ended = time.monotonic()
-            self.rss_kib[mark] = self._read_rss()
-
-    def fault(self, groups: int, each: int) -> str:
-        """What is wrong now that all should be handled, "" for nothing."""
-        wanted = {f"g{group}" for group in range(groups)}
-        short = sum(self._last.get(group, 0) != each for group in wanted)
-        found = {
-            "messages handled again, or after a later one": self._again,
-            "handled before the one before them": self._skips,
-            "groups not handled to their end": short,
-            "groups that were never appended": len(self._last.keys() - wanted),
-        }
-        said = [f"{count} {what}" for what, count in found.items() if count]
-        return "; ".join([*said, *([f"for example {self._case}"] if self._case else [])])
-
-
-def resident_kib() -> int:
-    """Memory of this process: now, where the system tells, else the most it ever was."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0])
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak // 1024 if sys.platform == "darwin" else peak
 
 
 def load_items(messages: int, groups: int) -> Iterator[dict[str, Any]]:
