@@ -140,11 +140,11 @@ def claim(
     of a group that is due alone it takes so many messages, if the limits have fewer.
     """
     flags = ("1" if ahead else "0", "" if alone is None else str(alone))
-    rules, sizes = (keys.policy, keys.memory, keys.paused), (limits.groups, limits.messages, limits.bytes)
+    sizes = (limits.groups, limits.messages, limits.bytes)
     return Call(
         "claim",
-        (keys.schedule, keys.leases, keys.clock, keys.dispatch, keys.stats, keys.failures, *rules),
-        (keys.prefix, padded_owner(owner), ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
+        (keys.schedule,),
+        (padded_owner(owner), ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
         lambda reply: parse_claimed(reply, queue),
         repeatable=False,
     )

@@ -110,9 +110,8 @@ def ack(
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     return Call(
         "ack",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.audit),
+        (keys.schedule,),
         (
-            keys.prefix,
             words,
             "1" if hint else "0",
             *(now_text(now_us), str(audit_length)),

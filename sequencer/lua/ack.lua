@@ -1,46 +1,45 @@
 -- ack: removes handled messages of leased groups, and gives back those groups whose consumer is
 -- done with them.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] audit stream
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] words    JSON [[group, token, "1" to release the group, else the member that its consumer
+-- KEYS[1] schedule zset
+-- The lane's other keys begin as it does: each key named is a hundredth of an ack of one message.
+-- ARGV[1] words    JSON [[group, token, "1" to release the group, else the member that its consumer
 --                  handles next or "0", its watermark now or "", how many were late, member, ...],
 --                  ...]; members at most 1000 a group
--- ARGV[3] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
--- ARGV[4] now_us   "" for the server's time
--- ARGV[5] length   of the audit stream, about
--- ARGV[6] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
+-- ARGV[2] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
+-- ARGV[3] now_us   "" for the server's time
+-- ARGV[4] length   of the audit stream, about
+-- ARGV[5] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
 --                  "1" if it was redriven or "0"], ...]: for the stream, also where the token is
 --                  refused
 -- RETURN  [how many groups are due, but for those given back now, and how many that are kept have
 --         another head than the member that comes next, position from 1 of each entry whose token
 --         is not valid, ...]; nothing of those was changed
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, policy_key = KEYS[4], KEYS[5], KEYS[6]
-local memory, audit = KEYS[7], KEYS[8]
-local prefix = ARGV[1]
-local words = cjson.decode(ARGV[2])
-local hint = ARGV[3]
-local now_us = ARGV[4]
-local length = ARGV[5]
-local runs = ARGV[6]
+local schedule = KEYS[1]
+local words = cjson.decode(ARGV[1])
+local hint = ARGV[2]
+local now_us = ARGV[3]
+local length = ARGV[4]
+local runs = ARGV[5]
+local route = ARGV[#ARGV]
 --+ prelude
---+ route
+--+ packed_rules
+local prefix = sub(schedule, 1, -9)
+local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
+local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
+local policy = call('HMGET', prefix .. 'policy', 'packed', 'mark_cap')
+local packed = policy[1] or packed_rules(prefix .. 'policy')
+local ends = route_end(packed, route)
+if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
+local now, now_text = time_us(now_us)
 --+ memory/check_memory
---+ memory/remember_ids
---+ memory/remember_marks
---+ remove
---+ ack/keep_highest
---+ ack/release
 if runs ~= '' then
   call('XLEN', audit)
 end
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
-local dedup_us, dedup_cap = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
-local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
-check_memory()
+local rules = rules_of(packed, ends)
+local dedup_us, dedup_cap, mark_us = rules.dedup_us, rules.dedup_cap, rules.mark_us
+local mark_cap = tonumber(policy[2] or 0)
+local has_numbers = check_memory() > 0
 call('LLEN', dispatch)
 call('HLEN', stats)
 local has_failures = call('HLEN', failures) > 0
@@ -49,8 +48,13 @@ for i, word in ipairs(words) do
   groups[i] = word[1]
 end
 local leased = call('HMGET', leases, unpack(groups))
-local answer = {call('ZCOUNT', schedule, '-inf', fmt('%.0f', now))}
-
+local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
+--+ memory/remember_ids
+--+ memory/remember_marks
+--+ memory/retire
+--+ remove
+--+ ack/keep_highest
+--+ ack/release
 local refused = {} -- by position
 local valid, orders = {}, {} -- the other entries, and the key of each one's order
 local cleared, ids, handled, late = {}, {}, 0, 0
@@ -82,7 +86,7 @@ for i, word in ipairs(words) do
   end
 end
 
-release(valid, orders, hint, mark_us, mark_cap)
+release(valid, orders, hint, has_numbers and retire, mark_us, mark_cap)
 if has_failures and #cleared > 0 then
   call('HDEL', failures, unpack(cleared))
 end

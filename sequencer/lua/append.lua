@@ -41,7 +41,7 @@ local route = ARGV[#ARGV]
 local now = time_us(now_us)
 local prefix = sub(schedule, 1, -9)
 call('HLEN', stats)
---+ append/packed_rules
+--+ packed_rules
 local packed = call('HGET', prefix .. 'policy', 'packed') or packed_rules(prefix .. 'policy')
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end

@@ -1,18 +1,16 @@
 -- claim: leases due groups of one lane, longest due first, and reads their first messages that may
 -- be handled now.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] clock string; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] failures hash; KEYS[7] policy hash; KEYS[8] memory hash
--- KEYS[9] paused set
--- ARGV[1] prefix       of the lane's keys
--- ARGV[2] owner        who asks, any text
--- ARGV[3] lease_ms     until the lease ends
--- ARGV[4] max_groups
--- ARGV[5] max_messages
--- ARGV[6] max_bytes    of records, and 40 for each; one message always fits
--- ARGV[7] now_us       "" for the server's time
--- ARGV[8] ahead        "1": the caller still works on other groups; it gets none whose lease
+-- KEYS[1] schedule zset
+-- The lane's other keys begin as it does: each key named is a hundredth of a claim of one message.
+-- ARGV[1] owner        who asks, any text
+-- ARGV[2] lease_ms     until the lease ends
+-- ARGV[3] max_groups
+-- ARGV[4] max_messages
+-- ARGV[5] max_bytes    of records, and 40 for each; one message always fits
+-- ARGV[6] now_us       "" for the server's time
+-- ARGV[7] ahead        "1": the caller still works on other groups; it gets none whose lease
 --                      expired
--- ARGV[9] alone        "" or, of a caller that leaves half of the groups that are due to others and
+-- ARGV[8] alone        "" or, of a caller that leaves half of the groups that are due to others and
 --                      to its next claim, how
 --         many messages it takes at least of a group that is due alone
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
@@ -31,30 +29,36 @@
 -- how many messages of each: see parts/claim/fair_share.lua.
 -- While an outage holds the lane back nothing is given until its next probe is due, and then one
 -- message, a probe; never to a caller that works on other groups.
-local schedule, leases, clock_key = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, failures = KEYS[4], KEYS[5], KEYS[6]
-local policy_key, memory, paused = KEYS[7], KEYS[8], KEYS[9]
-local prefix, owner, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local max_groups, room, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local now_us, is_ahead, alone = ARGV[7], ARGV[8] == '1', tonumber(ARGV[9])
+local schedule = KEYS[1]
+local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
+local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local now_us, is_ahead, alone = ARGV[6], ARGV[7] == '1', tonumber(ARGV[8])
+local route = ARGV[#ARGV]
 --+ prelude
---+ route
+--+ packed_rules
+local prefix = sub(schedule, 1, -9)
+local leases, failures, clock_key = prefix .. 'leases', prefix .. 'failures', prefix .. 'clock'
+local dispatch, stats, memory = prefix .. 'dispatch', prefix .. 'stats', prefix .. 'memory'
+local policy_key, paused = prefix .. 'policy', prefix .. 'paused'
+local policy = call('HMGET', policy_key, 'packed', 'paused', 'probe_us')
+local packed = policy[1] or packed_rules(policy_key)
+local ends = route_end(packed, route)
+if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
+local now, now_text = time_us(now_us)
 --+ lane_clock
 --+ clock_text
-call('HLEN', stats)
 call('HLEN', failures)
-local hints, clock = call('LLEN', dispatch), lane_clock()
-local policy = call('HMGET', policy_key, 'paused', 'window_us', 'sequence', 'gap_us', 'on_gap',
-  'on_late', 'mark_us', 'mark_cap', 'probe_us')
-local probe_us = policy[9] and tonumber(policy[9])
+local hints = call('LLEN', dispatch)
+local clock = lane_clock()
+local probe_us = policy[3] and tonumber(policy[3])
 local is_held = probe_us and (is_ahead or now < probe_us)
-local is_paused, some_paused = policy[1] == '1', call('SCARD', paused) > 0
+local some_paused = call('SCARD', paused) > 0
+local is_paused = policy[2] == '1'
 local due = {}
 if not is_paused and not is_held then
-  local text, most = fmt('%.0f', now), probe_us and 100 or max_groups + 1
-  due = call('ZRANGEBYSCORE', schedule, '-inf', text, 'LIMIT', 0, most)
+  local most = probe_us and '100' or max_groups + 1
+  due = call('ZRANGEBYSCORE', schedule, '-inf', now_text, 'LIMIT', '0', most)
 end
 --+ claim/idle
 if #due == 0 then return idle_reply(is_paused, probe_us) end
@@ -76,11 +80,11 @@ if alone then
     room = math.max(room, alone)
   end
 end
-local gate = gate_of(policy[2], policy[3], policy[4], policy[5])
-local action = policy[6] or 'handle'
-local mark_us, mark_cap = tonumber(policy[7] or 0), tonumber(policy[8] or 0)
+local rules = rules_of(packed, ends)
+local gate = gate_of(rules, policy_key)
+local action, mark_us = rules.on_late, rules.mark_us
 local visible = fmt('%.0f', now + lease_ms * 1000)
-local token = fmt('%.0f', math.max(clock + 1, now))
+local token = clock < now and now_text or fmt('%.0f', clock + 1)
 local unknown = gate.sequence and '#' or ''
 local taken = {records = {}, bytes = max_bytes, max_bytes = max_bytes, ids = {}}
 taken.is_scored = gate.sequence
@@ -106,7 +110,7 @@ for i, group in ipairs(due) do
       park_broken(group, range.err)
       halted[#halted + 1] = {group, range.err}
     elseif #range == 0 then
-      forget(group, mark_us, mark_cap)
+      forget(group, mark_us, gate.mark_cap)
     else
       local head = {order = order, last = last, body = body, range = range, stride = stride}
       head.mark = gate.sequence and number_of(mark)

@@ -17,7 +17,7 @@ if (there[1] or '') == words.seen[1] and (there[2] or '') == words.seen[2] then
   else
     local epoch = words.epoch
     if epoch == '' then
-      epoch = fmt('%.0f', math.max(time_us(now_us), words.least))
+      epoch = fmt('%.0f', math.max((time_us(now_us)), words.least))
     end
     call('HSET', registry, 'route', words.protocol .. '.' .. epoch, 'version', words.version,
       'table', words.table, 'policy', words.policy)

@@ -67,7 +67,7 @@ class Registration:
         return replace(self, policy=dict(policy), version=self.version + 1)
 
     def packed(self) -> str:
-        """What append.lua reads of the policy, in one field: see lua/parts/append/packed_rules.lua."""
+        """What scripts read of the policy for each message, in one field: see lua/parts/packed_rules.lua."""
         names = ("dedup_us", "window_us", "on_late", "sequence", "mark_us", "dedup_cap")
         words = [self.policy[name] for name in names]
         is_plain = words[1:4] == ["0", "handle", "0"]

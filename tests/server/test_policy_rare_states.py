@@ -132,6 +132,7 @@ def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
     seq.append(1, group="g")
     assert not seq.claim()
     link.command("HSET", keys.policy, "window_us", 0)  # by hand: a client would have woken it
+    link.command("HDEL", keys.policy, "packed")
     assert "by a rule that holds no more; resume it" in seq.explain("g").text
     assert seq.resume("g")
     assert drain(seq) == [1]

@@ -41,7 +41,7 @@ class Link:
         return [self.lane.run(call) for call in calls]
 
     def post(self, calls: Any, *, in_order: bool = False) -> None:
-        self.sizes += [call.args[5] for call in calls if call.script == "claim"]
+        self.sizes += [call.args[4] for call in calls if call.script == "claim"]
         if self.is_lost:
             raise ServerUnavailable("lost")
         replies = [UNDONE for _ in calls] if self.lacks_script else self.run(calls[bool(self.refuses) :])

@@ -1,12 +1,15 @@
--- opens_at: from when on a message at the head may be handled. Needs: now, sub.
--- The rules of the policy, as opens_at takes them.
-local function gate_of(window_us, is_sequence, gap_us, on_gap)
-  return {
-    window = tonumber(window_us or 0),
-    sequence = is_sequence == '1',
-    gap_us = tonumber(gap_us or 0),
-    skips = on_gap == 'skip',
-  }
+-- opens_at: from when on a message at the head may be handled. Needs: now, call,
+-- sub.
+-- The rules of the policy, as opens_at takes them; only a sequence has those of gaps.
+local function gate_of(rules, policy_key)
+  local gate = {window = rules.window, sequence = rules.sequence, mark_cap = 0}
+  if gate.sequence then
+    local policy = call('HMGET', policy_key, 'gap_us', 'on_gap', 'mark_cap')
+    gate.gap_us = tonumber(policy[1] or 0)
+    gate.skips = policy[2] == 'skip'
+    gate.mark_cap = tonumber(policy[3] or 0)
+  end
+  return gate
 end
 
 -- Two values: 0 for now, else us, math.huge for parked at a gap; and whether it waits for a missing

@@ -89,7 +89,7 @@ class Truth:
             prefix = _text(words[3]).removesuffix("schedule")
             if name == "renew":  # it is not told the prefix of its lane, but the key of its schedule
                 args.append(prefix)
-            elif name == "append":
+            elif name in ("append", "claim", "ack"):
                 args.insert(0, prefix)
             self.ledger.saw(name, args, reply)
             getattr(self, f"_{name}", lambda *_: None)(args, reply)

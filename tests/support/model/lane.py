@@ -23,7 +23,6 @@ class ModelLane(ArrivingLane, MendedLane):
 
     def claim(
         self,
-        _prefix: str,
         owner: str,
         lease_ms: str,
         groups: str,
@@ -106,7 +105,7 @@ class ModelLane(ArrivingLane, MendedLane):
         told = [json.dumps(halted).encode()] if halted else []
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more, *told]
 
-    def ack(self, _prefix: str, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
+    def ack(self, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
         answer = [len(self.due())]
         marks: dict[str, str] = {}
         ids: list[str] = []

@@ -1,9 +1,8 @@
 -- release: groups that have no messages any more leave the schedule, and those to be given back
--- become due. Needs: schedule, leases, dispatch, now, call, fmt, numbers, retire.
---+ memory/retire
+-- become due. Needs: schedule, leases, dispatch, now_text, call.
 -- Groups that are gone; score, group ... of those given back; all that are free now.
 local function free_of(valid, orders)
-  local left, text = #orders > 0 and call('EXISTS', unpack(orders)) or 0, fmt('%.0f', now)
+  local left = #orders > 0 and call('EXISTS', unpack(orders)) or 0
   local gone, visibles, free = {}, {}, {}
   for i, word in ipairs(valid) do
     local group = word[1]
@@ -11,7 +10,7 @@ local function free_of(valid, orders)
       gone[#gone + 1] = group
       free[#free + 1] = group
     elseif word[3] == '1' then
-      visibles[#visibles + 1] = text
+      visibles[#visibles + 1] = now_text
       visibles[#visibles + 1] = group
       free[#free + 1] = group
     end
@@ -19,16 +18,15 @@ local function free_of(valid, orders)
   return gone, visibles, free
 end
 
--- Entries of the call, and the key of each group's order.
-local function release(valid, orders, hint, mark_us, mark_cap)
+-- Entries of the call, and the key of each group's order. `retire`: false where no group has a
+-- number.
+local function release(valid, orders, hint, retire, mark_us, mark_cap)
   local gone, visibles, free = free_of(valid, orders)
   if #gone > 0 then
     call('ZREM', schedule, unpack(gone))
   end
-  if call('EXISTS', numbers) == 1 then
-    for _, group in ipairs(gone) do
-      retire(group, mark_us, mark_cap)
-    end
+  for _, group in ipairs(retire and gone or {}) do
+    retire(group, mark_us, mark_cap)
   end
   if #visibles > 0 then
     call('ZADD', schedule, unpack(visibles))

@@ -1,4 +1,4 @@
--- fair_share: how much of what is due a claim takes. Needs: schedule, now, call, fmt.
+-- fair_share: how much of what is due a claim takes. Needs: schedule, now_text, call.
 -- Half of the groups, so that other consumers find some, and the caller's next claim: with all of
 -- them in one hand, others are idle. Counted are all that look due; one that is put off then is
 -- taken for due once. Returns how many to take, and how many are due; `due` keeps one more than is
@@ -6,7 +6,7 @@
 local function half_of(due, max_groups)
   local all = #due
   if all > max_groups then
-    all = call('ZCOUNT', schedule, '-inf', fmt('%.0f', now))
+    all = call('ZCOUNT', schedule, '-inf', now_text)
   end
   local most = math.max(1, math.min(max_groups, math.floor(all / 2)))
   for i = #due, most + 2, -1 do

@@ -2,6 +2,7 @@
 -- A group in hand: [member, ...] where stride is 1, [member, score, ...] where it is 2; or its
 -- error.
 local function range_of(order, last, is_scored)
-  if is_scored then return pcall('ZRANGE', order, 0, last, 'WITHSCORES'), 2 end
-  return pcall('ZRANGE', order, 0, last), 1
+  local to = last == 0 and '0' or last
+  if is_scored then return pcall('ZRANGE', order, '0', to, 'WITHSCORES'), 2 end
+  return pcall('ZRANGE', order, '0', to), 1
 end

@@ -1,8 +1,10 @@
 -- turn: a new generation begins where the last one is over; before adding. Others may have written
 -- these times: one that is no number counts as none, since the messages are removed by now, and an
 -- error would leave one half of that done. Says whether one began. Needs: prefix, memory, now,
--- call, fmt.
+-- call, fmt, fresh.
+--+ memory/fresh
 local function turn(name, window, cap, size)
+  if fresh[name] and fresh[name] < cap then return false end
   local new, text = prefix .. name, fmt('%.0f', now)
   local old = new .. ':old'
   local times = call('HMGET', memory, name .. ':began', name .. ':last', name .. ':old')
@@ -24,6 +26,8 @@ local function turn(name, window, cap, size)
   if not began then
     call('HSET', memory, name .. ':began', text)
   end
-  call('HSET', memory, name .. ':last', text)
+  -- A little ahead, and looked at again only then: this is a tenth of an ack of one message.
+  call('HSET', memory, name .. ':last', fmt('%.0f', now + math.floor(window / 1000)))
+  fresh[name] = nil
   return not began
 end

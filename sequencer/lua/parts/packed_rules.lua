@@ -1,6 +1,7 @@
--- packed_rules: what an append needs of the lane's policy, in one text: the route, "1" where no
--- rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us, dedup_cap.
--- Whoever brings the policy to a lane writes it (adopt.lua), from protocol 1 on. Needs: call, sub.
+-- packed_rules: what append, claim and ack need of the lane's policy, in one text: the route, "1"
+-- where no rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us,
+-- dedup_cap. Whoever brings the policy to a lane writes it (adopt.lua), from protocol 1 on. Needs:
+-- call, sub.
 local byte = string.byte
 
 local function packed_rules(policy_key) -- of a lane that has only the single fields
