@@ -20,7 +20,7 @@ from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
-from .queue.audit import prove_lanes
+from .queue.audit_stream import prove_lanes
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.stuck import many

@@ -13,7 +13,7 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.errors import DataError
 from sequencer.net.link import Link
-from sequencer.queue.audit import prove_lanes, read_records
+from sequencer.queue.audit_stream import prove_lanes, read_records
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
