@@ -38,7 +38,7 @@ PATIENCE_S = 12.0
 START_S = 1.5
 """Celery needs this long until it consumes."""
 RESTORE_S = 25.0
-"""The same for what a killed consumer held: Celery looks for it every 10 s."""
+"""The same for what a killed consumer held. RQ moves it to its failed jobs later than this, and runs it no more."""
 LOCK_S = 2.0
 SHORT_S = 1.0
 OUTLIVES_S = 3.0
@@ -73,7 +73,9 @@ class Trial:
 
 def settings(lock_s: float, consumers: int = 2) -> dict[str, Any]:
     """How long a lock, lease or visibility timeout lasts; so that trials need not last minutes."""
-    transport = {"visibility_timeout": lock_s, "unacked_restore_limit": 1000}
+    # By default kombu looks for what was not acknowledged every 100 s.
+    often = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1, "unacked_restore_limit": 1000}
+    transport = {"visibility_timeout": lock_s, **often}
     celery = {"task_acks_late": True, "task_reject_on_worker_lost": True, "broker_transport_options": transport}
     queue = {"max_attempts": TRIES, "backoff": 0.1}
     return {"lock": lock_s, "consumers": consumers, "conf": celery, "queue": queue}
