@@ -55,8 +55,6 @@ class Truth:
         """Messages in whose pass a consumer died, or lost its lease or the message."""
         self.passes: Counter[int] = Counter()
         self.unanswered: Counter[int] = Counter()
-        self.answered: set[int] = set()
-        """A person let it go on, and no pass has ended since."""
 
     def wrong(self, text: str) -> None:
         self.problems.append(text)
@@ -126,8 +124,7 @@ class Truth:
         self.fresh_keys.add((uid, step))
 
     def let_go_on(self, uid: int) -> None:
-        self.passes[uid] = self.unanswered[uid] = 0
-        self.answered.add(uid)
+        self.progressed(uid)
 
     # -- writes ------------------------------------------------------------------------------------------------
 
@@ -184,7 +181,6 @@ class Truth:
             self.passes[uid] += 1
             if self.passes[uid] > MOST_PASSES:
                 self.wrong(f"for ever: {MOST_PASSES} passes over message {uid} did nothing")
-        self.answered.discard(uid)
 
     def gone(self, uid: int, how: str) -> None:
         if self.asked[uid]:
