@@ -151,6 +151,13 @@ def test_results_and_keys_go_from_step_to_step() -> None:
     assert second.results == {"charge": {"payment": "p9"}}
 
 
+def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
+    """It is left only if the step that it comes after is left."""
+    end = played(case(CHARGE, replace(MAIL, after="charge"), ledger=STARTED)).end
+    assert isinstance(end, Nack)
+    assert [entry.state for entry in end.ledger.entries] == ["started", "open"]
+
+
 def test_what_lost_its_result_parks_until_a_person_gives_it() -> None:
     lost = Ledger(1, (Entry("points", state="done", tries=1, error="result"),))
     assert words(played(case(POINTS, Z, ledger=lost))) == "nack park"

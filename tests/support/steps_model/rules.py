@@ -120,14 +120,26 @@ class Rules:
     # -- the end of a pass -----------------------------------------------------------------------------------------
 
     def closed(self, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> Ledger:
-        """Optional steps that can't be tried any more are left: those behind one that is left too."""
+        """Optional steps that will never run again are left."""
         for step in steps:
             entry = ledger.get(step.name)
             assert entry is not None
-            is_over = entry.state not in ("done", "left") and not self.can_be_tried(step, ledger, steps, app, token)
-            if entry.optional and is_over:
+            if entry.optional and entry.state not in ("done", "left") and self.is_over(step, ledger, steps, app, token):
                 ledger = ledger.put(entry.moved("left"))
         return ledger
+
+    def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        """Whether nothing will ever call the step: it has no tries, or the step that it comes after is left.
+
+        Behind a required step it waits: a person may say how that one ended, or resume it.
+        """
+        entry, limit = ledger.get(step.name), app.limit(step)
+        if entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token)):
+            return entry is None or entry.state != "done"
+        before = next((one for one in steps if one.name == step.after), None)
+        before_entry = ledger.get(step.after)
+        is_optional = before_entry is not None and before_entry.optional
+        return before is not None and is_optional and self.is_over(before, ledger, steps, app, token)
 
     def can_be_tried(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
         """Whether a later pass can do something for this step without a person."""

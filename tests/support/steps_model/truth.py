@@ -51,6 +51,8 @@ class Truth:
         """Required `once` steps that began and whose end nobody knows yet."""
         self.listed: dict[int, set[str]] = defaultdict(set)
         """Required steps of the versions that wrote a ledger."""
+        self.writers: dict[int, list[App]] = defaultdict(list)
+        """Versions that wrote a ledger."""
         self.disturbed: set[int] = set()
         """Messages in whose pass a consumer died, or lost its lease or the message."""
         self.passes: Counter[int] = Counter()
@@ -130,6 +132,7 @@ class Truth:
 
     def written(self, uid: int, app: App, kind: str, token: int) -> None:
         """A note or nack was accepted: what this holder knows is in the server."""
+        self.writers[uid].append(app)
         self.listed[uid] |= {step.name for step in app.steps(kind) if not step.optional}
         for (owner, name), (by, result) in list(self.found.items()):
             if owner == uid and by == token:
@@ -201,6 +204,10 @@ class Truth:
         for name in sorted((required - left) | (self.listed[uid] - known - covered)):
             if not self.is_done(uid, name):
                 self.wrong(f"skipped: step {name} of message {uid}, which was acknowledged")
+        for step in steps if all(one is app for one in self.writers[uid]) and uid not in self.disturbed else ():
+            may_run = step.optional and (not step.after or self.is_done(uid, step.after))
+            if may_run and not self.runs[uid, step.name] and not self.is_done(uid, step.name):
+                self.wrong(f"skipped: optional step {step.name} of message {uid} was never tried")
         failed = {step.name for step in steps if step.optional and not self.is_done(uid, step.name)}
         if failed and not ack.with_failures:
             self.wrong(f"untold: message {uid} is finished, though {sorted(failed)} failed")

@@ -99,10 +99,15 @@ class _OutageLeavesOpen(Rules):
 
 @_twin("a step behind one that is left is left too", "for ever")
 class _WaitsForLeft(Rules):
-    def can_be_tried(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
-        entry = ledger.get(step.name)
-        limit = app.limit(step)
-        return entry is not None and (self.is_open(entry, limit) or self.may_check(step, entry, limit, token))
+    def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        entry, limit = ledger.get(step.name), app.limit(step)
+        return entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token))
+
+
+@_twin("a step behind one that a person may answer waits", "skipped")
+class _LeavesWhatWaits(Rules):
+    def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        return not self.can_be_tried(step, ledger, steps, app, token)
 
 
 @_twin("a note is behind the acknowledgements of its group", "order")
