@@ -218,7 +218,7 @@ def _end(state: Pass) -> tuple[Pass, Action]:
     ledger = rules.closed(state.ledger, state.steps, app, token)
     state = replace(state, ledger=ledger)
     if rules.is_finished(ledger, state.steps):
-        with_failures = any(entry.optional and entry.state != "done" for entry in ledger.entries)
+        with_failures = any(e.state == "left" or (e.optional and e.state != "done") for e in ledger.entries)
         return state, Ack(rules.written(ledger), with_failures)
     if not any(rules.can_be_tried(step, ledger, state.steps, app, token) for step in state.steps):
         return state, _give_up(state, app.on_failure, state.reason or "failed")
