@@ -29,7 +29,7 @@ SEEDS = {
     "a Retry in a once step counts a try": 264,
     "an automatic step that raised is failed, counted or not": 28,
     "a step behind one that is left is left too": 120,
-    "a step behind one that a person may answer waits": 62,
+    "a step behind one that a person may answer waits": 306,
     "a note is behind the acknowledgements of its group": 43,
     "a late repeat of a note undoes nothing": 3,
     "reschedule keeps the stamp of the keys": 4,

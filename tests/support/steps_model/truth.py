@@ -161,7 +161,7 @@ class Truth:
     def nacked(self, uid: int, nack: Nack, app: App, kind: str) -> None:
         """A pass ended without its message."""
         failure, limit = nack.failure, app.max_attempts
-        if failure.reason in ("error", "retry", "outage", "outage by hand") and uid not in self.disturbed:
+        if failure.reason in ("error", "retry", "outage", "outage by hand") and self.is_plain(uid, app):
             for step in app.steps(kind):
                 if (
                     not step.once
@@ -185,6 +185,11 @@ class Truth:
             if self.passes[uid] > MOST_PASSES:
                 self.wrong(f"for ever: {MOST_PASSES} passes over message {uid} did nothing")
 
+    def is_plain(self, uid: int, app: App) -> bool:
+        """One version wrote all of its ledger, nothing disturbed a pass, and no person ran a step again."""
+        is_again = any(run.is_repeated for (owner, _), runs in self.runs.items() if owner == uid for run in runs)
+        return all(one is app for one in self.writers[uid]) and uid not in self.disturbed and not is_again
+
     def gone(self, uid: int, how: str) -> None:
         if self.asked[uid]:
             self.wrong(f"question lost: {sorted(self.asked[uid])} of message {uid}, which is gone by {how}")
@@ -204,7 +209,7 @@ class Truth:
         for name in sorted((required - left) | (self.listed[uid] - known - covered)):
             if not self.is_done(uid, name):
                 self.wrong(f"skipped: step {name} of message {uid}, which was acknowledged")
-        for step in steps if all(one is app for one in self.writers[uid]) and uid not in self.disturbed else ():
+        for step in steps if self.is_plain(uid, app) else ():
             may_run = step.optional and (not step.after or self.is_done(uid, step.after))
             if may_run and not self.runs[uid, step.name] and not self.is_done(uid, step.name):
                 self.wrong(f"skipped: optional step {step.name} of message {uid} was never tried")
