@@ -46,7 +46,7 @@ local packed = call('HGET', prefix .. 'policy', 'packed') or packed_rules(prefix
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
-local is_plain = byte(packed, ends + 1) == 49 and not dry_run and not replaces -- 1
+local is_plain = sub(packed, ends + 1, ends + 1) == '1' and not dry_run and not replaces
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))
 --+ lane_clock
 --+ clock_text

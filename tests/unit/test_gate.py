@@ -96,6 +96,7 @@ def looped(case: Case) -> Outcome:
 
 class FakeLink:
     is_repeat = False
+    looks = SimpleNamespace(doubt=lambda: None)
 
     def __init__(self) -> None:
         self.calls: list[Call[Any]] = []

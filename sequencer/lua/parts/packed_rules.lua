@@ -2,7 +2,6 @@
 -- where no rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us,
 -- dedup_cap. Whoever brings the policy to a lane writes it (adopt.lua), from protocol 1 on. Needs:
 -- call, sub.
-local byte = string.byte
 
 local function packed_rules(policy_key) -- of a lane that has only the single fields
   local policy = call('HMGET', policy_key, 'route', 'dedup_us', 'window_us', 'on_late', 'sequence',
