@@ -67,10 +67,10 @@ def _check_queue(
     if used > len(there.tags):
         text = f"queue {queue} has keys in {used} lanes, but is registered with {len(there.tags)}"
         yield Finding("queues", "problem", f"{text}: nobody looks at the others; UNLINK their keys")
-    yield from _check_lanes(link, namespace, queue, there)
+    yield from _check_lanes(link, namespace, queue, there, repair)
 
 
-def _check_lanes(link: Link, namespace: str, queue: str, there: Registration) -> Iterator[Finding]:
+def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, repair: bool) -> Iterator[Finding]:
     """Lanes whose route or policy is not what is registered: the next client that uses the queue brings it to them."""
     for tag in there.tags:
         keys = lane_keys(namespace, queue, tag)
@@ -82,9 +82,14 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration) ->
             text = f"queue {queue}: lane {tag} has route {fields['route']}, version {fields.get('version')}"
             told = f"{text}; registered are {there.route}, {there.version}"
             yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
-        elif fields.get("packed") != there.packed() or any(fields.get(k) != v for k, v in there.policy.items()):
+        elif any(fields.get(name) != value for name, value in there.policy.items()):
             text = f"queue {queue}: {keys.policy} says another policy than is registered"
             yield Finding("queues", "problem", f"{text}; change a policy with sequencer configure")
+        elif fields.get("packed", there.packed()) != there.packed():
+            if repair:
+                link.command("HDEL", keys.policy, "packed")
+            text = f"queue {queue}: {keys.policy} has a field packed that is not what its other fields say"
+            yield Finding("queues", "problem", text, repair)
 
 
 def _check_unregistered(

@@ -60,6 +60,9 @@ elseif step == 'remove' then
   end
 elseif epoch and not is_newer then
   status = words.epoch == epoch and words.version == version and 'same' or 'newer'
+  if status == 'same' and words.packed ~= call('HGET', policy_key, 'packed') then
+    call('HDEL', policy_key, 'packed') -- others wrote one of the two: the single fields count
+  end
 elseif words.keeps and has_other_table then
   status = 'other'
 elseif not epoch and step == 'put' then

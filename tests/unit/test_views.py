@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, DataError
+from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
 from sequencer.queue import counts, views
 from sequencer.queue.counts import info
 from sequencer.queue.stuck.parked import parked
@@ -26,6 +26,8 @@ LEASE = b"1700000098000000" + b"1host-7"
 RECORD = STAMP + b"0002A[1]"
 NONE: list[Any] = [[]]
 NO_LEASES = [[b"0", []]]
+HIDDEN = ServerNotUsable("no permission")
+"""The answer to one who may not see whether anybody consumes."""
 
 
 def session_of(*answers: Any, lanes: int = 1, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
@@ -178,7 +180,7 @@ def test_counts_of_all_lanes_are_added_up() -> None:
     one = [TIME, counted(3, 2, 0, 1, appended=5, odd=1), NO_LEASES, NONE]
     one += [[[b"a", b"b", b"c"]], [4, [STAMP + b"m"], 1, [b"1700000099000000m"], 0, []]]
     two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, NONE, [[b"d"]], [1, [b"1700000090000000m"]]]
-    found = run(info(session_of(*one, *two, lanes=2)))
+    found = run(info(session_of(*one, *two, HIDDEN, lanes=2)))
     assert (found.groups, found.due, found.leased, found.parked, found.paused, found.waiting) == (4, 2, 0, 1, 1, 0)
     assert (found.lanes, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
     assert (found.totals["appended"], found.totals["odd"], found.totals["handled"]) == (7, 1, 0)
@@ -213,7 +215,7 @@ def test_a_large_queue_is_estimated_from_a_spread_sample(monkeypatch: pytest.Mon
     monkeypatch.setattr(counts, "EXACT_GROUPS", 4)
     monkeypatch.setattr(counts, "PAGE", 2)
     page = [[[b"a", b"b"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
-    session = session_of(TIME, counted(20, 20), NO_LEASES, NONE, *page, *page)
+    session = session_of(TIME, counted(20, 20), NO_LEASES, NONE, *page, *page, HIDDEN)
     found = run(info(session))
     assert [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)] == [(0, 1), (10, 11)]
     assert (found.backlog, found.is_estimate) == (40, True)
