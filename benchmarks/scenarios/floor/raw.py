@@ -23,7 +23,7 @@ from ....net.link import Link
 from ....settings.options import ConsumerOptions
 from ....store.envelope import encode_envelope
 from ....store.keys import LaneKeys, lane_keys
-from ....store.record import STAMP_DIGITS
+from ....store.record import STAMP_DIGITS, padded_owner
 from ...load.workload import Planned
 
 BATCH = 100
@@ -148,7 +148,7 @@ def claims(keys: LaneKeys, batch: Sequence[Part], now: int, token: str, owner: s
     commands: list[Command] = [
         ("ZRANGEBYSCORE", keys.schedule, "-inf", now, "LIMIT", 0, len(groups)),
         ("ZADD", keys.schedule, *(word for group in groups for word in (now + LEASE_US, group))),
-        ("HSET", keys.leases, *(word for group in groups for word in (group, f"{token}0{owner}"))),
+        ("HSET", keys.leases, *(word for group in groups for word in (group, f"{token}0{padded_owner(owner)}"))),
         ("SET", keys.clock, token),
     ]
     for part in batch:
@@ -157,6 +157,8 @@ def claims(keys: LaneKeys, batch: Sequence[Part], now: int, token: str, owner: s
     return commands
 
 
+WIDE = ("", "-" * 65)
+"""The field with which sequencer begins its watermarks: it makes the server keep them as a hash table."""
 LEASING = 4
 """Commands of `claims` before those that read."""
 
@@ -181,12 +183,13 @@ def deletes(keys: LaneKeys, batch: Sequence[Found], now: int, *, is_first: bool)
     if rest:
         commands.append(("ZADD", keys.schedule, *(word for group in rest for word in (now, group))))
     names = ("began", "last") if is_first else ("last",)
+    wide = WIDE if is_first else ()
     ids = [f"{found.part.group}\n{message_id}" for found in batch for message_id in found.part.ids]
     times = [word for name in names for kind in ("seen", "marks") for word in (f"{kind}:{name}", now)]
     commands += [
         ("HDEL", keys.leases, *(found.part.group for found in batch)),
         ("SADD", keys.seen, *ids),
-        ("HSET", keys.marks, *(word for found in batch for word in (found.part.group, found.mark()))),
+        ("HSET", keys.marks, *wide, *(word for found in batch for word in (found.part.group, found.mark()))),
         ("HSET", keys.memory, *times),
         ("HINCRBY", keys.stats, "handled", len(ids)),
     ]

@@ -21,6 +21,7 @@ from ....net.link import Link
 from ....queue.append import CHUNK
 from ....settings.options import ClaimLimits
 from ....store.envelope import encode_envelope
+from ....store.record import padded_owner
 from ...load.workload import Planned
 from .raw import HINTS, LEASE_US, MAX_ENVELOPE, Found, Part
 
@@ -93,10 +94,11 @@ if #entries > 0 then call('ZADD', prefix .. 'schedule', unpack(entries)) end
 local time = fmt('%.0f', now)
 call('HDEL', prefix .. 'leases', unpack(groups))
 call('SADD', prefix .. 'seen', unpack(handled))
-call('HSET', prefix .. 'marks', unpack(marks))
 if call('HLEN', prefix .. 'memory') == 0 then
   call('HSET', prefix .. 'memory', 'seen:began', time, 'marks:began', time)
+  call('HSET', prefix .. 'marks', '', ('-'):rep(65))
 end
+call('HSET', prefix .. 'marks', unpack(marks))
 call('HSET', prefix .. 'memory', 'seen:last', time, 'marks:last', time)
 call('HINCRBY', prefix .. 'stats', 'handled', #handled)
 """
@@ -120,7 +122,7 @@ class Scripts:
 
     def batches(self, owner: str, limits: ClaimLimits) -> Iterator[list[Found]]:
         """Each batch while its groups are leased."""
-        claim = ("EVALSHA", self._claim, 1, self._prefix, limits.groups, limits.messages, LEASE_US, owner)
+        claim = ("EVALSHA", self._claim, 1, self._prefix, limits.groups, limits.messages, LEASE_US, padded_owner(owner))
         batch = _found(self._link.command(*claim))
         while batch:
             yield batch

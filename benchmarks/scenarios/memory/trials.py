@@ -230,8 +230,9 @@ def look(link: Link, namespace: str) -> dict[str, Kept]:
         used = link.commands([("MEMORY", "USAGE", key, "SAMPLES", 0) for key in some])
         for key, entries, size in zip(some, sizes, used, strict=True):
             kind = kind_of(key.decode(), prefix)
+            first = link.command("HEXISTS", key, "") if kind == "marks" else 0  # the field they begin with
             old = found.get(kind, Kept(0, 0, 0))
-            found[kind] = Kept(old.keys + 1, old.entries + entries, old.bytes + size)
+            found[kind] = Kept(old.keys + 1, old.entries + entries - first, old.bytes + size)
     return found
 
 

@@ -201,13 +201,18 @@ def kept(url: str, namespace: str) -> dict[str, Kept]:
     try:
         return {
             name: Kept(
-                sum(link.command(size, key) for key in some),
+                sum(link.command(size, key) - _is_begun(link, size, key) for key in some),
                 sum(link.command("MEMORY", "USAGE", key, "SAMPLES", 0) or 0 for key in some),
             )
             for name, (size, some) in places.items()
         }
     finally:
         link.close()
+
+
+def _is_begun(link: Link, size: str, key: str) -> int:
+    """1 for watermarks: they begin with a field that is of no group."""
+    return int(link.command("HEXISTS", key, "")) if size == "HLEN" else 0
 
 
 # -- the processes --------------------------------------------------------------------------------------------
