@@ -52,7 +52,7 @@ _PLAIN: dict[Role, list[str]] = {
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
     "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS"],
 }
-_WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
+WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
@@ -170,7 +170,7 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     +select besides, and `wait_replicas` +wait.
     """
     keys, wanted = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*", role_of(role)
-    names = needed(wanted) | set(_WISHED.get(wanted, []))
+    names = needed(wanted) | set(WISHED.get(wanted, []))
     return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(names))]
 
 

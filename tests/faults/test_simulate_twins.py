@@ -83,7 +83,7 @@ TWINS: dict[str, Callable[[], Any]] = {
     ),
     "claim that leases for no time": lambda: changed_script("claim", "now + lease_ms * 1000", "now"),
     "claim that takes an old token": lambda: changed_script(
-        "claim", "fmt('%.0f', math.max(clock + 1, now))", "fmt('%.0f', math.max(clock, 1))"
+        "claim", "clock < now and now_text or fmt('%.0f', clock + 1)", "fmt('%.0f', math.max(clock, 1))"
     ),
     "nack that leaves the lease": lambda: changed_script("nack", "call('HDEL', leases, group)\nif name", "if name"),
     "nack without token check": lambda: changed_script(
@@ -109,7 +109,12 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
         "> mark + 1e9 then",
         Twin("a gap that nobody skipped", "sequence"),
     ),
-    "claim of what is paused": ("claim", "policy[1] == '1', call('SCARD', paused) > 0", "false, false", Twin("paused")),
+    "claim of what is paused": (
+        "claim",
+        "local is_paused = policy[2] == '1'",
+        "some_paused = false local is_paused = false",
+        Twin("paused"),
+    ),
     "claim that leases for too long": (
         "claim",
         "now + lease_ms * 1000)",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
-from sequencer.doctor.rights import WORDS, acl_rules
+from sequencer.doctor.rights import WISHED, WORDS, acl_rules, role_of
 from sequencer.doctor.server import parse_info
 from sequencer.errors import Park, ServerError, ServerNotUsable, SetAside
 from sequencer.net.endpoint import Endpoint
@@ -68,10 +68,15 @@ def queue(url: str) -> Sequencer:
 
 
 def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
-    """Each right of a role, and the rules without it. A pattern that allows reading only lacks the right to write."""
+    """Each right that a role needs, and the rules without it. A pattern that allows reading only lacks that to write.
+
+    What it goes on without is left out: tests/server/test_unserved.py.
+    """
     rules = acl_rules(NAMESPACE, role)
+    wished = [f"+{name.lower()}" for name in WISHED.get(role_of(role), [])]
     for right in rules:
-        yield right, [rule for rule in rules if rule != right]
+        if right not in wished:
+            yield right, [rule for rule in rules if rule != right]
     pattern = rules[0]
     yield pattern, [f"~{{{NAMESPACE}:other:*", *rules[1:]]
     yield pattern, [f"%R{pattern}", *rules[1:]]
