@@ -43,6 +43,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 @app.callback()
 def faults() -> None:
     """Break things on purpose, and judge what came of it. Nothing but the loopback is used."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell starts what it runs behind itself so. Commands under test would inherit it, and never be interrupted.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @app.command()
