@@ -32,7 +32,8 @@ from .host import LISTING, Host, binaries, running, workplace
 from .load import NAMESPACE, QUEUE
 
 SETTINGS = ("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "yes")
-LEASE_S = 0.1
+LEASE_S, PATIENT_S = 0.1, 1.0
+"""Of a lease that has to run out, and of one whose head is looked at while it holds."""
 State = dict[bytes, Any]
 
 
@@ -82,7 +83,7 @@ def _ack(scene: Scene) -> Callable[[], Any]:
 def _failing(how: str) -> Write:
     def prepare(scene: Scene) -> Callable[[], Any]:
         scene.fill()
-        lease = scene.seq.claim(groups=1, lease=LEASE_S)
+        lease = scene.seq.claim(groups=1, lease=PATIENT_S)
         head = next(iter(lease))
         ways: dict[str, Callable[[], Any]] = {
             "nack": lambda: lease.nack(head, "no", after=0.05),
@@ -100,7 +101,7 @@ def _failing(how: str) -> Write:
 def _park_all(scene: Scene, lease: Lease, head: Message) -> None:
     """The group in hand, then the others."""
     lease.park(head, "no")
-    while other := scene.seq.claim(groups=1, lease=LEASE_S):
+    while other := scene.seq.claim(groups=1, lease=PATIENT_S):
         other.park(next(iter(other)), "no")
 
 
