@@ -89,7 +89,8 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             if repair:
                 link.command("HDEL", keys.policy, "packed")
             text = f"queue {queue}: {keys.policy} has a field packed that is not what its other fields say"
-            yield Finding("queues", "problem", text, repair)
+            told = "" if repair else "; the next client that uses the queue takes it away, or doctor --repair"
+            yield Finding("queues", "problem", text + told, repair)
 
 
 def _check_unregistered(

@@ -16,7 +16,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
     {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
     {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane, and `fields`, names of body
-                                                fields (JSON); `packed`, what append.lua reads of it; `paused`;
+                                                fields (JSON); `packed`, what append, claim and ack read; `paused`;
                                                 `probe_us`, when an outage is next probed, while one holds the lane;
                                                 `route`, `version` and `table` as registered; `pending`, what is put
                                                 here and not confirmed; `again`, since when groups wait by a rule that

@@ -95,6 +95,35 @@ def test_what_an_error_points_at_is_told(start_server: Callable[..., str], case:
     assert told or not pointing, pointing
 
 
+@pytest.mark.parametrize("packed", ["1.1 1", "zz", "", "ROUTE 0 5 0 drop 0 9 9"])
+@pytest.mark.parametrize("mends", ["new client", "connected client", "doctor"])
+def test_packed_rules_that_others_wrote_are_taken_away(
+    start_server: Callable[..., str], packed: str, mends: str
+) -> None:
+    url, came = f"unix://{start_server()}", []
+    link = Link(Endpoint.from_url(url))
+    with Sequencer("q", url) as connected:
+        connected.append(0, "7", id="a")
+        route = link.command("HGET", KEYS.policy, "route").decode()
+        link.command("HSET", KEYS.policy, "packed", packed.replace("ROUTE", route))
+        if mends == "doctor":
+            with Sequencer("q", url) as seq:
+                (told,) = [one for one in seq.doctor() if one.level == "problem"]
+                assert KEYS.policy in told.text
+                assert "doctor --repair" in told.text
+                (mended,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
+                assert mended.repaired
+                assert is_healthy(seq.doctor())
+        elif mends == "connected client":
+            connected.append(1, "7", id="b")
+        with Sequencer("q", url) as seq:
+            seq.consume(lambda message: came.append(message.id), until_empty=True)
+            assert came[0] == "a"
+            assert is_healthy(seq.doctor())
+    assert link.command("HGET", KEYS.policy, "packed") is None
+    link.close()
+
+
 DROP, SEQUENCE = {"on_late": "drop"}, {"sequence": True}
 OLDER = ("RENAME", KEYS.marks, f"{KEYS.marks}:old")
 STOPS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {

@@ -26,6 +26,8 @@ from ....store.keys import LaneKeys, lane_keys
 from ....store.record import STAMP_DIGITS, padded_owner
 from ...load.workload import Planned
 
+WIDE = ("", "-" * 65)
+"""The field with which sequencer begins its watermarks: it makes the server keep them as a hash table."""
 BATCH = 100
 LANE = 0
 HINTS = 100
@@ -157,8 +159,6 @@ def claims(keys: LaneKeys, batch: Sequence[Part], now: int, token: str, owner: s
     return commands
 
 
-WIDE = ("", "-" * 65)
-"""The field with which sequencer begins its watermarks: it makes the server keep them as a hash table."""
 LEASING = 4
 """Commands of `claims` before those that read."""
 

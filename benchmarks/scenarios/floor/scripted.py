@@ -23,7 +23,7 @@ from ....settings.options import ClaimLimits
 from ....store.envelope import encode_envelope
 from ....store.record import padded_owner
 from ...load.workload import Planned
-from .raw import HINTS, LEASE_US, MAX_ENVELOPE, Found, Part
+from .raw import HINTS, LEASE_US, MAX_ENVELOPE, WIDE, Found, Part
 
 CLOCK = """
 local prefix, call, fmt, sub = KEYS[1], redis.call, string.format, string.sub
@@ -96,7 +96,7 @@ call('HDEL', prefix .. 'leases', unpack(groups))
 call('SADD', prefix .. 'seen', unpack(handled))
 if call('HLEN', prefix .. 'memory') == 0 then
   call('HSET', prefix .. 'memory', 'seen:began', time, 'marks:began', time)
-  call('HSET', prefix .. 'marks', '', ('-'):rep(65))
+  call('HSET', prefix .. 'marks', '{WIDE[0]}', '{WIDE[1]}')
 end
 call('HSET', prefix .. 'marks', unpack(marks))
 call('HSET', prefix .. 'memory', 'seen:last', time, 'marks:last', time)
