@@ -32,8 +32,7 @@ from .host import LISTING, Host, binaries, running, workplace
 from .load import NAMESPACE, QUEUE
 
 SETTINGS = ("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "yes")
-LEASE_S, PATIENT_S = 0.1, 1.0
-"""Of a lease that has to run out, and of one whose head is looked at while it holds."""
+LEASE_S, PATIENT_S = 0.1, 1.0  # a lease that has to run out, and one whose head is looked at while it holds
 State = dict[bytes, Any]
 
 
