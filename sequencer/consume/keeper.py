@@ -19,7 +19,7 @@ from ..settings.backoff import RECONNECT
 from ..settings.pace import TICK_S
 from ..values.message import Message
 from .emitter import ConsumerEvents
-from .steps import carry_out
+from .exchange import carry_out
 from .time_limit import TimeLimit
 
 Running = tuple[Message, float]

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import Ahead, Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Steps, Wait
+from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
 from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
@@ -32,10 +32,10 @@ from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from ..values.owner import owner_text
 from .emitter import ConsumerEvents, EventEmitter
+from .exchange import carry_out
 from .forks import Fork, exit_child
 from .interruption import interrupt
 from .keeper import Keeper
-from .steps import carry_out
 from .time_limit import time_limit
 
 T = TypeVar("T")
@@ -212,9 +212,9 @@ class Consumer:
                 time.sleep(min(left, STOP_CHECK_S))
         return None
 
-    def _carry_out(self, steps: Steps[T]) -> T:
+    def _carry_out(self, exchange: Exchange[T]) -> T:
         with self._keeper.lock:
-            return carry_out(steps, self._in_flight, self._main)
+            return carry_out(exchange, self._in_flight, self._main)
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self._keeper.rest()

@@ -137,7 +137,7 @@ class Close:
     pass
 
 
-Steps = Generator[SendAndWait | Post | IsAnswered | Collect | Close, Any, T]
+Exchange = Generator[SendAndWait | Post | IsAnswered | Collect | Close, Any, T]
 
 
 @dataclass(slots=True)

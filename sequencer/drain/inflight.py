@@ -22,7 +22,7 @@ from ..calls.claim import Claimed, Halted, claim
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
-from .effects import Ahead, Calls, Clock, Close, Collect, IsAnswered, Post, SendAndWait, SettleAndClaim, Steps
+from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Post, SendAndWait, SettleAndClaim
 from .held import Held
 from .outbox import Sending
 
@@ -56,7 +56,7 @@ class Claimant:
 
 
 class InFlight:
-    """All that goes over a consumer's main link. Methods that return Steps raise SequencerError."""
+    """All that goes over a consumer's main link. Methods that return Exchange raise SequencerError."""
 
     def __init__(
         self, held: Held, claimant: Claimant, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
@@ -84,7 +84,7 @@ class InFlight:
         keys, who = self._held.lanes[lane], self._claimant
         return claim(keys, who.queue, who.owner, who.lease_s, limits, ahead=ahead, alone=alone)
 
-    def settle_and_claim(self, effect: SettleAndClaim) -> Steps[Claimed | None]:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         """Settle everything, and bring the claim that is in flight, else claim now."""
         self._held.settle(everything=True)
         self._planned = None
@@ -97,7 +97,7 @@ class InFlight:
             return (yield from self._take_claim(effect))
         return (yield from self._settle_and_claim_now(effect))
 
-    def _settle_and_claim_now(self, effect: SettleAndClaim) -> Steps[Claimed | None]:
+    def _settle_and_claim_now(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         held, lane = self._held, effect.lane
         sendings = held.outgoing_of_all(claims_next=lane)
         calls = [call for sending in sendings for call in sending.calls]
@@ -118,7 +118,7 @@ class InFlight:
         held.take(lane, claimed.groups, before, self._clock())
         return claimed
 
-    def _take_claim(self, effect: SettleAndClaim) -> Steps[Claimed]:
+    def _take_claim(self, effect: SettleAndClaim) -> Exchange[Claimed]:
         """Bring the claim that is in flight; what is to be told is posted, and with `ahead` the next claim behind it.
 
         What was answered is fetched before anything is posted, and read after it: while we read it the server need
@@ -151,14 +151,14 @@ class InFlight:
         self._held.take(answered.lane, answered.claimed.groups, answered.sent_at, self._clock())
         return answered.claimed
 
-    def ahead(self, effect: Ahead) -> Steps[None]:
+    def ahead(self, effect: Ahead) -> Exchange[None]:
         """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
         if effect.after_s > 0:
             self._planned = effect, self._clock() + effect.after_s
         elif self.ahead_since is None:  # alone: what is to be told of the groups in hand may have to wait
             yield from self._post(None, effect)
 
-    def on_tick(self, now: float) -> Steps[None]:
+    def on_tick(self, now: float) -> Exchange[None]:
         """While a handler runs: send the claim whose time has come, take in what is answered, give back what was
         claimed ahead of a handler that takes long, and send what would wait for it.
         """
@@ -173,14 +173,14 @@ class InFlight:
         self._held.settle_late(now)
         yield from self.send_due(now)
 
-    def flush(self, *, is_awaited: bool = False) -> Steps[None]:
+    def flush(self, *, is_awaited: bool = False) -> Exchange[None]:
         """Between two handlers: send what is finished, and what is due; perhaps wait for all answers."""
         self._held.settle()
         yield from self.send_due(self._clock())
         if is_awaited:
             yield from self.collect_all()
 
-    def send_due(self, now: float) -> Steps[None]:
+    def send_due(self, now: float) -> Exchange[None]:
         """Send the outbox of the lane in hand, and renewals that are due.
 
         Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in hand: of two
@@ -195,14 +195,14 @@ class InFlight:
             if sending.renewals:
                 yield from self.collect_all()
 
-    def collect_all(self, *, is_awaited: bool = True) -> Steps[None]:
+    def collect_all(self, *, is_awaited: bool = True) -> Exchange[None]:
         """Take in all answers, or those that are there. A claim that took nothing is forgotten: one of now may."""
         while self._in_flight and (is_awaited or (yield IsAnswered(0))):
             yield from self._taken_in(*(yield from self._collect()))
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
 
-    def give_back_claim(self) -> Steps[None]:
+    def give_back_claim(self) -> Exchange[None]:
         """Let the groups that were claimed ahead go with what is sent next."""
         yield from self.collect_all()
         self._give_back_answered()
@@ -229,7 +229,7 @@ class InFlight:
         self._size = claimed.size or self._size
         self.halted += claimed.halted
 
-    def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> Steps[None]:
+    def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> Exchange[None]:
         """Send what is to be told and, behind it, a claim ahead."""
         calls = list(sending.calls) if sending else []
         lane, is_long = None, False
@@ -246,7 +246,7 @@ class InFlight:
             self.lose()
             raise
 
-    def _collect(self) -> Steps[tuple[Posted, list[Any]]]:
+    def _collect(self) -> Exchange[tuple[Posted, list[Any]]]:
         """The earliest of what is in flight, with its replies."""
         try:
             replies = yield Collect(self._in_flight[0].calls)
@@ -255,7 +255,7 @@ class InFlight:
             raise
         return self._in_flight.popleft(), replies
 
-    def _collect_next(self) -> Steps[tuple[Posted, list[Any]] | None]:
+    def _collect_next(self) -> Exchange[tuple[Posted, list[Any]] | None]:
         """Take in the earliest of what is in flight; leave a claim to the caller, unless it tells of these groups."""
         posted, replies = yield from self._collect()
         if posted.lane is not None and not self._is_about_current_batch(posted):
@@ -263,7 +263,7 @@ class InFlight:
         yield from self._taken_in(posted, replies)
         return None
 
-    def _taken_in(self, posted: Posted, replies: list[Any]) -> Steps[None]:
+    def _taken_in(self, posted: Posted, replies: list[Any]) -> Exchange[None]:
         if refusal := self._take_in(posted, replies):
             yield from self._give_up(refusal)
 
@@ -290,7 +290,7 @@ class InFlight:
             self._answered_claim = AnsweredClaim(replace(claimed, was_ahead=True), posted.lane, posted.sent_at)
         return refusal
 
-    def _give_up(self, refusal: SequencerError) -> Steps[NoReturn]:
+    def _give_up(self, refusal: SequencerError) -> Exchange[NoReturn]:
         """The server refused something: what else it has answered is taken in before the connection is given up."""
         with suppress(SequencerError):
             yield from self.collect_all()

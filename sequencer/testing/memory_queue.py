@@ -30,8 +30,8 @@ from typing import Any, Unpack
 from ..calls.claim import Claimed
 from ..client import Sequencer
 from ..consume.emitter import ConsumerEvents
+from ..consume.exchange import carry_out
 from ..consume.handler_check import checked_handler
-from ..consume.steps import carry_out
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
@@ -50,7 +50,7 @@ from .wire import Wire, Words, at_time, wired
 
 BEGAN_S = 1_800_000_000.0
 """What the clock of a new MemoryQueue shows, in seconds since 1970 (2027-01-15): always the same."""
-MAX_STEPS = 10_000
+MAX_EFFECTS = 10_000
 """Effects in one `drain`: a queue that is not drained by then never will be, such as one that appends to itself."""
 
 
@@ -116,17 +116,17 @@ class MemoryQueue(Sequencer):
         *,
         lease: float = 15.0,
         handler_timeout: float | None = None,
-        steps: int = MAX_STEPS,
+        max_effects: int = MAX_EFFECTS,
     ) -> Drained:
         """Run the handler (default: the registered one) until nothing is left but parked and paused groups.
 
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
-        when that does not end in so many `steps`, HandlerNotFound without a handler.
+        when that does not end in so many effects, HandlerNotFound without a handler.
         """
         began_s = self.now
         options = ConsumerOptions(lease_s=lease, until_empty=True, handler_timeout_s=handler_timeout)
         run = self._run(handler, options)
-        summary = run.to_the_end(steps)
+        summary = run.to_the_end(max_effects)
         now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
 
@@ -163,7 +163,7 @@ class MemoryQueue(Sequencer):
             audit=audit,
             audit_length=audit_length,
         )
-        return self._run(handler, options).to_the_end(MAX_STEPS)
+        return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
     def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
         function = self.registered_handler if handler is None else checked_handler(handler)
@@ -215,7 +215,7 @@ class _Run:
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
-    def to_the_end(self, steps: int) -> ConsumeSummary:
+    def to_the_end(self, max_effects: int) -> ConsumeSummary:
         queue = self.queue
         effects = drain(
             self._held,
@@ -232,7 +232,7 @@ class _Run:
             claimant = Claimant(queue.queue, "memory", self._options.lease_s)
             in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
             try:
-                for _ in range(steps):
+                for _ in range(max_effects):
                     try:
                         effect = effects.send(answer)
                     except StopIteration as end:
@@ -240,9 +240,9 @@ class _Run:
                         return summary
                     answer = self._do(effect, in_flight, link)
                 raise AssertionError(
-                    f"queue {queue.queue!r} is not drained after {steps} steps: {len(self.handled)} messages were "
-                    f"handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail with "
-                    "Retry for ever? And where nothing else is handled, an outage "
+                    f"queue {queue.queue!r} is not drained after {max_effects} effects: {len(self.handled)} messages "
+                    f"were handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail "
+                    "with Retry for ever? And where nothing else is handled, an outage "
                     f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
                 )
             except BaseException:

@@ -1,3 +1,3 @@
 """The version, in one place; `pyproject.toml` reads it from here."""
 
-VERSION = "0.7.0"
+VERSION = "0.8.0"

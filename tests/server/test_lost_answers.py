@@ -10,7 +10,7 @@ import pytest
 from redis._parsers import _RESP2Parser
 
 from sequencer import Gap, Message, Sequencer, calls
-from sequencer.drain.effects import Steps
+from sequencer.drain.effects import Exchange
 from sequencer.drain.inflight import InFlight
 from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
@@ -265,7 +265,7 @@ def test_a_lease_is_kept_whatever_goes_wrong_once(
 ) -> None:
     original, failed, go_on = InFlight.on_tick, threading.Event(), threading.Event()
 
-    def on_tick(in_flight: InFlight, now: float) -> Steps[None]:
+    def on_tick(in_flight: InFlight, now: float) -> Exchange[None]:
         if not failed.is_set():
             failed.set()
             raise AttributeError("odd")

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import Claimed
-from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, SettleAndClaim, Steps
+from sequencer.consume.exchange import carry_out
+from sequencer.drain.effects import Ahead, Exchange, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.errors import SequencerError, ServerUnavailable
@@ -73,8 +73,8 @@ class OneLink:
         self.link, self.held = link, held or Held([KEYS], 60.0)
         self.in_flight = InFlight(self.held, Claimant("q", "me", 60.0), clock=time.monotonic, read=link.parsed)
 
-    def do(self, steps: Steps[T]) -> T:
-        return carry_out(steps, self.in_flight, self.link)
+    def do(self, exchange: Exchange[T]) -> T:
+        return carry_out(exchange, self.in_flight, self.link)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         return self.do(self.in_flight.settle_and_claim(effect))

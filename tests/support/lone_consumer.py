@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed
-from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Control, Flush, Handle, Locked, SettleAndClaim, Sleep, Steps, Wait
+from sequencer.consume.exchange import carry_out
+from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.protocol import drain
@@ -128,8 +128,8 @@ class Drained:
         self.hear()
         return None
 
-    def do(self, steps: Steps[T]) -> T:
-        return carry_out(steps, self.in_flight, self.link)
+    def do(self, exchange: Exchange[T]) -> T:
+        return carry_out(exchange, self.in_flight, self.link)
 
     def on_way_back(self, calls: Any) -> None:
         """The calls were carried out, and their answers are not here yet."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sequencer.calls.claim import Claimed
-from sequencer.consume.steps import carry_out
-from sequencer.drain.effects import Ahead, Control, Flush, Handle, Locked, SettleAndClaim, Steps, Wait
+from sequencer.consume.exchange import carry_out
+from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, SettleAndClaim, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.outcome import Failed
@@ -103,9 +103,9 @@ class SimConsumer:
             return effect.act()
         return self.carry_out(self.in_flight.ahead(effect), "ok") if isinstance(effect, Ahead) else None
 
-    def carry_out(self, steps: Steps[Any], fate: str) -> Any:
+    def carry_out(self, exchange: Exchange[Any], fate: str) -> Any:
         self.link.fate = fate
-        return carry_out(steps, self.in_flight, self.link)
+        return carry_out(exchange, self.in_flight, self.link)
 
     def network(self, fate: str) -> None:
         """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""

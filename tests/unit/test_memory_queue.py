@@ -142,15 +142,15 @@ def test_queues_are_private() -> None:
 @pytest.mark.slow
 def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
     append(queue, 1, 1)
-    with pytest.raises(AssertionError, match="is not drained after 200 steps"):
-        queue.drain(lambda message: append(queue, 1, int(message.id.split(".")[1]) + 1), steps=200)
+    with pytest.raises(AssertionError, match="is not drained after 200 effects"):
+        queue.drain(lambda message: append(queue, 1, int(message.id.split(".")[1]) + 1), max_effects=200)
     with pytest.raises(HandlerNotFound):
         MemoryQueue().drain()
     with pytest.raises(ConfigurationError, match="0 or more"):
         queue.advance(-1)
 
 
-@pytest.mark.parametrize("ends", ["interrupted", "out of steps"])
+@pytest.mark.parametrize("ends", ["interrupted", "out of effects"])
 def test_a_drain_that_is_broken_off_leaves_no_answer_to_others(ends: str) -> None:
     for runs in range(1, 20):
         queue = MemoryQueue("orders")
@@ -163,7 +163,7 @@ def test_a_drain_that_is_broken_off_leaves_no_answer_to_others(ends: str) -> Non
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt if ends == "interrupted" else AssertionError):
-            queue.drain(handle, steps=10_000 if ends == "interrupted" else runs)
+            queue.drain(handle, max_effects=10_000 if ends == "interrupted" else runs)
         assert queue.info().groups == 1
         assert queue.append("more", ["other"]).outcome == "stored"
 

@@ -189,4 +189,4 @@ def test_a_failure_that_never_ends_is_said_with_its_reason() -> None:
     queue = MemoryQueue("orders")
     queue.append("x", group="only")
     with pytest.raises(AssertionError, match=r"an outage \(ConnectionError, TimeoutError\) costs no attempt"):
-        queue.drain(Bank(queue, 1e9).handle, steps=500)
+        queue.drain(Bank(queue, 1e9).handle, max_effects=500)

@@ -1,10 +1,10 @@
-"""Does on a link what the steps of `drain.inflight` ask. Every shell of a consumer uses this."""
+"""Does on a link what an exchange of `drain.inflight` asks. Every shell of a consumer uses this."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..drain.effects import Close, Collect, IsAnswered, Post, SendAndWait, Steps
+from ..drain.effects import Close, Collect, Exchange, IsAnswered, Post, SendAndWait
 from ..drain.inflight import InFlight
 from ..errors import SequencerError
 from ..net.link import Link
@@ -12,23 +12,23 @@ from ..net.link import Link
 T = TypeVar("T")
 
 
-def carry_out(steps: Steps[T], in_flight: InFlight, link: Link) -> T:
-    """Do these steps of `in_flight`; returns what they return. Raises SequencerError."""
-    resume, answer = steps.send, None
+def carry_out(exchange: Exchange[T], in_flight: InFlight, link: Link) -> T:
+    """Do this exchange of `in_flight`; returns what it returns. Raises SequencerError."""
+    resume, answer = exchange.send, None
     try:
         while True:
             effect = resume(answer)
             try:
-                resume, answer = steps.send, _do(effect, link)
+                resume, answer = exchange.send, _do(effect, link)
             except BaseException as error:
-                resume, answer = steps.throw, error
+                resume, answer = exchange.throw, error
     except StopIteration as end:
         result: T = end.value
         return result
     except SequencerError:
-        raise  # the steps know of it, and have noted what it means
+        raise  # the exchange knows of it, and has noted what it means
     except BaseException:  # an interrupt may come between two effects: an answer may be half taken in
-        steps.close()
+        exchange.close()
         in_flight.lose()
         link.close()
         raise
