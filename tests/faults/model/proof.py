@@ -1,10 +1,10 @@
 """The model: the lease protocol and its mutants in spin, searched to the end.
 
-`scripts.pml` says what the scripts do; `lease.pml` what their callers do, and the faults. Spin makes a search program
-of them, gcc compiles that, and it visits every state that up to so many faults can lead to. The good model must hold in
-all of them, and every run must come to an end; each mutant, and the naive version, must fail at the check that is about
-what it breaks, with a trace. A search that was cut short shows nothing and is a problem, and so is an event of the
-model that was never met.
+`scripts.pml` says what the scripts do; `lease.pml` what their callers do, and the faults. `steps.pml` is about steps
+of a message and their notes. Spin makes a search program of them, gcc compiles that, and it visits every state that up
+to so many faults can lead to. The good model must hold in all of them, and every run must come to an end; each mutant,
+and the naive version, must fail at the check that is about what it breaks, with a trace. A search that was cut short
+shows nothing and is a problem, and so is an event of the model that was never met.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..report import Result, Scale
+from .models import BROKEN, GOOD, MUTANTS, NAIVE, Model, Search, Size
 
 MODELS = Path(__file__).parent
 INSTALL = "apt-get install spin gcc"
@@ -29,32 +30,15 @@ DEPTH = 1_000_000
 """Steps of the longest run that is followed; a longer one makes the search incomplete, which is a problem."""
 MEMORY_MB = 3000
 WORKERS = 2
-Search = Literal["states", "shortest", "cycles"]
-"""Every state, depth first; every state, breadth first, for the shortest trace; every cycle."""
 FLAGS: dict[Search, list[str]] = {
     "states": ["-DSAFETY"],
     "shortest": ["-DSAFETY", "-DBFS"],
     "cycles": ["-DNP", "-DNOFAIR"],
 }
-Size = Literal["small", "medium", "large"]
 BUILD: dict[Size, list[str]] = {"small": ["-O0"], "medium": ["-O1"], "large": ["-O2", "-DCOLLAPSE"]}
 """By the number of states: to compile takes longer than to search a small model, and a large one needs its memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """One model to search: a file with its macros, and the check it must fail at, "" where it must hold."""
-
-    name: str
-    file: str = "lease.pml"
-    macros: tuple[str, ...] = ()
-    breaks: str = ""
-    search: Search = "states"
-    size: Size = "small"
-
-    @property
-    def flags(self) -> list[str]:
-        return [f"-D{macro}" for macro in self.macros]
+LIMIT_S: dict[Scale, float] = {"smoke": 60.0, "ci": 120.0, "nightly": 600.0}
+"""For one search. It is stopped then, and incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,78 +53,6 @@ class Found:
     violated: str = ""
     steps: int = 0
     trace: tuple[str, ...] = ()
-
-
-def _mutant(name: str, breaks: str, faults: int, *more: str) -> Model:
-    """The fewest faults with which it can fail; fewer states, and a trace without anything beside the point."""
-    return Model(name, macros=(f"MUTANT={name}", f"FAULTS={faults}", *more), breaks=breaks, search="shortest")
-
-
-MUTANTS = (
-    _mutant("ACK_WITHOUT_TOKEN", "EXCLUSIVE", 1),
-    _mutant("ACK_BY_POSITION", "LOST_MESSAGE", 0),
-    _mutant("RELEASE_WITHOUT_TOKEN", "EXCLUSIVE", 1),
-    _mutant("RELEASE_WITHOUT_LOOK", "SCHEDULED", 0),
-    _mutant("RENEW_WITHOUT_TOKEN", "WAITS_FOR_NOTHING", 1),
-    _mutant("RENEW_RECREATES", "SCHEDULED", 1),
-    _mutant("APPEND_WITHOUT_SCHEDULE", "SCHEDULED", 0),
-    _mutant("APPEND_WITHOUT_NX", "HELD", 0),
-    _mutant("APPEND_FORGETS", "ONCE", 1),
-    _mutant("APPEND_WAKES_PARKED", "RESUMED", 1, "MAX_ATTEMPTS=1"),
-    _mutant("TOKEN_STAYS", "TOKEN_GROWS", 0),
-    _mutant("CLAIM_KEEPS_TOKEN", "TOKEN_GROWS", 1),
-    _mutant("CLAIM_TAKES_OUT", "SCHEDULED", 0),
-    _mutant("CLAIM_INVENTS", "INVENTED", 0),
-    _mutant("HINT_IS_TRUTH", "STUCK", 1),
-    _mutant("NACK_KEEPS_LEASE", "ENDED", 1),
-    _mutant("NACK_BEFORE_ACK", "NEEDLESS_REPEAT", 1),
-    _mutant("SKIPS_FAILED", "ORDER", 1),
-)
-NAIVE = (
-    Model("NAIVE_WAKE_UP", "naive.pml", (), "STUCK", "shortest"),
-    Model("NAIVE_CRASH", "naive.pml", ("CRASHES=1", "MESSAGES=1"), "STUCK", "shortest"),
-)
-
-
-def _good(groups: int, messages: int, faults: int, size: Size, *, equal: bool = False, cycles: bool = False) -> Model:
-    name = f"groups {groups}, messages {messages}, faults {faults}"
-    macros: tuple[str, ...] = (f"GROUPS={groups}", f"MESSAGES={messages}", f"FAULTS={faults}")
-    if equal:
-        name, macros = f"{name}, equal scores", (*macros, "EQUAL_SCORES")
-    return Model(
-        f"{name}, cycles" if cycles else name, macros=macros, search="cycles" if cycles else "states", size=size
-    )
-
-
-_SMOKE = (_good(1, 2, 2, "small"), _good(1, 2, 1, "small", cycles=True))
-_CI = (
-    _good(1, 3, 2, "medium"),
-    _good(1, 3, 2, "medium", equal=True),
-    _good(2, 3, 2, "medium"),
-    _good(1, 2, 3, "medium"),
-    _good(1, 2, 2, "medium", cycles=True),
-)
-_NIGHTLY = (
-    _good(1, 3, 3, "large"),
-    _good(1, 3, 3, "large", equal=True),
-    _good(1, 2, 4, "large"),
-    _good(1, 3, 2, "large", equal=True, cycles=True),
-    _good(2, 3, 2, "large", cycles=True),
-)
-GOOD: dict[Scale, tuple[Model, ...]] = {"smoke": _SMOKE, "ci": _SMOKE + _CI, "nightly": _SMOKE + _CI + _NIGHTLY}
-FEW = (
-    "ACK_WITHOUT_TOKEN",
-    "ACK_BY_POSITION",
-    "RENEW_RECREATES",
-    "APPEND_WAKES_PARKED",
-    "CLAIM_INVENTS",
-    "SKIPS_FAILED",
-)
-"""Of the mutants those that the smallest scale tries; the CI run tries all."""
-_FEW = tuple(mutant for mutant in MUTANTS if mutant.name in FEW)
-BROKEN: dict[Scale, tuple[Model, ...]] = {"smoke": _FEW + NAIVE, "ci": MUTANTS + NAIVE, "nightly": MUTANTS + NAIVE}
-LIMIT_S: dict[Scale, float] = {"smoke": 60.0, "ci": 120.0, "nightly": 600.0}
-"""For one search. It is stopped then, and incomplete."""
 
 
 def missing() -> str:
@@ -199,9 +111,10 @@ def search(model: Model, folder: Path, *, limit_s: float = 60.0, depth: int = DE
     )
 
 
-def events() -> set[str]:
-    """Everything that lease.pml counts, by the names in its text."""
-    texts = [(MODELS / name).read_text(encoding="utf-8") for name in ("lease.pml", "scripts.pml")]
+def events(file: str = "lease.pml") -> set[str]:
+    """Everything that this model counts, by the names in its text."""
+    names = (file, "scripts.pml") if file == "lease.pml" else (file,)
+    texts = [(MODELS / name).read_text(encoding="utf-8") for name in names]
     return {name for text in texts for name in re.findall(r"SEEN\((\w+)\)", text)}
 
 
@@ -217,7 +130,7 @@ def problem(model: Model, found: Found) -> str:
         return f"it fails at {found.violated} after {found.steps} steps: " + "; ".join(found.trace[-8:])
     if not found.is_complete:
         return f"the search was cut short, so that it shows nothing: {found.violated or f'depth {found.depth}'}"
-    unmet = events() - {name for name, count in found.met.items() if count}
+    unmet = events(model.file) - {name for name, count in found.met.items() if count}
     if model.search == "states" and unmet:
         return "never met, so that nothing is shown about it: " + ", ".join(sorted(unmet))
     return ""

@@ -1,4 +1,4 @@
-/* Sizes, checks, mutants and counters of lease.pml; each can be set with -D. Spin's preprocessor is gcc -E. */
+/* Sizes, checks, mutants and counters of lease.pml and steps.pml; each can be set with -D. Spin's preprocessor is gcc -E. */
 
 #ifndef GROUPS
 #define GROUPS 1
@@ -52,6 +52,15 @@ mtype = {SCHEDULED, WAITS_FOR_NOTHING, ONCE, RESUMED, ENDED, HELD, TOKEN_GROWS, 
 #define SKIPS_FAILED 16
 #define APPEND_WAKES_PARKED 17
 #define CLAIM_INVENTS 18
+/* Those of steps.pml. */
+#define START_AFTER_CALL 19
+#define NOTE_NOT_WAITED 20
+#define NOTE_WITHOUT_TOKEN 21
+#define NOTE_WITHOUT_SERIAL 22
+#define NOTE_WITHOUT_BEFORE 23
+#define ONCE_AS_AUTOMATIC 24
+#define ACK_OF_AN_OPEN_STEP 25
+#define QUESTION_DROPPED 26
 
 /* The consumer's own mutants. */
 #define NACK_FIRST (BROKEN(NACK_BEFORE_ACK) && has_failed[c])
