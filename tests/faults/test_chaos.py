@@ -6,16 +6,22 @@ import itertools
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
 from sequencer.testing import Event, Recorder, judge, wait_until
-from sequencer.testing.proxy.fault_proxy import KINDS
+from sequencer.testing.proxy.fault_proxy import KINDS, FaultProxy
+from sequencer.testing.proxy.frames import ERRORS
 
 from .chaos import proof as chaos
 from .chaos.children import Child, Paused
 from .chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
+from .chaos.operator import broken
 from .chaos.run import run_seed
 from .strays import strays
 
@@ -66,6 +72,21 @@ def test_a_seed_says_what_is_done_and_first_everything_once() -> None:
         ("flush scripts", ""),
         ("kill supervisor", ""),
     }
+
+
+def test_what_the_proxy_answers_in_place_of_the_server_is_no_damage_and_damage_is(
+    server: EmbeddedServer, make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    with FaultProxy(server.url) as proxy:
+        seq = make(redis=proxy.url)
+        seq.append("a", 1)
+        for name in ERRORS:
+            proxy.add(f"error {name}", on=("append", "claim", "ack"), times=None)
+            assert broken(seq.doctor()) == [], name
+            proxy.clear()
+        link.command("DEL", lane_keys(namespace, "jobs", 0).schedule)
+        assert broken(seq.doctor())
+        assert broken(seq.doctor(repair=True)) == []
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sequencer import EmbeddedServer
 
 from . import shell
+from .server.host import is_ended
 from .shell import twins_consumer, twins_supervisor
 from .shell.case import Case
 from .shell.proof import CASES, SMOKE, run_cases
@@ -82,6 +85,21 @@ def test_a_case_that_can_not_be_had_here_is_left_out() -> None:
 
     ((_, seen),) = run_cases([Case("absent", play, {"no-grace": "x"})])
     assert (seen.problems, seen.runs, seen.left_out) == ([], 0, "there is no /proc here")
+
+
+def test_an_end_while_cases_are_handed_out_is_told_to_those_that_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+    submit = ThreadPoolExecutor.submit
+
+    def submit_one(self: ThreadPoolExecutor, *words: Any) -> Future[Any]:
+        if self._threads:
+            raise KeyboardInterrupt
+        return submit(self, *words)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_one)
+    with pytest.raises(KeyboardInterrupt):
+        run_cases([Case(name, lambda scene: told.append(is_ended.wait(5)), {}) for name in "ab"])
+    assert told == [True]
 
 
 @pytest.fixture

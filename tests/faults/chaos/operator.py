@@ -11,14 +11,16 @@ import time
 from collections.abc import Callable
 
 from sequencer.client import Sequencer
+from sequencer.doctor.diagnose import is_healthy
 from sequencer.errors import SequencerError
 from sequencer.testing.judge.history import Recorder
+from sequencer.values.views import Finding
 
 from .setting import Setting
 
 PACE_S = 0.15
 PAUSE_S = 0.2
-OF_THE_SERVER = ("version", "role", "loading", "eviction", "persistence", "replicas", "rights", "queues")
+OF_THE_SERVER = ("version", "role", "loading", "eviction", "memory", "persistence", "replicas", "rights", "queues")
 """What a doctor says of the server may be the doing of the proxy."""
 
 
@@ -75,7 +77,11 @@ class Operator:
                 self._events.note("seen", kind=f"broken: {told.text}")
 
     def _examine(self, seq: Sequencer) -> None:
-        for finding in seq.doctor(limit=2000):
-            is_cut = "could not be checked" in finding.text
-            if finding.level == "problem" and finding.check not in OF_THE_SERVER and not is_cut:
-                self._events.note("seen", kind=f"broken: {finding.check}: {finding.text}")
+        for finding in broken(seq.doctor(limit=2000)):
+            self._events.note("seen", kind=f"broken: {finding.check}: {finding.text}")
+
+
+def broken(findings: list[Finding]) -> list[Finding]:
+    """Those that no fault of the proxy explains."""
+    problems = [one for one in findings if not is_healthy([one]) and one.check not in OF_THE_SERVER]
+    return [one for one in problems if "could not be checked" not in one.text]

@@ -177,7 +177,11 @@ def run(scale: Scale, *, only: str | None = None, keep: Path | None = None) -> R
     began = time.monotonic()
     limit_s = LIMIT_S["nightly" if only else scale]
     with _room(keep) as room, ThreadPoolExecutor(WORKERS) as pool:
-        searched = list(pool.map(lambda model: _search_one(model, room, limit_s), models))
+        try:
+            searched = list(pool.map(lambda model: _search_one(model, room, limit_s), models))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     figures: dict[str, Any] = {}
     met: dict[str, int] = {}
     for model, found, _ in searched:

@@ -78,14 +78,12 @@ def run_cases(cases: Sequence[Case]) -> list[tuple[str, Seen]]:
         EmbeddedServer(directory / "server") as server,
         ThreadPoolExecutor(SIDE_BY_SIDE) as pool,
     ):
-        places = (directory / str(number) for number in range(len(cases)))
-        futures = [pool.submit(_run_case, case, server.url, place) for case, place in zip(cases, places, strict=False)]
+        places = [directory / str(number) for number in range(len(cases))]
         try:
-            return [(case.name, future.result()) for case, future in zip(cases, futures, strict=True)]
+            return list(pool.map(lambda case, place: (case.name, _run_case(case, server.url, place)), cases, places))
         except BaseException:
             is_ended.set()
-            for future in futures:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
