@@ -295,6 +295,32 @@ class TooLate(Exception):
         super().__init__(f"its score {score!r} lies below {mark}, which was handled")
 
 
+# -- steps of a message ------------------------------------------------------------------------------------
+
+
+class StepUnknown(Exception):
+    """A `once` step began, or failed, and nobody knows whether it took effect: a person says so.
+
+    `steps`: their names; `done` and `again`: the commands that answer.
+    """
+
+    def __init__(self, text: str = "", steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
+        self.steps, self.done, self.again = steps, done, again
+        super().__init__(text)
+
+
+class StepMissing(Exception):
+    """A message has a step that is not done, or a kind, that this version of the program lacks."""
+
+
+class StepResultInvalid(Exception):
+    """A step took effect, and what it returned is too large, or no JSON: a person gives its result."""
+
+
+class StepFailed(Exception):
+    """No step of the message can be tried any more; the text names them."""
+
+
 # -- commands for messages (`--exec`) --------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ..calls.outage import LaneOutage, Waits
 from ..calls.settle import Ending, Nacked
 from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
-from ..settings.options import OnFailure, QueueOptions, is_named
+from ..settings.error_names import is_named
+from ..settings.options import OnFailure, QueueOptions
 from ..store.failure import encode_failure
 from ..values.message import Failure, Message
 
