@@ -31,7 +31,6 @@ from ..calls.claim import Claimed
 from ..client import Sequencer
 from ..consume.emitter import ConsumerEvents
 from ..consume.exchange import carry_out
-from ..consume.handler_check import checked_handler
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
@@ -39,7 +38,7 @@ from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
-from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
+from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
 from ..net.endpoint import Connection, Endpoint
 from ..net.link import Link
@@ -166,10 +165,7 @@ class MemoryQueue(Sequencer):
         return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
     def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
-        function = self.registered_handler if handler is None else checked_handler(handler)
-        if function is None:
-            raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
-        return _Run(self, function, options)
+        return _Run(self, self._work(handler, self.queue), options)
 
 
 def _private_server() -> Endpoint:
