@@ -187,6 +187,11 @@ class NotParked(SequencerError):
     that waits for a missing number, which only an append or `skip` can end."""
 
 
+class AnswerRefused(SequencerError):
+    """What was said of a step does not fit what the server knows of it: it is done already, or there is no such step.
+    Look again: `sequencer steps QUEUE GROUP --id ID`."""
+
+
 class MessageNotFound(SequencerError, LookupError):
     """No message with this id is pending in the group, or no dead letter fits."""
 
