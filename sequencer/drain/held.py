@@ -238,6 +238,10 @@ class Held:
         """How the outage of this group was taken, if that was answered."""
         return self.nacked.pop((leased.key, leased.token), None)
 
+    def lose(self, group: HeldGroup) -> None:
+        """Its lease is lost, as the answer to a note said."""
+        self._lose(group.leased.key, group.leased.token)
+
     def _lose(self, key: str, token: str) -> None:
         for group in self.groups:
             if group.leased.key == key and group.leased.token == token:

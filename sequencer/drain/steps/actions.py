@@ -92,8 +92,8 @@ class Unfinished:
     """The most tries of a step: backoff follows it."""
     after_s: float | None = None
     """When it is tried again, where a step said so."""
-    is_outage: bool = False
-    """Whether a step failed by something that all handlers need."""
+    outage: BaseException | None = None
+    """The last error of it that says that something all handlers need is not there."""
     is_missing: bool = False
     """Whether this version lacks steps, or the kind: it is given back, and no attempt is counted."""
     questions: tuple[str, ...] = ()

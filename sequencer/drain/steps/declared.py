@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
-from ...store.ledger import MAX_STEPS
+from ...store.ledger import MAX_STEPS, Ledger
 from ...values.checks import check_integer
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -98,6 +98,8 @@ class Steps:
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
+    on_noted: Callable[[Ledger], object] | None = None
+    """Called with each ledger that was written, once that is in the server: tests kill their process there."""
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
@@ -105,6 +107,16 @@ class Steps:
     def ordered(self, kind: str) -> tuple[Step, ...]:
         """The steps of a kind, in the order in which a pass looks at them."""
         return tuple(sorted(self.kinds.get(kind, {}).values(), key=lambda step: step.order))
+
+    def kind_of(self, body: Any) -> str:
+        """The kind of a message with this body; "" where its field is missing, or neither text nor a whole number."""
+        if self.kind_by is None:
+            return ""
+        found = body
+        is_field = isinstance(body, Mapping) and self.kind_by in body
+        for name in [self.kind_by] if is_field else self.kind_by.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
     @property
     def names(self) -> list[str]:
