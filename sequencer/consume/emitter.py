@@ -36,7 +36,7 @@ OURS = (
     "sequencer.consume.step_calls",
     "sequencer.consume.time_limit",
     "sequencer.drain.steps.declared",
-    "sequencer.testing.memory_queue",
+    "sequencer.testing.memory_run",
 )
 """Modules whose frames stand above a handler's in its traceback."""
 

@@ -158,7 +158,7 @@ class Consumer:
             sys.setswitchinterval(switch_s)
             self._keeper.end()
             self._keeper.tell_refusals()
-            self._tell_halted()
+            self._keeper.tell_halted()
             self.emitter.close()
             for link in (self._main, self._waiter.link):
                 link.close()
@@ -280,20 +280,9 @@ class Consumer:
         if claimed.groups:
             self._keeper.wake()
             self.events.took(claimed.groups)
-        self._tell_halted()
+        self._keeper.tell_halted()
         self.emitter.tick()
         return claimed
-
-    def _tell_halted(self) -> None:
-        """Only in the thread that runs handlers: observers are told of parked groups, and of outages."""
-        if self._in_flight.halted:
-            with self._keeper.lock:
-                groups, self._in_flight.halted = self._in_flight.halted, []
-            self.events.halted(groups)
-        if self._held.outages:
-            with self._keeper.lock:
-                outages, self._held.outages = self._held.outages, []
-            self.events.outages(outages)
 
     def _give_back(self) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""

@@ -95,6 +95,7 @@ class Run:
     message: Message
     function: Function
     call: StepCall
+    is_check: bool = False
     is_begun: bool = False
 
 

@@ -55,6 +55,8 @@ class WriteLedger(NamedTuple):
     ledger: Ledger
     has_progressed: bool
     """Whether a step became done since the last write: the leases that end unanswered are then counted anew."""
+    names: tuple[str, ...] = ()
+    """Of the steps that it tells something new of."""
 
 
 class Returned(NamedTuple):

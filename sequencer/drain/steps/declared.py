@@ -9,14 +9,15 @@ def charged(message, step): ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
-from ...store.ledger import MAX_STEPS, Ledger
+from ...store.ledger import MAX_STEPS
 from ...values.checks import check_integer
+from ...values.message import Message
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_STEP_NAME = 100
@@ -91,6 +92,19 @@ class Step:
         return 1 if self.optional else max_attempts
 
 
+class PassWatcher(Protocol):
+    """Is told what passes do, by the thread that runs steps."""
+
+    def begun(self, message: Message) -> None:
+        """A pass over it begins."""
+
+    def noted(self, names: Sequence[str]) -> None:
+        """What became of these steps is in the server."""
+
+    def ended(self, message: Message, *, is_finished: bool) -> None:
+        """The pass is over; the server is told of it later."""
+
+
 @dataclass(slots=True)
 class Steps:
     """All steps of one client."""
@@ -98,8 +112,8 @@ class Steps:
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
-    on_noted: Callable[[Ledger], object] | None = None
-    """Called with each ledger that was written, once that is in the server: tests kill their process there."""
+    watcher: PassWatcher | None = None
+    """Of tests, which end a process where it is told something."""
 
     def __bool__(self) -> bool:
         return bool(self.kinds)

@@ -149,7 +149,8 @@ class Pass:
         self.ledger = self.ledger.put(entry)
 
     def _note(self) -> Generator[Asked, Any, Lost | None]:
-        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed)
+        names = tuple(entry.name for entry in self.ledger.entries if entry != self._noted.get(entry.name))
+        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
         if code != 1:
             return Lost(code, self.ledger)
         self._noted, self._has_progressed = self.ledger, False

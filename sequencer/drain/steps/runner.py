@@ -23,7 +23,7 @@ from ..held_group import HeldGroup
 from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
 from . import events
 from .actions import CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
-from .declared import Steps
+from .declared import PassWatcher, Steps
 from .passes import Pass
 
 NONE = Steps(kinds={"": {}})
@@ -52,8 +52,21 @@ class StepRunner:
     _is_new: bool = field(init=False, default=True)
     """Whether that record has no ledger, and no step of it was called."""
 
+    @property
+    def _watcher(self) -> PassWatcher | None:
+        return None if self.declared is None else self.declared.watcher
+
     def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         """One pass over the message at this position."""
+        message = group.leased.messages[position]
+        if self._watcher is not None:
+            self._watcher.begun(message)
+        end = yield from self._handle(group, position)
+        if self._watcher is not None:
+            self._watcher.ended(message, is_finished=isinstance(end, Finished))
+        return end
+
+    def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         leased = group.leased
         kept = leased.ledgers[position] if leased.ledgers else None
         self._serial, self._is_new = kept.serial if kept else 0, kept is None
@@ -123,7 +136,9 @@ class StepRunner:
         assert function is not None
         self._is_new = False
         held.running_since = self.clock()
-        heard: Returned | Raised = yield Run(message, function, asked.call, step.once and not asked.is_check)
+        heard: Returned | Raised = yield Run(
+            message, function, asked.call, asked.is_check, step.once and not asked.is_check
+        )
         held.running_since = None
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
@@ -138,8 +153,8 @@ class StepRunner:
             except ServerUnavailable:
                 code = -2
             if code != -2:
-                if code == 1 and self.declared is not None and self.declared.on_noted is not None:
-                    self.declared.on_noted(asked.ledger)
+                if code == 1 and self._watcher is not None:
+                    self._watcher.noted(asked.names)
                 return code
             troubles += 1
             yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
