@@ -111,7 +111,7 @@ class MemoryQueue(Sequencer):
         handler_timeout: float | None = None,
         max_effects: int = MAX_EFFECTS,
     ) -> Drained:
-        """Run the handler (default: the registered one, or the steps) until nothing is left but parked and paused groups.
+        """Run the handler (default: what is registered) until nothing is left but parked and paused groups.
 
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
         when that does not end in so many effects, HandlerNotFound without a handler.
