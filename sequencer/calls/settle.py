@@ -73,6 +73,8 @@ class Nack(NamedTuple):
     """Of an outage: how long the group waits, if that is not counted as an attempt."""
     is_timeout: bool = False
     """Whether its handler took too long: as a probe it failed so, else that is a failure like others."""
+    before: str = ""
+    """The member whose ack was sent in front of it, in the same flight: it must be gone by then."""
 
 
 class Nacked(NamedTuple):
@@ -86,11 +88,13 @@ class Nacked(NamedTuple):
     """How long the group waits then."""
     held: LaneOutage | None = None
     """The outage that holds the lane back now."""
+    is_behind: bool = False
+    """Whether what was to be acknowledged before it is still there: nothing was changed, and both are sent again."""
 
 
 def _parse_nacked(reply: Any) -> Nacked:
     if isinstance(reply, int):
-        return Nacked(bool(reply))
+        return Nacked(reply == 1, is_behind=reply == -2)
     uncounted, wait_ms, now_us, since_us, probe_us, is_new = reply
     wait_s = float(wait_ms) / 1000 if wait_ms else None
     held = LaneOutage(int(now_us), int(since_us or now_us), int(probe_us), is_new == b"1") if probe_us else None
@@ -131,7 +135,17 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nack
     return Call(
         "nack",
         (*lane, keys.policy, keys.memory, keys.outage),
-        (*words, *ends, entry.failure, entry.mark, is_late, verdict, _waits(entry.outage), now_text(now_us)),
+        (
+            *words,
+            *ends,
+            entry.failure,
+            entry.mark,
+            is_late,
+            verdict,
+            _waits(entry.outage),
+            entry.before,
+            now_text(now_us),
+        ),
         _parse_nacked,
     )
 

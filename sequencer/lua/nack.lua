@@ -15,12 +15,14 @@
 --                    handler took too long; else ""
 -- ARGV[12] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
--- ARGV[13] now_us    "" for the server's time
+-- ARGV[13] before    the member whose ack was sent in front of this call, or ""
+-- ARGV[14] now_us    "" for the server's time
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
 -- failure begins with how many in a row, and how many messages the lane had handled at the first.
--- RETURN  0 when the token is not valid: nothing was changed; 1
+-- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
+--         refused: nothing was changed; 1
 -- RETURN  of an outage, and while one holds the lane back: ["1" if no attempt was counted or "0",
 --         ms that the group waits or "", now_us, us since when and us of the next probe or "",
 --         "1" if this failure began it or "0"]
@@ -37,12 +39,15 @@ local mark = ARGV[9]
 local is_late = ARGV[10] == '1'
 local verdict = ARGV[11]
 local waits = ARGV[12]
-local now_us = ARGV[13]
+local before = ARGV[13]
+local now_us = ARGV[14]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+if before ~= '' and type(pcall('ZSCORE', order, before)) == 'string' then return -2 end
 local now = time_us(now_us)
 --+ memory/check_memory
 --+ memory/remember_ids
@@ -57,7 +62,7 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
-local before = call('HGET', failures, group)
+local failed_before = call('HGET', failures, group)
 call('ZCARD', schedule)
 check_memory()
 call('ZCARD', prefix .. 'dead')
@@ -65,7 +70,8 @@ call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
-  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits), before, handled)
+  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits),
+    failed_before, handled)
 end
 if wait_ms then
   delay_ms = wait_ms
@@ -73,7 +79,6 @@ if wait_ms then
 end
 local is_probe = held_back.probe_us and call('HGET', outage, 'token') == token
 
-local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local id = sub(member, 17)
 local record, score = pcall('HGET', body, id), pcall('ZSCORE', order, member)
 if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then

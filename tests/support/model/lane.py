@@ -145,11 +145,14 @@ class ModelLane(ArrivingLane, MendedLane):
         _is_late: str,
         _verdict: str,
         _waits: str,
+        before: str,
         _now: str,
     ) -> int:
         """Not of outages: see tests/support/outage_lane.py."""
         if not self.holds(group, token):
             return 0
+        if before in self.orders.get(group, {}):
+            return -2
         self.leases.pop(group)
         record = self.bodies.get(group, {}).get(member[16:], "")
         self.schedule[group] = self.now_us
