@@ -95,10 +95,7 @@ class InFlight:
             yield from self.give_back_claim()
         else:
             return (yield from self._take_claim(effect))
-        claimed = yield from self._settle_and_claim_now(effect)
-        if effect.lane is None and any(self._held.outboxes):  # a nack that got in front of its ack
-            yield from self._settle_and_claim_now(effect)
-        return claimed
+        return (yield from self._settle_and_claim_now(effect))
 
     def _settle_and_claim_now(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         held, lane = self._held, effect.lane

@@ -116,32 +116,6 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
     assert pair.held.lost == 0
 
 
-@pytest.mark.parametrize("is_posted", [True, False])
-def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
-    lane: ModelLane, link: Any, is_posted: bool
-) -> None:
-    """A route that was pushed between the two, say. A nack ends the lease: what was handled would run again."""
-    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
-    one = OneLink(link)
-    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
-    one.held.begin(0)
-    one.held.finish(one.held.groups[0], 0.0, 0.0)
-    one.held.fail(one.held.groups[0], Told(1, 9.0, b"{}"))
-    link.refuses = ServerUnavailable("another route")
-    if is_posted:
-        one.send_due()
-        with pytest.raises(ServerUnavailable):
-            one.collect_all()
-        assert [member[16:] for member in lane.members("a")] == ["i", "j"], "nothing was changed"
-        assert lane.leases
-        link.refuses = None
-    one.settle_and_claim(SettleAndClaim(None))
-    assert [member[16:] for member in lane.members("a")] == ["j"]
-    assert lane.failures.keys() == {"a"}
-    assert not lane.leases
-    assert one.held.take_refusals() == []
-
-
 def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link: Any, pair: OneLink) -> None:
     link.is_slow = True
     pair.send_due()
