@@ -81,7 +81,9 @@ def consumed(case: Case) -> Outcome:
         effect = effects.send(effect.act() if isinstance(effect, Locked) else None)
     sending = held.outgoing()
     nacks = [call for call in sending.calls if call.script == "nack"] if sending else []
-    return given, [call._replace(args=(*call.args[:-2], "", call.args[-1])) for call in nacks]  # a loop waits for acks
+    return given, [
+        call._replace(args=(*call.args[:-3], "", *call.args[-2:])) for call in nacks
+    ]  # a loop waits for acks
 
 
 def looped(case: Case) -> Outcome:
