@@ -160,7 +160,8 @@ def drain(
     for _ in range(3):
         try:
             yield SettleAndClaim(None)
-            break
+            if not any(held.outboxes):  # nothing is left to be sent again
+                break
         except ServerUnavailable:
             yield Sleep(RECONNECT.base_s)
     return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
