@@ -87,7 +87,7 @@ class Consumer:
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._declared = handler if isinstance(handler, Steps) else None
-        claimant = Claimant(queue.queue, self.owner, options.lease_s, with_failures=self._declared is not None)
+        claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
         self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()

@@ -67,6 +67,8 @@ class Held:
     """Messages whose handlers succeeded, of all claims."""
     number: int = 0
     """Of the claim in hand."""
+    with_failures: bool = False
+    """Whether claims bring the failures of heads: passes over steps need them."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)

@@ -52,8 +52,6 @@ class Claimant(NamedTuple):
     queue: str
     owner: str
     lease_s: float
-    with_failures: bool = False
-    """Whether claims bring the failures of heads: passes over steps need them."""
 
 
 class InFlight:
@@ -83,7 +81,7 @@ class InFlight:
     def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
         keys, who = self._held.lanes[lane], self._claimant
-        return claim(keys, *who[:3], limits, ahead=ahead, alone=alone, with_failures=who.with_failures)
+        return claim(keys, *who[:3], limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         """Settle everything, and bring the claim that is in flight, else claim now."""

@@ -70,6 +70,7 @@ def drain(
     of each message, None where a handler takes them.
     """
     size = BatchSize(options.limits)
+    held.with_failures = declared is not None
     runner = StepRunner(held, queue, declared, control, owner, clock, wall, random)
     born, lanes = clock(), len(held.lanes)
     lane = troubles = failed = late = 0

@@ -84,8 +84,7 @@ class MemoryRun:
         )
         answer: Any = None
         with queue._net.link() as link:
-            with_failures = self._declared is not None
-            claimant = Claimant(queue.queue, "memory", self._options.lease_s, with_failures)
+            claimant = Claimant(queue.queue, "memory", self._options.lease_s)
             in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
             try:
                 for _ in range(max_effects):

@@ -30,7 +30,7 @@ NONE = Steps(kinds={"": {}})
 """Of a program with a plain handler: where a message has a ledger, nothing of it may be open."""
 MISSING_S = 30.0
 """A message that waits for another version looks again after this at the latest, and is then told."""
-DONE = Finished(Ledger(0))
+UNWRITTEN = Written(b"", 0, has_effects=False)
 
 
 @dataclass(slots=True)
@@ -45,8 +45,8 @@ class StepRunner:
     clock: Clock
     wall: Clock
     random: Clock
-    _serial: int = field(init=False, default=0)
-    """Of the last write into the record in hand."""
+    _last: Written = field(init=False, default=UNWRITTEN)
+    """The last write into the record in hand."""
     waited_s: float = field(init=False, default=0.0)
     """How long the message in hand waits for another version, by the server's clock when it was claimed."""
     _is_new: bool = field(init=False, default=True)
@@ -67,9 +67,9 @@ class StepRunner:
         return end
 
     def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
-        leased = group.leased
+        leased, self.held.with_failures = group.leased, True
         kept = leased.ledgers[position] if leased.ledgers else None
-        self._serial, self._is_new = kept.serial if kept else 0, kept is None
+        self._last, self._is_new = kept or UNWRITTEN, kept is None
         try:
             ledger = decode_ledger(kept.ledger) if kept else None
             declared = NONE if self.declared is None else self.declared
@@ -118,7 +118,8 @@ class StepRunner:
         return None, "park"
 
     def _run(self, group: HeldGroup, one: Pass) -> Generator[Effect, Any, End]:
-        generator, answer = one.run(), None
+        generator = one.run()
+        answer: Returned | Raised | int | None = None
         while True:
             try:
                 asked = generator.send(answer)
@@ -162,8 +163,8 @@ class StepRunner:
         return 0
 
     def _written(self, ledger: Ledger) -> Written:
-        self._serial += 1
-        return Written(encode_ledger(ledger), self._serial, ledger.has_effects)
+        self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)
+        return self._last
 
     # -- a message that is not finished --------------------------------------------------------------------------------
 
