@@ -306,12 +306,12 @@ class TooLate(Exception):
 class StepUnknown(Exception):
     """A `once` step began, or failed, and nobody knows whether it took effect: a person says so.
 
-    `steps`: their names; `done` and `again`: the commands that answer.
+    `steps`: their names; `question`: what is known; `done` and `again`: the commands that answer.
     """
 
-    def __init__(self, text: str = "", steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
-        self.steps, self.done, self.again = steps, done, again
-        super().__init__(text)
+    def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
+        self.question, self.steps, self.done, self.again = question, steps, done, again
+        super().__init__(f"{question}; look whether it took effect; if it did: {done}; if it did not: {again}")
 
 
 class StepMissing(Exception):

@@ -158,7 +158,15 @@ def _end(end: Any) -> Rows:
     assert not end.questions or isinstance(end.error, StepUnknown)
     delay = None if end.ending else 2 ** max(end.tries - 1, 0) if end.after_s is None else end.after_s
     written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
-    return ["nack", end.ending or "", delay, end.is_outage, end.questions, end.missing, *written]
+    return [
+        "nack",
+        end.ending or "",
+        delay,
+        not end.ending and end.outage is not None,
+        end.questions,
+        end.missing,
+        *written,
+    ]
 
 
 # -- the model, in the same words ----------------------------------------------------------------------------------

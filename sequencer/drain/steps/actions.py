@@ -55,6 +55,8 @@ class WriteLedger(NamedTuple):
     ledger: Ledger
     has_progressed: bool
     """Whether a step became done since the last write: the leases that end unanswered are then counted anew."""
+    names: tuple[str, ...] = ()
+    """Of the steps that it tells something new of."""
 
 
 class Returned(NamedTuple):
@@ -92,8 +94,8 @@ class Unfinished:
     """The most tries of a step: backoff follows it."""
     after_s: float | None = None
     """When it is tried again, where a step said so."""
-    is_outage: bool = False
-    """Whether a step failed by something that all handlers need."""
+    outage: BaseException | None = None
+    """The last error of it that says that something all handlers need is not there."""
     is_missing: bool = False
     """Whether this version lacks steps, or the kind: it is given back, and no attempt is counted."""
     questions: tuple[str, ...] = ()

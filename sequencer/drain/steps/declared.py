@@ -9,14 +9,15 @@ def charged(message, step): ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
 from ...store.ledger import MAX_STEPS
 from ...values.checks import check_integer
+from ...values.message import Message
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_STEP_NAME = 100
@@ -91,6 +92,19 @@ class Step:
         return 1 if self.optional else max_attempts
 
 
+class PassWatcher(Protocol):
+    """Is told what passes do, by the thread that runs steps."""
+
+    def begun(self, message: Message) -> None:
+        """A pass over it begins."""
+
+    def noted(self, names: Sequence[str]) -> None:
+        """What became of these steps is in the server."""
+
+    def ended(self, message: Message, *, is_finished: bool) -> None:
+        """The pass is over; the server is told of it later."""
+
+
 @dataclass(slots=True)
 class Steps:
     """All steps of one client."""
@@ -98,6 +112,8 @@ class Steps:
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
+    watcher: PassWatcher | None = None
+    """Of tests, which end a process where it is told something."""
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
@@ -105,6 +121,16 @@ class Steps:
     def ordered(self, kind: str) -> tuple[Step, ...]:
         """The steps of a kind, in the order in which a pass looks at them."""
         return tuple(sorted(self.kinds.get(kind, {}).values(), key=lambda step: step.order))
+
+    def kind_of(self, body: Any) -> str:
+        """The kind of a message with this body; "" where its field is missing, or neither text nor a whole number."""
+        if self.kind_by is None:
+            return ""
+        found = body
+        is_field = isinstance(body, Mapping) and self.kind_by in body
+        for name in [self.kind_by] if is_field else self.kind_by.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
     @property
     def names(self) -> list[str]:

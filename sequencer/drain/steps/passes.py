@@ -15,7 +15,7 @@ from typing import Any
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
 from ...settings.events import error_text, type_name
-from ...settings.options import OnFailure, QueueOptions
+from ...settings.options import QueueOptions
 from ...store.ledger import (
     MAX_LEDGER_BYTES,
     Entry,
@@ -27,6 +27,7 @@ from ...store.ledger import (
     step_key,
 )
 from ...values.steps import StepCall
+from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (
     Asked,
@@ -47,7 +48,6 @@ COUNTED_OUTAGES = 9
 """Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
 SPARE_BYTES = 16 * 1024
 """Of a ledger: what results leave for the errors that may come."""
-ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
 class Pass:
@@ -78,7 +78,7 @@ class Pass:
         """What a step asked for its message."""
         self._error: BaseException | None = None
         self._delays: list[float] = []
-        self._is_outage = False
+        self._outage: BaseException | None = None
 
     def run(self) -> Generator[Asked, Any, End]:
         """Raises LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
@@ -149,7 +149,8 @@ class Pass:
         self.ledger = self.ledger.put(entry)
 
     def _note(self) -> Generator[Asked, Any, Lost | None]:
-        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed)
+        names = tuple(entry.name for entry in self.ledger.entries if entry != self._noted.get(entry.name))
+        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
         if code != 1:
             return Lost(code, self.ledger)
         self._noted, self._has_progressed = self.ledger, False
@@ -184,7 +185,7 @@ class Pass:
         limit = self._limit(step)
         after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
         self._put(after)
-        self._is_outage = self._is_outage or kind in ("outage", "outage by hand")
+        self._outage = heard.error if kind in ("outage", "outage by hand") else self._outage
         if kind in ("park", "dead"):
             self._ending = "park" if kind == "park" else "dead"
 
@@ -193,8 +194,9 @@ class Pass:
             self._tell(heard.error, entry.tries + 1, at)
             kind = rules.verdict(self._queue, step, heard.error)
             is_outage = kind in ("outage", "outage by hand")
-            self._is_outage = self._is_outage or is_outage
-            if not is_outage:  # it counts a try of its step: else it could go on for ever
+            if is_outage:
+                self._outage = heard.error
+            else:  # it counts a try of its step: else it could go on for ever
                 self._put(replace(entry, tries=entry.tries + 1, error=_said(heard.error), at=at))
         elif heard.result is None:
             self._put(entry.moved("open", token=0, at=at))
@@ -248,7 +250,7 @@ class Pass:
             self._has_progressed,
             tries=tries,
             after_s=min(self._delays, default=None),
-            is_outage=self._is_outage,
+            outage=self._outage,
         )
 
     def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
@@ -259,8 +261,9 @@ class Pass:
             error = texts.step_unknown(self._queue, self._facts, questions, error, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
-        progressed = self._has_progressed
-        return Unfinished(error, rules.fitting(ledger), progressed, ending, questions=names, missing=missing)
+        tries = max((entry.tries for entry in self.ledger.entries), default=0)
+        written, progressed = rules.fitting(ledger), self._has_progressed
+        return Unfinished(error, written, progressed, ending, tries, questions=names, missing=missing)
 
 
 def _said(error: BaseException) -> str:

@@ -25,12 +25,11 @@ def step_unknown(
     queue: QueueOptions, facts: Facts, asked: Sequence[Entry], error: BaseException, *, is_dead: bool
 ) -> StepUnknown:
     """The question to a person. `error`: why it is asked now."""
-    said = " ".join(_asked(entry, facts) for entry in asked)
+    said = "; ".join(_asked(entry, facts) for entry in asked)
     names = [entry.name for entry in asked]
     done = answers(queue, facts, [word for name in names for word in ("--done", name)], is_dead=is_dead)
     again = answers(queue, facts, [word for name in names for word in ("--again", name)], is_dead=is_dead)
-    text = f"{said} look whether it took effect; if it did: {done}; if it did not: {again}"
-    question = StepUnknown(text, tuple(names), done, again)
+    question = StepUnknown(said, tuple(names), done, again)
     question.__cause__ = error
     return question.with_traceback(error.__traceback__)
 
@@ -39,8 +38,8 @@ def _asked(entry: Entry, facts: Facts) -> str:
     where = f" in {facts.lost_owner}" if facts.lost_owner else ""
     moment = f"{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     if entry.state == "started":
-        return f"step {entry.name} began at {moment}{where}, and its end is not known;"
-    return f"step {entry.name} failed at {moment} ({entry.error}), and may have taken effect;"
+        return f"step {entry.name} began at {moment}{where}, and its end is not known"
+    return f"step {entry.name} failed at {moment} ({entry.error}), and may have taken effect"
 
 
 def result_invalid(queue: QueueOptions, facts: Facts, entry: Entry) -> StepResultInvalid:

@@ -7,10 +7,12 @@ The rule: a script never reads a ledger; it puts it behind the head of its recor
 from .entries import MOVES, Entry, Ledger, LedgerError, State, Tried
 from .format import MAX_LEDGER_BYTES, MAX_RESULT_BYTES, MAX_STEPS, decode_ledger, encode_ledger, kept_result
 from .key import step_key
+from .written import MAX_SERIAL, Written
 
 __all__ = [
     "MAX_LEDGER_BYTES",
     "MAX_RESULT_BYTES",
+    "MAX_SERIAL",
     "MAX_STEPS",
     "MOVES",
     "Entry",
@@ -18,6 +20,7 @@ __all__ = [
     "LedgerError",
     "State",
     "Tried",
+    "Written",
     "decode_ledger",
     "encode_ledger",
     "kept_result",

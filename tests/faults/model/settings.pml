@@ -52,6 +52,7 @@ mtype = {SCHEDULED, WAITS_FOR_NOTHING, ONCE, RESUMED, ENDED, HELD, TOKEN_GROWS, 
 #define SKIPS_FAILED 16
 #define APPEND_WAKES_PARKED 17
 #define CLAIM_INVENTS 18
+#define NACK_IGNORES_ACK 19
 
 /* The consumer's own mutants. */
 #define NACK_FIRST (BROKEN(NACK_BEFORE_ACK) && has_failed[c])
