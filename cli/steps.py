@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import orjson
 import typer
@@ -46,15 +48,32 @@ AgainOption = Annotated[
 ]
 
 
-def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Sequence[str] | None) -> dict[str, Any]:
-    """As `Sequencer.resume` and `redrive` take them. Raises BadParameter."""
+class Answers(TypedDict):
+    """What was said of steps, as `Sequencer.resume` and `redrive` take it."""
+
+    done: dict[str, Any]
+    again: list[str]
+    by: str
+
+
+def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Sequence[str] | None) -> Answers:
+    """From the options. Raises BadParameter."""
     names, texts = done or [], results or []
     if len(texts) > len(names):
         raise typer.BadParameter("it is the result of a step that --done names", param_hint="--result")
     if texts and len(texts) < len(names):
         said = f"{len(names)} steps are done, and {len(texts)} have a result; give each one, null for none"
         raise typer.BadParameter(said, param_hint="--result")
-    return {"done": {name: _result(texts, at) for at, name in enumerate(names)}, "again": list(again or [])}
+    said = {name: _result(texts, at) for at, name in enumerate(names)}
+    return Answers(done=said, again=list(again or []), by=_user())
+
+
+def _user() -> str:
+    """Who runs this command: the ledger keeps the name."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"[:100]
+    except (KeyError, OSError):  # a user without a name
+        return socket.gethostname()[:100] or "somebody"
 
 
 def _result(texts: Sequence[str], at: int) -> Any:

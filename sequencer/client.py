@@ -17,11 +17,13 @@ from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import counts, dead_letters, operate, views
+from .queue import counts, operate, views
 from .queue.audit_stream import prove_lanes
+from .queue.dead_letters import listed, purge, redrive
 from .queue.registry import lifetime, names
 from .queue.session import Session
-from .queue.stuck import many
+from .queue.steps import seen
+from .queue.stuck import head, many
 from .queue.stuck.parked import count_parked, parked
 from .queue.stuck.unskip import unskip
 from .server import start_embedded
@@ -185,8 +187,9 @@ class Sequencer(Registered):
     peek = blocking(views.peek)
     explain = blocking(views.explain)
     get = blocking(views.get)
-    dead = blocking(dead_letters.dead)
-    count_dead = blocking(dead_letters.count_dead)
+    steps = blocking(seen.steps)
+    dead = blocking(listed.dead)
+    count_dead = blocking(listed.count_dead)
 
     @property
     def policy(self) -> Policy:
@@ -213,9 +216,9 @@ class Sequencer(Registered):
 
     # -- operating --------------------------------------------------------------------------------------------
 
-    resume = blocking(operate.resume)
+    resume = blocking(head.resume)
     resume_many = blocking(many.resume_many)
-    skip = blocking(operate.skip)
+    skip = blocking(head.skip)
     skip_many = blocking(many.skip_many)
     unskip = blocking(unskip)
     cancel = blocking(operate.cancel)
@@ -224,8 +227,8 @@ class Sequencer(Registered):
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)
     probe_outage = blocking(operate.probe_outage)
-    redrive = blocking(dead_letters.redrive)
-    purge = blocking(dead_letters.purge)
+    redrive = blocking(redrive.redrive)
+    purge = blocking(purge.purge)
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)

@@ -187,6 +187,11 @@ class NotParked(SequencerError):
     that waits for a missing number, which only an append or `skip` can end."""
 
 
+class AnswerNeeded(SequencerError):
+    """A `once` step began, and nobody knows whether it took effect: the message does not go on before a person says
+    so, by `done=` or `again=`; on the command line `--done STEP` or `--again STEP`."""
+
+
 class AnswerRefused(SequencerError):
     """What was said of a step does not fit what the server knows of it: it is done already, or there is no such step.
     Look again: `sequencer steps QUEUE GROUP --id ID`."""

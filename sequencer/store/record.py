@@ -252,6 +252,16 @@ class LetterName(NamedTuple):
         return cls(letter[:STAMP_DIGITS], group, message_id)
 
 
+def failure_of_letter(kept: bytes) -> bytes:
+    """The failure of a dead letter, of what is kept of it (score, failure, record)."""
+    return kept.split(b"\n", 2)[1] if kept.count(b"\n") > 1 else b""
+
+
+def record_of_letter(kept: bytes) -> bytes:
+    """Its record."""
+    return kept.split(b"\n", 2)[-1]
+
+
 def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
     """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
 

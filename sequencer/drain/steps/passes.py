@@ -77,6 +77,8 @@ class Pass:
         self._ending: Ending | None = None
         """What a step asked for its message."""
         self._error: BaseException | None = None
+        """The last one of a required step, else of an optional one."""
+        self._errors: dict[str, BaseException] = {}
         self._delays: list[float] = []
         self._outage: BaseException | None = None
 
@@ -179,7 +181,7 @@ class Pass:
             self._keep(done, heard.result)
             return
         kind = rules.verdict(self._queue, step, heard.error)
-        self._tell(heard.error, entry.tries + 1, at)
+        self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
         counts = self._facts.outages >= COUNTED_OUTAGES
         limit = self._limit(step)
@@ -191,7 +193,7 @@ class Pass:
 
     def _hear_check(self, step: Step, entry: Entry, heard: Returned | Raised, at: float) -> None:
         if isinstance(heard, Raised):
-            self._tell(heard.error, entry.tries + 1, at)
+            self._tell(entry, heard.error, at)
             kind = rules.verdict(self._queue, step, heard.error)
             is_outage = kind in ("outage", "outage by hand")
             if is_outage:
@@ -217,9 +219,11 @@ class Pass:
         else:
             self._put(kept)
 
-    def _tell(self, error: BaseException, attempt: int, at: float) -> None:
-        self._error = error
-        self.ledger = self.ledger.logged(Tried(attempt, at, _said(error)))
+    def _tell(self, entry: Entry, error: BaseException, at: float) -> None:
+        self._errors[entry.name] = error
+        if not (entry.optional and self._error):  # an optional step holds nothing back
+            self._error = error
+        self.ledger = self.ledger.logged(Tried(entry.tries + 1, at, _said(error)))
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
 
@@ -258,6 +262,7 @@ class Pass:
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_question]
+            error = self._errors.get(questions[0].name, error)
             error = texts.step_unknown(self._queue, self._facts, questions, error, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
