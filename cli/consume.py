@@ -21,8 +21,9 @@ from ..processes.service_events import service_ended, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
+from ..settings.error_names import FORMER_ERRORS
 from ..settings.events import many
-from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
+from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
 from ..values.commands import resume_all
 from ..values.text import plain
 from ..values.version import VERSION

@@ -16,6 +16,7 @@ from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
 from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
+from .steps import AgainOption, DoneOption, ResultOption, answers
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -109,22 +110,27 @@ def redrive(
     everything: AllOption = False,
     rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
     dry_run: DryRunOption = False,
+    done: DoneOption = None,
+    result: ResultOption = None,
+    again: AgainOption = None,
     json: JsonOption = False,
 ) -> None:
     """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
 
-    In a parked group they come before everything behind them, once `resume` lets it go on.
+    In a parked group they come before everything behind them, once `resume` lets it go on. Steps that are done stay
+    done. One that waits for an answer stays, unless --done or --again gives it.
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
     if dry_run:
         _say_count(_count(client, group, id, error), "would be redriven", json)
         return
-    done = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate)
+    said = answers(done, result, again)
+    redriven = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate, **said)
     if json:
-        print_json({**as_json(done), "dry_run": False})
+        print_json({**as_json(redriven), "dry_run": False})
     else:
-        _say_redriven(client.queue, client.options.namespace, done)
+        _say_redriven(client.queue, client.options.namespace, redriven)
 
 
 def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
@@ -134,9 +140,14 @@ def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     if done.handled:
         said = "messages with their ids were handled since, within dedup_window"
         typer.echo(f"{done.handled:,} stay dead letters: {said}")
+    if done.changed:
+        typer.echo(f"{done.changed:,} stay dead letters: they died anew meanwhile; look again")
+    if done.asked:
+        how = f"see: sequencer steps {queue} PART... --id ID; then add --done STEP or --again STEP"
+        typer.echo(f"{done.asked:,} stay dead letters: a person has to say how a step ended; {how}")
     for group, message_id in done.stayed[:NAMED]:
         typer.echo(f"  {plain(message_id)} of group {named(group)}")
-    if (count := done.pending + done.handled) > NAMED:
+    if (count := done.pending + done.handled + done.changed + done.asked) > NAMED:
         typer.echo(f"  and {count - NAMED:,} more")
     for group in done.parked:
         mend = command("resume", queue, *group, namespace=namespace)

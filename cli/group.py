@@ -28,6 +28,7 @@ from .many import (
     seconds_of,
 )
 from .render import print_either, print_json
+from .steps import AgainOption, Answers, DoneOption, ResultOption, answers
 
 
 @queue_command(app)
@@ -42,34 +43,42 @@ def resume(
     outage: Annotated[
         bool, call_option("--outage", help="While an outage holds the queue back: try one message now.")
     ] = False,
+    done: DoneOption = None,
+    result: ResultOption = None,
+    again: AgainOption = None,
     json: JsonOption = False,
 ) -> int:
     """Let a parked or waiting group go on now, its head with fresh attempts; or many parked groups at once.
 
+    Where a once step of the head began and nobody knows how it ended, --done STEP says that it took effect, and --again
+    STEP that it did not. --done is also for a step that shall not run at all.
+
     With --all, --error or --since: the groups are read first, and one that fails again meanwhile is left alone. Exits 1
     when some were left. After a break, run it again.
     """
+    said = answers(done, result, again)
     if outage:
         _probe(client, group, json)
         return FINE
     if is_for_many(group, everything, error, since):
         with progress("resuming") as told:
-            done = client.resume_many(
+            many = client.resume_many(
                 error=error,
                 since=seconds_of(since),
                 everything=everything,
                 rate=rate,
                 dry_run=dry_run,
                 on_progress=told,
+                **said,
             )
-        return say_many(done, "resumed", client.queue, client.options.namespace, json)
+        return say_many(many, "resumed", client.queue, client.options.namespace, json)
     refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for many groups")
-    _resume_one(client, group or [], json)
+    _resume_one(client, group or [], said, json)
     return FINE
 
 
-def _resume_one(client: Sequencer, group: list[str], as_json: bool) -> None:
-    is_resumed = client.resume(group)
+def _resume_one(client: Sequencer, group: list[str], said: Answers, as_json: bool) -> None:
+    is_resumed = client.resume(group, **said)
     found = client.explain(group)
     is_paused = found.reason in ("paused", "queue paused")
     if as_json:

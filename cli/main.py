@@ -20,6 +20,7 @@ from . import (  # noqa: F401 - each registers its commands
     message,
     server,
     show,
+    steps,
 )
 from .app import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, app
 from .demo import command as demo  # noqa: F401

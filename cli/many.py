@@ -108,7 +108,7 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
     `what`: "resumed"; `how`: what more is said of them.
     """
     is_none, behind = bool(done.others) and not done.chosen, f", {how}" if how else ""
-    status = FINE if done.is_dry_run or not (done.changed or done.waiting or is_none) else GAVE_UP
+    status = FINE if done.is_dry_run or not (done.changed or done.waiting or done.asked or is_none) else GAVE_UP
     if json:
         print_json(as_json(done))
         return status
@@ -128,6 +128,10 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
     if done.waiting:
         said = f"{many(done.waiting, 'parked group')} more, waiting for a missing number: append it, or skip it"
         typer.echo(f"{said}; see: {see}")
+    if done.asked:
+        answer = command("resume", queue, namespace=namespace, options=["--error", "StepUnknown", "--done", "STEP"])
+        said = f"{many(done.asked, 'parked group')} more, waiting for a person to say how a step ended"
+        typer.echo(f"{said}; see: {see}; for all at once: {answer}, or --again STEP")
     return status
 
 

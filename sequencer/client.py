@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
-from .consume.emitter import EventEmitter, Observer
-from .consume.handler_check import checked_handler
+from .consume.emitter import EventEmitter
+from .consume.registered import Registered, Work
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer, owner_name
 from .doctor.diagnose import diagnose
 from .drain.effects import Handler
-from .errors import ConfigurationError, HandlerNotFound, shown
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import counts, dead_letters, operate, views
+from .queue import counts, operate, views
 from .queue.audit_stream import prove_lanes
+from .queue.dead_letters import listed, purge, redrive
 from .queue.registry import lifetime, names
 from .queue.session import Session
-from .queue.stuck import many
+from .queue.steps import seen
+from .queue.stuck import head, many
 from .queue.stuck.parked import count_parked, parked
 from .queue.stuck.unskip import unskip
 from .server import start_embedded
@@ -40,14 +40,11 @@ from .settings.options import (
 from .settings.policy import Policy
 from .store.item import Group, Id, ItemMaker, Score
 from .values.checks import check_name
-from .values.message import BatchReceipt, ConsumeSummary, Message, Receipt
+from .values.message import BatchReceipt, ConsumeSummary, Receipt
 from .values.views import AuditReport, Finding
 
-HandlerT = TypeVar("HandlerT", bound=Callable[[Message], Any])
-ObserverT = TypeVar("ObserverT", bound=Observer)
 
-
-class Sequencer:
+class Sequencer(Registered):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
@@ -75,8 +72,7 @@ class Sequencer:
         self._session = Session(self.options, self._net)
         self._net.follow(self._session)
         self._appender = Appender(self._session, self._net, ItemMaker(self.options, self._session.fields))
-        self._handler: Handler | None = None
-        self._observers: list[Observer] = []
+        Registered.__init__(self, self.options.kind_by)
         self._emitter = EventEmitter(queue, observers=self._observers)
 
     def __repr__(self) -> str:
@@ -191,8 +187,9 @@ class Sequencer:
     peek = blocking(views.peek)
     explain = blocking(views.explain)
     get = blocking(views.get)
-    dead = blocking(dead_letters.dead)
-    count_dead = blocking(dead_letters.count_dead)
+    steps = blocking(seen.steps)
+    dead = blocking(listed.dead)
+    count_dead = blocking(listed.count_dead)
 
     @property
     def policy(self) -> Policy:
@@ -219,9 +216,9 @@ class Sequencer:
 
     # -- operating --------------------------------------------------------------------------------------------
 
-    resume = blocking(operate.resume)
+    resume = blocking(head.resume)
     resume_many = blocking(many.resume_many)
-    skip = blocking(operate.skip)
+    skip = blocking(head.skip)
     skip_many = blocking(many.skip_many)
     unskip = blocking(unskip)
     cancel = blocking(operate.cancel)
@@ -230,39 +227,14 @@ class Sequencer:
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)
     probe_outage = blocking(operate.probe_outage)
-    redrive = blocking(dead_letters.redrive)
-    purge = blocking(dead_letters.purge)
+    redrive = blocking(redrive.redrive)
+    purge = blocking(purge.purge)
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
     upgrade = blocking(lifetime.upgrade)
 
     # -- consuming --------------------------------------------------------------------------------------------
-
-    def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages, one Message a call (a decorator). Raises
-        ConfigurationError for one that can't."""
-        self._handler = checked_handler(function)
-        return function
-
-    def observe(self, callback: ObserverT) -> ObserverT:
-        """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
-
-        `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "outage
-        began" or "outage over", and `event.error` what the handler raised. It is called before the server learns of it;
-        of an outage, and where a claim parks a group (a missing number, foreign data: with no error), behind that. It
-        runs in the thread that runs handlers. Its own Exception is logged once and changes nothing. A decorator. Raises
-        ConfigurationError.
-        """
-        if not callable(callback) or inspect.iscoroutinefunction(callback):
-            raise ConfigurationError(f"observer {shown(callback)} is not a plain function")
-        self._observers.append(callback)
-        return callback
-
-    @property
-    def registered_handler(self) -> Handler | None:
-        """The function given to `handler`, if any."""
-        return self._handler
 
     def consume(
         self,
@@ -304,19 +276,15 @@ class Sequencer:
         with stop_on_signals(consumer):
             return consumer.run()
 
-    def consumer(self, handler: Handler | None = None, options: ConsumerOptions | None = None) -> Consumer:
+    def consumer(self, handler: Work | None = None, options: ConsumerOptions | None = None) -> Consumer:
         """A consumer that does not run yet, for a program that stops it by means of its own: `run`, `stop`.
 
         Raises HandlerNotFound, ConfigurationError, ServerError.
         """
-        function = self._handler if handler is None else checked_handler(handler)
-        if function is None:
-            raise HandlerNotFound(
-                f"queue {self.queue!r} has no handler; pass one to consume() or register it with @seq.handler"
-            )
+        work = self._work(handler, self.queue)
         self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
-        given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
+        given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:

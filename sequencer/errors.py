@@ -187,6 +187,16 @@ class NotParked(SequencerError):
     that waits for a missing number, which only an append or `skip` can end."""
 
 
+class AnswerNeeded(SequencerError):
+    """A `once` step began, and nobody knows whether it took effect: the message does not go on before a person says
+    so, by `done=` or `again=`; on the command line `--done STEP` or `--again STEP`."""
+
+
+class AnswerRefused(SequencerError):
+    """What was said of a step does not fit what the server knows of it: it is done already, or there is no such step.
+    Look again: `sequencer steps QUEUE GROUP --id ID`."""
+
+
 class MessageNotFound(SequencerError, LookupError):
     """No message with this id is pending in the group, or no dead letter fits."""
 
@@ -293,6 +303,32 @@ class TooLate(Exception):
     def __init__(self, score: float, mark: str, on_late: str) -> None:
         self.ending: Literal["dead", "drop"] = "drop" if on_late == "drop" else "dead"
         super().__init__(f"its score {score!r} lies below {mark}, which was handled")
+
+
+# -- steps of a message ------------------------------------------------------------------------------------
+
+
+class StepUnknown(Exception):
+    """A `once` step began, or failed, and nobody knows whether it took effect: a person says so.
+
+    `steps`: their names; `question`: what is known; `done` and `again`: the commands that answer.
+    """
+
+    def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
+        self.question, self.steps, self.done, self.again = question, steps, done, again
+        super().__init__(f"{question}; look whether it took effect; if it did: {done}; if it did not: {again}")
+
+
+class StepMissing(Exception):
+    """A message has a step that is not done, or a kind, that this version of the program lacks."""
+
+
+class StepResultInvalid(Exception):
+    """A step took effect, and what it returned is too large, or no JSON: a person gives its result."""
+
+
+class StepFailed(Exception):
+    """No step of the message can be tried any more; the text names them."""
 
 
 # -- commands for messages (`--exec`) --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from .operate import (
 )
 from .outage import Ended, Waits, outage
 from .register import Adopted, adopt, adopt_old, register, unregister, woken
-from .settle import Ack, Acked, HandlerRun, Nack, Nacked, ack, nack, renew
+from .settle import Ack, Acked, HandlerRun, Nack, Nacked, Note, Noted, ack, nack, note, renew
 
 __all__ = [
     "MAX_APPEND",
@@ -49,6 +49,8 @@ __all__ = [
     "LeasedGroup",
     "Nack",
     "Nacked",
+    "Note",
+    "Noted",
     "OnConflict",
     "Outcome",
     "ParkedGroup",
@@ -63,6 +65,7 @@ __all__ = [
     "claim",
     "inspect",
     "nack",
+    "note",
     "now_text",
     "outage",
     "parse_claimed",

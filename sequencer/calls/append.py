@@ -20,7 +20,7 @@ class ItemOutcome(NamedTuple):
     """What became of one item, and the stamp of the message that is pending under its id, 0 when that was handled.
 
     "taken": its number is pending under another id. "undone" is a "stored" of a call that stored nothing, because
-    another item of it was refused.
+    another item of it was refused. "effects": it is not replaced, as effects of its steps are noted.
     """
 
     outcome: Outcome
@@ -28,8 +28,8 @@ class ItemOutcome(NamedTuple):
 
 
 OnConflict = Literal["none", "others", "error", "replace", "error_replace"]
-Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone"]
-REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused")
+Outcome = Literal["stored", "duplicate", "conflict", "taken", "refused", "dropped", "dead_letter", "undone", "effects"]
+REFUSALS: tuple[Outcome, ...] = ("conflict", "taken", "refused", "effects")
 _BY_SIGN: dict[int, Outcome] = {
     ord("+"): "stored",
     ord("="): "duplicate",
@@ -38,6 +38,7 @@ _BY_SIGN: dict[int, Outcome] = {
     ord("<"): "refused",
     ord("~"): "dropped",
     ord("x"): "dead_letter",
+    ord("*"): "effects",
 }
 _SIZE = 1 + STAMP_DIGITS
 

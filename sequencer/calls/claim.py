@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..settings.options import SIZE_BESIDE, ClaimLimits
+from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
-from ..store.record import Arrivals, decode_record, padded_owner, plain_messages, raw_message, read_plain
+from ..store.ledger.written import Written
+from ..store.record import (
+    Arrivals,
+    decode_record,
+    padded_owner,
+    plain_messages,
+    raw_message,
+    read_plain,
+    written_of,
+)
 from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
 from ..values.message import Message
@@ -38,6 +48,10 @@ class LeasedGroup:
     """Whether it is to show that an outage is over: how its handler ends is told the server."""
     claimed_at: float = 0.0
     """When the claim was answered, by the consumer's own clock."""
+    ledgers: Sequence[Written | None] = ()
+    """Of its messages, by position; empty where none has one."""
+    failure: bytes = b""
+    """Of its head, where the claim asked for failures and the head failed before."""
 
 
 class Halted(NamedTuple):
@@ -95,6 +109,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         at = until
         undecodable = ""
         messages = (read and plain_messages(members, scores, read, group, number, queue, below)) or []
+        ledgers = () if messages else _ledgers(some)
         for member, score, record in () if messages else zip(members, scores, some, strict=True):
             try:
                 messages.append(decode_record(member, score, record, group, number, queue, below))
@@ -104,12 +119,28 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 members = members[: len(messages)]
                 break
         owner = padded.rstrip(" ")
-        groups.append(LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable))
+        leased = LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable)
+        if ledgers:
+            leased.ledgers = ledgers
+        groups.append(leased)
     if more == b"p":
         groups[0].is_probe = True
+    for at, failure in loads_words(told[1]) if len(told) > 1 else ():
+        _tell_failure(groups[at - 1], failure.encode("utf-8", "surrogateescape"))
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
-    halted = [_halted(*entry) for entry in loads_words(told[0])] if told else ()
+    halted = [_halted(*entry) for entry in loads_words(told[0])] if told and told[0] else ()
     return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted)
+
+
+def _ledgers(records: Sequence[bytes]) -> Sequence[Written | None]:
+    found = [*map(written_of, records)]
+    return found if any(found) else ()
+
+
+def _tell_failure(group: LeasedGroup, failure: bytes) -> None:
+    """A failure is about one message: another one may stand at the head by now."""
+    if decode_failure(failure)[1] == group.members[0]:
+        group.failure = failure
 
 
 def _halted(key: str, why: str, mark: str | None = None, score: str = "", message_id: str = "") -> Halted:
@@ -132,14 +163,16 @@ def claim(
     *,
     ahead: bool = False,
     alone: int | None = None,
+    with_failures: bool = False,
     now_us: int | None = None,
 ) -> Call[Claimed]:
     """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
 
     With `alone` it leaves half of the groups that are due, so that other consumers find some, and its own next claim;
-    of a group that is due alone it takes so many messages, if the limits have fewer.
+    of a group that is due alone it takes so many messages, if the limits have fewer. `with_failures` brings those of
+    the groups whose head failed before.
     """
-    flags = ("1" if ahead else "0", "" if alone is None else str(alone))
+    flags = ("1" if ahead else "0", "" if alone is None else str(alone), "1" if with_failures else "0")
     sizes = (limits.groups, limits.messages, limits.bytes)
     return Call(
         "claim",

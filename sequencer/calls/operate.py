@@ -5,13 +5,15 @@ pause, redrive, purge.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from ..store.keys import LaneKeys
+from ..store.ledger.written import Written
 from ..store.text import dumps_words
 from .call import Call, now_text
 
-Redriving = Literal["redriven", "missing", "pending", "handled"]
+Redriving = Literal["redriven", "missing", "pending", "handled", "changed"]
 Resuming = Literal["resumed", "gone", "changed"]
 Ending = Literal["", "dead", "drop"]
 """What becomes of a failed head: it stays, it becomes a dead letter, it is gone."""
@@ -35,13 +37,17 @@ def resume(
     *,
     ending: Ending = "",
     mark: str = "",
+    written: Written | None = None,
     now_us: int | None = None,
 ) -> Call[Resumed]:
-    """Make a parked or waiting group due; with an ending, take away the failed member first and set the watermark."""
+    """Make a parked or waiting group due; with an ending, take away the failed member first and set the watermark.
+
+    `written`: the ledger with what a person said of its steps.
+    """
     return Call(
         "resume",
         (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.skipped),
-        (keys.prefix, group, failure, member, ending, mark, now_text(now_us)),
+        (keys.prefix, group, failure, member, ending, mark, written.text() if written else "", now_text(now_us)),
         lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )
 
@@ -101,7 +107,7 @@ def skip_gap(
 
 def revise(
     keys: LaneKeys, group: str, message_id: str, score: str, due: str, *, now_us: int | None = None
-) -> Call[Literal["done", "missing", "leased"]]:
+) -> Call[Literal["done", "missing", "leased", "effects"]]:
     """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score)."""
     return Call(
         "revise",
@@ -131,14 +137,26 @@ def pause(keys: LaneKeys, group: str, is_paused: bool, *, now_us: int | None = N
 
 
 def redrive(
-    keys: LaneKeys, letters: Sequence[str], *, skipped: bool = False, now_us: int | None = None
+    keys: LaneKeys,
+    letters: Sequence[str],
+    *,
+    digests: Sequence[str] = (),
+    written: Written | None = None,
+    skipped: bool = False,
+    now_us: int | None = None,
 ) -> Call[list[Redriving]]:
-    """Put dead letters back into their own places; what became of each. With `skipped`: the last skipped message."""
+    """Put dead letters back into their own places; what became of each. With `skipped`: the last skipped message.
+
+    `digests`: of the failure of each, as it was seen; one whose failure is another stays. `written`: the ledger of the
+    only letter, with what a person said of its steps.
+    """
+    words = [word for pair in zip_longest(letters, digests, fillvalue="") for word in pair]
     outcomes: dict[int, Redriving] = {
         ord("+"): "redriven",
         ord("-"): "missing",
         ord("="): "pending",
         ord("~"): "handled",
+        ord("!"): "changed",
     }
     return Call(
         "redrive",
@@ -154,7 +172,7 @@ def redrive(
             keys.policy,
             keys.memory,
         ),
-        (keys.prefix, dumps_words(letters), now_text(now_us)),
+        (keys.prefix, dumps_words(words), written.text() if written else "", now_text(now_us)),
         lambda reply: [outcomes[mark] for mark in reply],
     )
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import LaneKeys
+from ..store.ledger.written import Written
 from ..store.text import dumps_words
 from .call import Call, ms_text, now_text
 from .outage import LaneOutage, Waits
@@ -73,6 +74,46 @@ class Nack(NamedTuple):
     """Of an outage: how long the group waits, if that is not counted as an attempt."""
     is_timeout: bool = False
     """Whether its handler took too long: as a probe it failed so, else that is a failure like others."""
+    before: str = ""
+    """The member whose ack was sent in front of it, in the same flight: it must be gone by then."""
+    written: Written | None = None
+    """The ledger, of a message that has one: then `attempts` is not used. Leases that ended without an answer are
+    counted there, and begin anew where no try follows.
+    """
+    has_progressed: bool = False
+    """Whether a step became done since the ledger was written last: so they begin anew too."""
+    is_missing: bool = False
+    """Whether this version lacks what the message needs: it is given back, and nothing is counted but how often."""
+
+    @property
+    def verdict(self) -> str:
+        return "outage" if self.outage else "missing" if self.is_missing else "timeout" if self.is_timeout else ""
+
+    @property
+    def kept_attempts(self) -> str:
+        """As the record keeps them from now on; "" leaves them."""
+        if self.written is None:
+            return "" if self.is_missing else str(self.attempts)
+        return "0" if self.has_progressed or self.delay_s is None else ""
+
+
+class Note(NamedTuple):
+    """The ledger of a message in hand, as it is before its next step begins."""
+
+    group: str
+    token: str
+    member: str
+    before: str
+    """The member whose ack was sent in front of it, in the same flight, or ""."""
+    written: Written
+    has_progressed: bool
+    """Whether a step became done since the ledger was written last: attempts begin anew."""
+
+
+Noted = Literal[1, 0, -1, -2]
+"""1: written, now or before; 0: the lease is over; -1: the message is gone; -2: what was to be acknowledged before it
+is still there, and both are sent again.
+"""
 
 
 class Nacked(NamedTuple):
@@ -86,11 +127,13 @@ class Nacked(NamedTuple):
     """How long the group waits then."""
     held: LaneOutage | None = None
     """The outage that holds the lane back now."""
+    is_behind: bool = False
+    """Whether what was to be acknowledged before it is still there: nothing was changed, and both are sent again."""
 
 
 def _parse_nacked(reply: Any) -> Nacked:
     if isinstance(reply, int):
-        return Nacked(bool(reply))
+        return Nacked(reply == 1, is_behind=reply == -2)
     uncounted, wait_ms, now_us, since_us, probe_us, is_new = reply
     wait_s = float(wait_ms) / 1000 if wait_ms else None
     held = LaneOutage(int(now_us), int(since_us or now_us), int(probe_us), is_new == b"1") if probe_us else None
@@ -125,13 +168,24 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nack
     """Record a failure of a leased group's head."""
     ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
     is_late = "1" if entry.is_late else "0"
-    verdict = "outage" if entry.outage else "timeout" if entry.is_timeout else ""
     lane = (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch)
-    words = (keys.prefix, *entry[:3], str(entry.attempts))
+    words = (keys.prefix, *entry[:3], entry.kept_attempts)
+    ledger = entry.written.text() if entry.written else ""
     return Call(
         "nack",
         (*lane, keys.policy, keys.memory, keys.outage),
-        (*words, *ends, entry.failure, entry.mark, is_late, verdict, _waits(entry.outage), now_text(now_us)),
+        (
+            *words,
+            *ends,
+            entry.failure,
+            entry.mark,
+            is_late,
+            entry.verdict,
+            _waits(entry.outage),
+            entry.before,
+            ledger,
+            now_text(now_us),
+        ),
         _parse_nacked,
     )
 
@@ -141,6 +195,16 @@ def _waits(waits: Waits | None) -> bytes | str:
         return ""
     after = "" if waits.probe_s is None else round(waits.probe_s * 1000)
     return dumps_words([round(waits.first_s * 1000), round(waits.longest_s * 1000), after])
+
+
+def note(keys: LaneKeys, entry: Note) -> Call[Noted]:
+    """Write the ledger of the message in hand. A repeat is harmless, also one that comes late."""
+    return Call(
+        "note",
+        (keys.leases,),
+        (keys.prefix, *entry[:4], entry.written.text(), "1" if entry.has_progressed else "0"),
+        int,  # type: ignore[arg-type]
+    )
 
 
 def renew(

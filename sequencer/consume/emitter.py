@@ -31,7 +31,13 @@ LINES = 10
 WINDOW_S = 1.0
 REMEMBERED = 1_000
 """Some events are emitted once for one thing: this number of things is remembered."""
-OURS = ("sequencer.consume.threads", "sequencer.consume.time_limit", "sequencer.testing.memory_queue")
+OURS = (
+    "sequencer.consume.threads",
+    "sequencer.consume.step_calls",
+    "sequencer.consume.time_limit",
+    "sequencer.drain.steps.declared",
+    "sequencer.testing.memory_run",
+)
 """Modules whose frames stand above a handler's in its traceback."""
 
 Observer = Callable[[Event], Any]
@@ -120,7 +126,8 @@ class EventEmitter:
 
     def _count(self, event: Event) -> None:
         counts, name = self.counts, event.name
-        counts.failed += name == "message failed" or ("attempt" in event.fields and event.error is not None)
+        is_try = "attempt" in event.fields and event.error is not None and name != "step failed"
+        counts.failed += name == "message failed" or is_try
         counts.parked += name in ("group parked", "group broken")
         counts.dead += name == "dead letter"
         counts.dropped += name == "message dropped"
@@ -197,9 +204,9 @@ class ConsumerEvents:
         parked = self.emitter.counts.parked
         self.emitter.emit(consumer_events.failed(self._options, self._owner, one, parked=parked))
 
-    def interrupted(self, message: Message) -> None:
-        """A handler was interrupted, or said itself that its consumer is to stop."""
-        self.emitter.emit(consumer_events.interrupted(self.emitter.queue, self._owner, message))
+    def interrupted(self, message: Message, step: str = "") -> None:
+        """A handler or a step was interrupted, or said itself that its consumer is to stop."""
+        self.emitter.emit(consumer_events.interrupted(self.emitter.queue, self._owner, message, step))
 
     def runs_long(self, message: Message, seconds: float, *, is_stopping: bool) -> None:
         """A handler runs long."""

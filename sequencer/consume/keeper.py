@@ -69,6 +69,17 @@ class Keeper:
             self._link.looks.doubt()
             self._events.refused(refusals)
 
+    def tell_halted(self) -> None:
+        """By the thread that runs handlers, and no other: observers are told of parked groups, and of outages."""
+        if self._in_flight.halted:
+            with self.lock:
+                groups, self._in_flight.halted = self._in_flight.halted, []
+            self._events.halted(groups)
+        if self._held.outages:
+            with self.lock:
+                outages, self._held.outages = self._held.outages, []
+            self._events.outages(outages)
+
     def _run(self) -> None:
         pause_s = min(RECONNECT.base_s, self._held.lease_s / 20)
         while self._busy.wait() and not self._ended.is_set():

@@ -16,11 +16,26 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
+from ..drain.effects import (
+    Ahead,
+    Control,
+    Exchange,
+    Flush,
+    Handle,
+    Locked,
+    Note,
+    Run,
+    SettleAndClaim,
+    Sleep,
+    Tell,
+    Wait,
+)
 from ..drain.held import Held
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
+from ..drain.steps.declared import Steps
+from ..drain.steps.note import note
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.alone import Guide
 from ..net.endpoint import Endpoint
@@ -36,6 +51,8 @@ from .exchange import carry_out
 from .forks import Fork, exit_child
 from .interruption import interrupt
 from .keeper import Keeper
+from .registered import Work
+from .step_calls import StepCalls
 from .time_limit import time_limit
 
 T = TypeVar("T")
@@ -55,7 +72,7 @@ class Consumer:
         lanes: Sequence[LaneKeys],
         queue: QueueOptions,
         options: ConsumerOptions,
-        handler: Handler,
+        handler: Work,
         *,
         owner: str | None = None,
         guide: Guide | None = None,
@@ -69,11 +86,13 @@ class Consumer:
         route = (lambda: guide.route) if guide else str
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._declared = handler if isinstance(handler, Steps) else None
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
         self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
         self._is_handling = self._is_interrupted = False
+        self._step_calls = StepCalls(self.events)
         self._settled_at = 0.0
         self._in_hand: Message | None = None
         self.on_first: Callable[[], object] | None = None
@@ -86,8 +105,8 @@ class Consumer:
     def interrupt(self) -> None:
         """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
         self._control.is_stopping = True
-        self._is_interrupted = True  # for a handler that is just about to begin
-        if self._is_handling:
+        self._is_interrupted = self._step_calls.is_interrupted = True  # for a handler that is just about to begin
+        if self._is_handling or self._step_calls.is_running:
             interrupt()
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
@@ -125,6 +144,7 @@ class Consumer:
             clock=time.monotonic,
             wall=time.time,
             random=random.random,
+            declared=self._declared,
         )
         switch_s = sys.getswitchinterval()
         try:
@@ -138,13 +158,15 @@ class Consumer:
             sys.setswitchinterval(switch_s)
             self._keeper.end()
             self._keeper.tell_refusals()
-            self._tell_halted()
+            self._keeper.tell_halted()
             self.emitter.close()
             for link in (self._main, self._waiter.link):
                 link.close()
 
     def _perform(self, effects: Any) -> ConsumeSummary:
-        resume, handler, forks, first = effects.send, self._handler, Fork.count, self.on_first
+        resume, forks, first = effects.send, Fork.count, self.on_first
+        handler: Any = self._handler
+        self._step_calls.on_first = first
         limit = self._keeper.limit
         if limit is not None:
             handler = limit.limited(handler)
@@ -204,11 +226,20 @@ class Consumer:
             self._carry_out(self._in_flight.ahead(effect))
         elif isinstance(effect, Flush):
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
+        elif isinstance(effect, Run):
+            self._in_hand = effect.message
+            return self._step_calls.run(effect, self._keeper.limit)
+        elif isinstance(effect, Note):
+            code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
+            self._keeper.tell_refusals()
+            return code
+        elif isinstance(effect, Tell):
+            self.emitter.emit(effect.event)
         elif isinstance(effect, Wait):
             return self._wait(effect)
         elif isinstance(effect, Sleep):
             until = time.monotonic() + effect.seconds
-            while (left := until - time.monotonic()) > 0 and not self._control.is_stopping:
+            while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._control.is_stopping):
                 time.sleep(min(left, STOP_CHECK_S))
         return None
 
@@ -249,20 +280,9 @@ class Consumer:
         if claimed.groups:
             self._keeper.wake()
             self.events.took(claimed.groups)
-        self._tell_halted()
+        self._keeper.tell_halted()
         self.emitter.tick()
         return claimed
-
-    def _tell_halted(self) -> None:
-        """Only in the thread that runs handlers: observers are told of parked groups, and of outages."""
-        if self._in_flight.halted:
-            with self._keeper.lock:
-                groups, self._in_flight.halted = self._in_flight.halted, []
-            self.events.halted(groups)
-        if self._held.outages:
-            with self._keeper.lock:
-                outages, self._held.outages = self._held.outages, []
-            self.events.outages(outages)
 
     def _give_back(self) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""

@@ -18,13 +18,14 @@ from typing import Any, Literal
 from .. import calls
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
-from ..calls.settle import Ack, Nack
+from ..calls.settle import Ack, Nack, Note
 from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, ServerNotUsable, shown
 from ..settings.options import ClaimLimits
 from ..settings.policy import Policy
 from ..store.item import Item
 from ..store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ..store.ledger.written import Written
 from ..store.registration import NEWEST, Registration, plain_tags
 from ..values.checks import nearest
 
@@ -56,7 +57,7 @@ WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIEN
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
-    "consume": ("claim", "ack", "nack", "renew", "outage", "register", "adopt", "wake"),
+    "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
         *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
         *("pause", "redrive", "purge", "outage"),
@@ -112,6 +113,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.adopt(keys, one),
         calls.adopt(keys, one, "confirm", pending="none"),
         calls.renew(keys, [(SCRATCH, token)], 60.0),
+        calls.note(keys, Note(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
         calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
         calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
         calls.outage(keys, "probe"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calls.claim import Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..errors import SequencerError
+from ..errors import SequencerError, StepUnknown
 from ..settings.events import Event, duration, error_text, event, many, type_name
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
@@ -32,7 +32,8 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         "error_type": type_name(one.error),
         "error": error_text(failure.message),
     }
-    tried = "" if one.is_late or decision.outage else f" attempt={failure.attempt} of {options.max_attempts}"
+    is_untold = one.is_late or decision.outage or one.steps
+    tried = "" if is_untold else f" attempt={failure.attempt} of {options.max_attempts}"
     said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
@@ -44,6 +45,8 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         return event(
             "message failed", queue, f"{said}; tried again in {duration(decision.delay_s)}", fields, error=one.error
         )
+    if isinstance(one.error, StepUnknown):
+        return _question(options, fields, one)
     if decision.ending == "park":
         fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
         fields["skip"] = _command(options, "skip", *message.group)
@@ -54,11 +57,28 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
+    if decision.ending == "drop" and one.steps and one.steps.written:
+        fields["ledger"] = one.steps.written.ledger.decode()
+        said += f"; its ledger: {fields['ledger']}"
     if decision.ending == "drop":
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
     fields["see"] = _command(options, "dead show", message.id, *message.group)
     fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
+
+
+def _question(options: QueueOptions, fields: dict[str, Any], one: Failed) -> Event:
+    """A person is to say how a `once` step ended."""
+    error, is_parked = one.error, one.decision.ending == "park"
+    assert isinstance(error, StepUnknown)
+    fields |= {"error": error_text(error.question), "mend": error.done, "again": error.again}
+    if is_parked:
+        fields |= {"see": _explain(options, one.message.group)}
+    else:
+        fields |= {"see": _command(options, "dead show", one.message.id, *one.message.group), "late": False}
+    said = f"{_of(one.message.group, one.message.id)} error=StepUnknown: {fields['error']}; see: {fields['see']}; look "
+    said += f"whether it took effect; if it did: {error.done}; if it did not: {error.again}"
+    return event("group parked" if is_parked else "dead letter", options.queue, said, fields, error=error)
 
 
 def _by_outage(queue: str, said: str, fields: dict[str, Any], one: Failed) -> Event:
@@ -97,10 +117,12 @@ def message_name(message: Message) -> str:
     return _of(message.group, message.id)
 
 
-def interrupted(queue: str, owner: str, message: Message) -> Event:
-    """Its handler did not come to its end; that counts for nothing."""
+def interrupted(queue: str, owner: str, message: Message, step: str = "") -> Event:
+    """Its handler or step did not come to its end; that counts for nothing."""
     fields = {"group": list(message.group), "owner": owner, "id": message.id}
-    said = "its handler was interrupted; it is handled again from its beginning, and no attempt is counted"
+    again = "its steps that are not done" if step else "from its beginning"
+    what = f"its step {step}" if step else "its handler"
+    said = f"{what} was interrupted; it is handled again, {again}, and no attempt is counted"
     return event("message given back", queue, f"{message_name(message)}: {said}", fields)
 
 

@@ -15,6 +15,12 @@ Of `protocol.drain`:
                             shell may leave it out
     Handle(message)         run the handler. One object serves for a group:          None, or what it raised
                             its message changes
+    Run(message, function, call)
+                            call this function of a step or its check; `is_begun`: though the     Returned, or Raised
+                            consumer is interrupted, as its start is noted
+    Note(group, written)    write the ledger of the group's message in hand into its record,      see calls.settle.note
+                            behind the acknowledgements of the group, and wait for the answer
+    Tell(event)             tell it                                                               None
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it
     Locked(act)             call it while no other thread uses what is held                       what it returned
@@ -23,9 +29,9 @@ Of `protocol.drain`:
     Wait(seconds, lane, limits)
                             sleep until a dispatch hint, at most so long, and unless lane is      Claimed, already held,
                             None claim from it right then                                         or None
-    Sleep(seconds)          sleep without asking the server                                       None
+    Sleep(seconds)          sleep without asking the server; unless `is_whole`, a stop ends it    None
 
-SettleAndClaim, Ahead, Flush and Wait raise ServerUnavailable into the generator.
+SettleAndClaim, Ahead, Flush, Note and Wait raise ServerUnavailable into the generator.
 
 Of `inflight.InFlight`; what the link raises goes into the generator:
 
@@ -48,9 +54,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..calls.call import Call
+from ..settings.events import Event
 from ..settings.options import ClaimLimits
+from ..store.ledger import Written
 from ..values.message import ConsumeSummary, Message
+from ..values.steps import StepCall
+from .held_group import HeldGroup
 from .outcome import Failed
+from .steps.declared import Function
 
 T = TypeVar("T")
 Calls = Sequence[Call[Any]]
@@ -80,6 +91,27 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    message: Message
+    function: Function
+    call: StepCall
+    is_check: bool = False
+    is_begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    group: HeldGroup
+    written: Written
+    has_progressed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
 class Locked:
     act: Callable[[], Any]
 
@@ -99,9 +131,10 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Sleep:
     seconds: float
+    is_whole: bool = False
 
 
-Effect = SettleAndClaim | Ahead | Handle | Failed | Locked | Flush | Wait | Sleep
+Effect = SettleAndClaim | Ahead | Handle | Run | Note | Tell | Failed | Locked | Flush | Wait | Sleep
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]

@@ -67,6 +67,8 @@ class Held:
     """Messages whose handlers succeeded, of all claims."""
     number: int = 0
     """Of the claim in hand."""
+    with_failures: bool = False
+    """Whether claims bring the failures of heads: passes over steps need them."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
@@ -211,7 +213,9 @@ class Held:
             acked: Acked = next(answers)
             self.is_more_due = acked.is_more_due
             refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
-        refused += [(entry.group, entry.token) for entry in sending.nacks if not self._taken(entry, next(answers))]
+        nacked = [(entry, next(answers)) for entry in sending.nacks]
+        refused += [(entry.group, entry.token) for entry, done in nacked if not self._taken(entry, done)]
+        self.outboxes[sending.lane].nacks[:0] = [entry for entry, done in nacked if done.is_behind]
         self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
         if refused and (sending.is_repeat or is_repeat):
             self.refusals += [(group, token, True) for group, token in refused]
@@ -225,7 +229,9 @@ class Held:
             self.left_since = self.stuck_since if sending.is_last else None
 
     def _taken(self, entry: Nack, done: Nacked) -> bool:
-        """Whether the nack was, and what it says of an outage."""
+        """Whether the nack was, or is to be sent again; and what it says of an outage."""
+        if done.is_behind:
+            return True
         if done.held:
             self.is_held_back = True
             if done.held.is_new:
@@ -237,6 +243,10 @@ class Held:
     def take_nacked(self, leased: LeasedGroup) -> Nacked | None:
         """How the outage of this group was taken, if that was answered."""
         return self.nacked.pop((leased.key, leased.token), None)
+
+    def lose(self, group: HeldGroup) -> None:
+        """Its lease is lost, as the answer to a note said."""
+        self._lose(group.leased.key, group.leased.token)
 
     def _lose(self, key: str, token: str) -> None:
         for group in self.groups:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, HandlerRun, Nack
+from ..calls.settle import Ack, HandlerRun, Nack, Note
+from ..store.ledger import Written
 from ..store.watermark import advance
 from .outcome import Told
 
@@ -53,6 +54,12 @@ class HeldGroup:
         score, stamp = leased.scores[position], str(message.stamp)
         return HandlerRun(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
 
+    def note(self, written: Written, *, has_progressed: bool) -> Note:
+        """The entry that writes the ledger of the next message, behind the acknowledgement of the one before."""
+        leased = self.leased
+        before = leased.members[self.done - 1] if self.done else ""
+        return Note(leased.key, leased.token, leased.members[self.done], before, written, has_progressed)
+
     def give_up(self, told: Told) -> Nack:
         """The entry for a failure of the next message; in a sequence, a message given up counts as passed.
 
@@ -73,4 +80,7 @@ class HeldGroup:
             told.is_late,
             told.outage,
             told.is_timeout,
+            written=told.written,
+            has_progressed=told.has_progressed,
+            is_missing=told.is_missing,
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn
 
@@ -46,8 +46,7 @@ class AnsweredClaim(NamedTuple):
     sent_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(NamedTuple):
     """For whom claims are made."""
 
     queue: str
@@ -82,7 +81,7 @@ class InFlight:
     def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
         keys, who = self._held.lanes[lane], self._claimant
-        return claim(keys, who.queue, who.owner, who.lease_s, limits, ahead=ahead, alone=alone)
+        return claim(keys, *who[:3], limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         """Settle everything, and bring the claim that is in flight, else claim now."""

@@ -70,7 +70,9 @@ class Outbox:
         calls: list[Call[Any]] = []
         if self.acks:
             calls.append(ack(self.keys, self.acks, hint=claims_next != self.lane, audit_length=self.audit_length))
-        calls += [nack(self.keys, entry) for entry in self.nacks]
+        before = {(entry.group, entry.token): entry.members[-1] for entry in self.acks if entry.members}
+        # A nack ends the lease: carried out where the ack in front of it was refused, what was handled would run again.
+        calls += [nack(self.keys, one._replace(before=before.get((one.group, one.token), ""))) for one in self.nacks]
         calls += [outage(self.keys, *end) for end in self.probes]
         sending = Sending(self.lane, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
         self.is_repeat = self.is_repeat or bool(calls)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from ..calls.outage import LaneOutage, Waits
 from ..calls.settle import Ending, Nacked
 from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
-from ..settings.options import OnFailure, QueueOptions, is_named
+from ..settings.error_names import is_named
+from ..settings.options import OnFailure, QueueOptions
 from ..store.failure import encode_failure
+from ..store.ledger import Written
 from ..values.message import Failure, Message
 
 
@@ -40,11 +42,32 @@ class Told(NamedTuple):
     """Whether its handler took too long."""
     was_tried: bool = True
     """Whether its handler ran."""
+    written: Written | None = None
+    """The ledger of its steps, to be written into its record."""
+    has_progressed: bool = False
+    """Whether a step became done since the last write."""
+    is_missing: bool = False
+    """Whether this version of the program lacks what the message needs."""
 
     @property
     def ends_outage(self) -> bool:
         """Whether this failure of a probe shows that what all handlers need is there."""
         return self.was_tried and not (self.outage or self.is_timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class OfSteps:
+    """What a pass over the steps of a message left."""
+
+    written: Written | None
+    """None leaves the record as it is."""
+    has_progressed: bool
+    unanswered: int
+    """What the record counts: leases that ended unanswered since a step became done. Tries are in the ledger."""
+    was_tried: bool
+    """Whether a step was called."""
+    is_missing: bool = False
+    """Whether this version lacks its kind or a step: it is given back, and counts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +82,8 @@ class Failed:
     """Whether its lease still counts as held: if not, another consumer decides."""
     held_back: LaneOutage | None = None
     """The outage that holds the lane back, as the server said when it was told of an outage."""
+    steps: OfSteps | None = None
+    """Of a message with a ledger: what its pass left."""
 
     @property
     def is_late(self) -> bool:
@@ -67,15 +92,20 @@ class Failed:
 
     def told(self, member: str) -> Told:
         """What the server is told of it."""
+        steps = self.steps
+        was_tried = not isinstance(self.error, TooLate | Undecodable | LeaseExpired)
         return Told(
-            self.failure.attempt,
+            self.failure.attempt if steps is None else steps.unanswered,
             self.decision.delay_s,
             encode_failure(self.failure, member),
             self.decision.ending,
             self.is_late,
             self.decision.outage,
             is_timeout=isinstance(self.error, HandlerTimeout),
-            was_tried=not isinstance(self.error, TooLate | Undecodable | LeaseExpired),
+            was_tried=was_tried if steps is None else steps.was_tried,
+            written=steps.written if steps else None,
+            has_progressed=steps is not None and steps.has_progressed,
+            is_missing=steps is not None and steps.is_missing,
         )
 
     def answered(self, done: Nacked | None) -> Failed:
@@ -103,7 +133,7 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
             return Decision(None, "park")
         if is_named(error, options.dead_letter_on):
             return Decision(None, "dead")
-    return replace(_counted(options, attempt, error, random), outage=_waits(options, error, random))
+    return replace(_counted(options, attempt, error, random), outage=waits(options, error, random))
 
 
 def _counted(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
@@ -115,7 +145,7 @@ def _counted(options: QueueOptions, attempt: int, error: BaseException, random: 
     return Decision(options.backoff.delay_s(attempt, random))
 
 
-def _waits(options: QueueOptions, error: BaseException, random: float) -> Waits | None:
+def waits(options: QueueOptions, error: BaseException, random: float) -> Waits | None:
     """Of an outage: backoff follows how many there were in a row, which the server knows; None for another error."""
     if isinstance(error, Outage) and error.after is not None:
         return Waits(error.after, error.after, error.after)
@@ -156,15 +186,18 @@ def has_expired(options: QueueOptions, message: Message) -> bool:
     return message.attempt > limit
 
 
-def describe(error: BaseException, message: Message, owner: str, at: float) -> Failure:
-    """The failure as it is kept with the group. The traceback starts below our own frames."""
+def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int | None = None) -> Failure:
+    """The failure as it is kept with the group, at this attempt, by default that of the message. The traceback starts
+    below our own frames.
+    """
     inner = error.__traceback__.tb_next if error.__traceback__ else None
     try:
         said = str(error)
         text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
     except Exception as broken:  # an exception that can't even say what it is
         said, text = f"its text could not be read: {type(broken).__name__}", ""
-    return Failure(message.id, type(error).__name__, said, text, tries(message, error), at, owner)
+    tried = tries(message, error) if attempt is None else attempt
+    return Failure(message.id, type(error).__name__, said, text, tried, at, owner)
 
 
 def tries(message: Message, error: BaseException) -> int:

@@ -21,11 +21,15 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .batch import BatchEnd, BatchSize
-from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
+from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
 from .gate import refusal_of
 from .held import Held
 from .held_group import HeldGroup
 from .outcome import Failed, failed_with
+from .steps import events
+from .steps.actions import Finished, Stopped, Unfinished
+from .steps.declared import Steps
+from .steps.runner import MISSING_S, StepRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,16 @@ def drain(
     clock: Clock,
     wall: Clock,
     random: Clock,
+    declared: Steps | None = None,
 ) -> Drain:
     """Drain the queue's lanes until told to stop; the summary is the generator's return value.
 
-    `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1).
+    `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1). `declared`: the steps
+    of each message, None where a handler takes them.
     """
     size = BatchSize(options.limits)
+    held.with_failures = declared is not None
+    runner = StepRunner(held, queue, declared, control, owner, clock, wall, random)
     born, lanes = clock(), len(held.lanes)
     lane = troubles = failed = late = 0
     idle, goes_ahead = NOT_IDLE, True
@@ -124,14 +132,18 @@ def drain(
             if is_open is None:
                 is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
-                problem = yield from _handle_group(held, group, end, queue, control, clock)
+                problem = yield from _handle_group(held, group, end, queue, control, clock, runner)
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
+                elif isinstance(problem, Unfinished) and problem.is_missing:
+                    yield from _give_back(held, group, runner, problem)
                 elif problem is not None:
                     message, member = group.leased.messages[group.done], group.leased.members[group.done]
-                    one = failed_with(
-                        queue, message, problem, owner=owner, at=wall(), random=random(), is_held=group.is_open
-                    )
+                    if isinstance(problem, Unfinished):
+                        one = runner.failed(problem, group)
+                    else:
+                        at, is_held = wall(), group.is_open
+                        one = failed_with(queue, message, problem, owner=owner, at=at, random=random(), is_held=is_held)
                     failed, late = failed + (not one.is_late), late + one.is_late
                     if one.decision.outage:
                         yield from _tell_outage(held, group, one, member)
@@ -149,7 +161,8 @@ def drain(
     for _ in range(3):
         try:
             yield SettleAndClaim(None)
-            break
+            if not any(held.outboxes):  # nothing is left to be sent again
+                break
         except ServerUnavailable:
             yield Sleep(RECONNECT.base_s)
     return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
@@ -163,6 +176,14 @@ def _tell_outage(held: Held, group: HeldGroup, one: Failed, member: str) -> Gene
     yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
 
 
+def _give_back(held: Held, group: HeldGroup, runner: StepRunner, problem: Unfinished) -> Generator[Effect, Any, None]:
+    """This version lacks the kind of its head, or a step of it: another may have them."""
+    one, member = runner.failed(problem, group), group.leased.members[group.done]
+    if runner.waited_s >= MISSING_S:
+        yield Tell(events.step_missing(runner.queue, runner.owner, one.message, one.error, runner.waited_s))
+    yield Locked(partial(held.fail, group, one.told(member)))
+
+
 def _handle_group(
     held: Held,
     group: HeldGroup,
@@ -170,7 +191,8 @@ def _handle_group(
     queue: QueueOptions,
     control: Control,
     clock: Clock,
-) -> Generator[Effect, Any, BaseException | None]:
+    runner: StepRunner,
+) -> Generator[Effect, Any, BaseException | Unfinished | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None.
 
     Its first message is begun whatever `end` says.
@@ -179,6 +201,7 @@ def _handle_group(
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
     handle = Handle(leased.messages[0])
+    has_steps, ledgers = runner.declared is not None, leased.ledgers
     for position, message in enumerate(leased.messages):
         is_asked = asks and position
         if is_asked or now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
@@ -194,6 +217,17 @@ def _handle_group(
             return None
         if position and (now >= latest_s or (held.is_more_due and now >= told_s)):
             return None
+        if has_steps or (ledgers and ledgers[position]):
+            began = clock()
+            done = yield from runner.handle(group, position)
+            now = clock()
+            if isinstance(done, Unfinished):
+                return done
+            if not isinstance(done, Finished):
+                return done.error if isinstance(done, Stopped) else None
+            if has_steps:
+                held.finish(group, began, now)
+                continue
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last
         if is_doubtful and (refusal := refusal_of(queue, leased, position)):

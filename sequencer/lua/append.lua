@@ -23,10 +23,12 @@
 -- `packed`, with the route at its beginning: as six fields it cost one message 4 % more.
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other
 --         content, "<" late and refused, "~" late and dropped, "x" late and a dead letter, "#" its
---         number is pending under another id; then its stamp (zeros: it was handled). Where there
+--         number is pending under another id, "*" not replaced, as its ledger notes effects; then
+--         its stamp (zeros: it was handled). Where there
 --         are several, and all went the quick way (by_group), only what is said of the first: all
 --         are stored, each with a stamp one above that of the one before
--- ERROR   ROUTE where that is another; IDCONFLICT or LATE when on_conflict is "error"; SEQUENCE for
+-- ERROR   ROUTE where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error" or
+--         "error_replace"; SEQUENCE for
 --         a score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes
 --         first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

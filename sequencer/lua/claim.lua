@@ -13,15 +13,18 @@
 -- ARGV[8] alone        "" or, of a caller that leaves half of the groups that are due to others and
 --                      to its next claim, how
 --         many messages it takes at least of a group that is due alone
+-- ARGV[9] failures     "1": the caller wants the failures of the groups that it gets
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the lane back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
 --         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
 --         due, "p" for a probe]; where scores are not all stamps (flag A) it is
 --         [member, score, ...], 2; the records of all groups stand one after the other
--- RETURN  behind it, only where it halted groups: JSON of [group, until us or "" if it is parked,
---         watermark or "", score and id of its head] for each before whose head a number is
---         missing, [group, error] for each whose order is no zset
+-- RETURN  behind it, only where it halted groups ("" before failures): JSON of [group, until us or
+--         "" if it is parked, watermark or "", score and id of its head] for each before whose head
+--         a number is missing, [group, error] for each whose order is no zset
+-- RETURN  behind that, only where there are such: JSON [[position from 1 of a group, its failure],
+--         ...]
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's
 -- attempts go up. It is claimed alone with one message: what kills a consumer is not blamed on its
 -- neighbours, and shows itself the next time. A group whose head may not be handled yet is put off
@@ -33,6 +36,7 @@ local schedule = KEYS[1]
 local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now_us, is_ahead, alone = ARGV[6], ARGV[7] == '1', tonumber(ARGV[8])
+local told_too = ARGV[9] == '1'
 local route = ARGV[#ARGV]
 --+ prelude
 --+ packed_rules
@@ -82,14 +86,13 @@ if alone then
 end
 local rules = rules_of(packed, ends)
 local gate = gate_of(rules, policy_key)
-local action, mark_us = rules.on_late, rules.mark_us
+local action, mark_us, unknown = rules.on_late, rules.mark_us, gate.sequence and '#' or ''
 local visible = fmt('%.0f', now + lease_ms * 1000)
 local token = clock < now and now_text or fmt('%.0f', clock + 1)
-local unknown = gate.sequence and '#' or ''
 local taken = {records = {}, bytes = max_bytes, max_bytes = max_bytes, ids = {}}
 taken.is_scored = gate.sequence
-local groups, visibles, holders, halted = {}, {}, {}, {}
-local facts, step, passed = {last = 0}, 8, 0
+local groups, visibles, holders, halted, facts = {}, {}, {}, {}, {last = 0}
+local step, passed = 8, 0
 
 for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or taken.bytes <= 0 then break end
@@ -162,4 +165,6 @@ if probe_us and #groups > 0 then
 else
   more = more_due(due, passed, #groups, hints)
 end
-return {now, token, cjson.encode(groups), taken.records, more, told}
+--+ claim/failures_of
+local failed = told_too and #groups > 0 and failures_of(groups) or nil
+return {now, token, cjson.encode(groups), taken.records, more, told or failed and '', failed}

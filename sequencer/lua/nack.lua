@@ -5,22 +5,28 @@
 -- ARGV[1] prefix     of the lane's keys
 -- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
 -- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is
---                    harmless
+--                    harmless; "" leaves it
 -- ARGV[6] delay_ms   until the group may be claimed again; "" for the end of trying
 -- ARGV[7] ending     "park", "dead" or "drop" at the end of trying, else ""
 -- ARGV[8] failure    bytes to keep, without a newline
 -- ARGV[9] mark       the group's watermark if the message is passed, "" to leave it
 -- ARGV[10] is_late   "1": it is given up because it is late
 -- ARGV[11] verdict   "outage": something that all handlers need is not there; "timeout": the
---                    handler took too long; else ""
+--                    handler took too long; "missing": this version lacks what the message needs,
+--                    so it is given back; else ""
 -- ARGV[12] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
--- ARGV[13] now_us    "" for the server's time
+-- ARGV[13] before    the member whose ack was sent in front of this call, or ""
+-- ARGV[14] ledger    of the message, as its record keeps it (parts/record); "" leaves it
+-- ARGV[15] now_us    "" for the server's time
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
 -- failure begins with how many in a row, and how many messages the lane had handled at the first.
--- RETURN  0 when the token is not valid: nothing was changed; 1
+-- With a ledger an `ending` stands: what was done decides then, and the outage is only counted.
+-- Of one that is missing the failure begins with how often in a row, and us since when.
+-- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
+--         refused: nothing was changed; 1
 -- RETURN  of an outage, and while one holds the lane back: ["1" if no attempt was counted or "0",
 --         ms that the group waits or "", now_us, us since when and us of the next probe or "",
 --         "1" if this failure began it or "0"]
@@ -37,12 +43,16 @@ local mark = ARGV[9]
 local is_late = ARGV[10] == '1'
 local verdict = ARGV[11]
 local waits = ARGV[12]
-local now_us = ARGV[13]
+local before = ARGV[13]
+local ledger = ARGV[14]
+local now_us = ARGV[15]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+if before ~= '' and type(pcall('ZSCORE', order, before)) == 'string' then return -2 end
 local now = time_us(now_us)
 --+ memory/check_memory
 --+ memory/remember_ids
@@ -51,13 +61,15 @@ local now = time_us(now_us)
 --+ remove
 --+ set_aside
 --+ outage/count
+--+ ledger
+--+ missing
 --+ outage/failed_probe
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
   'probe_us')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
-local before = call('HGET', failures, group)
+local failed_before = call('HGET', failures, group)
 call('ZCARD', schedule)
 check_memory()
 call('ZCARD', prefix .. 'dead')
@@ -65,7 +77,13 @@ call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
-  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits), before, handled)
+  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits),
+    failed_before, handled)
+  if ledger ~= '' and ending ~= '' then
+    wait_ms = nil
+  end
+elseif verdict == 'missing' then
+  failure = count_missing(failure, failed_before, member)
 end
 if wait_ms then
   delay_ms = wait_ms
@@ -73,12 +91,11 @@ if wait_ms then
 end
 local is_probe = held_back.probe_us and call('HGET', outage, 'token') == token
 
-local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local id = sub(member, 17)
 local record, score = pcall('HGET', body, id), pcall('ZSCORE', order, member)
 if type(record) == 'string' and sub(record, 1, 16) == sub(member, 1, 16) then
-  if not wait_ms then
-    record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
+  if ledger ~= '' or not wait_ms then
+    record = rewritten(record, attempts, ledger)
     call('HSET', body, id, record)
   end
 else
@@ -113,7 +130,7 @@ else
   end
 end
 if is_probe then
-  held_back.probe_us = failed_probe(verdict, after_ms, failure)
+  held_back.probe_us = failed_probe(verdict ~= 'missing' and verdict or '', after_ms, failure)
   if wait_ms and name == 'failed' then
     visible = fmt('%.0f', now) -- behind all that are due
   end
@@ -132,7 +149,7 @@ call('HDEL', leases, group)
 if name ~= 'failed' then
   pcall('HINCRBY', stats, name, 1)
 end
-if not is_late then
+if not is_late and verdict ~= 'missing' then
   pcall('HINCRBY', stats, 'failed', 1)
 end
 if verdict ~= 'outage' and not held_back.probe_us then return 1 end

@@ -4,10 +4,14 @@
 -- KEYS[5] stats hash; KEYS[6] dead zset; KEYS[7] letters hash; KEYS[8] clock string
 -- KEYS[9] policy hash; KEYS[10] memory hash
 -- ARGV[1] prefix   of the lane's keys
--- ARGV[2] letters  JSON [letter, ...]: 16-digit stamp, group, newline, id; at most 1000
--- ARGV[3] now_us   "" for the server's time
+-- ARGV[2] letters  JSON [letter, digest of the failure that the caller saw or "", ...]; at most
+--                  1000. A letter: 16-digit stamp, group, newline, id. A digest: see resume_many;
+--                  "" is any
+-- ARGV[3] ledger   of the only letter, as its record keeps it (parts/record); "" leaves them
+-- ARGV[4] now_us   "" for the server's time
 -- RETURN  one character a letter: "+" put back, "-" not there, "=" its id is pending again and it
---         stays, "~" its id was handled since, as far as that is known, and it stays
+--         stays, "~" its id was handled since, as far as that is known, and it stays, "!" its
+--         failure is another one, and it stays
 -- ERROR   OOM at maxmemory (SET is refused, and comes first)
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, dead = KEYS[4], KEYS[5], KEYS[6]
@@ -15,7 +19,8 @@ local letters, clock_key = KEYS[7], KEYS[8]
 local policy_key, memory = KEYS[9], KEYS[10]
 local prefix = ARGV[1]
 local words = cjson.decode(ARGV[2])
-local now_us = ARGV[3]
+local ledger = ARGV[3]
+local now_us = ARGV[4]
 --+ prelude
 --+ route
 local now = time_us(now_us)
@@ -24,6 +29,8 @@ local now = time_us(now_us)
 --+ memory/note_again
 --+ memory/was_handled
 --+ wake
+--+ record
+--+ head_of
 --+ clock_text
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
 local mark_us, dedup_us = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
@@ -33,24 +40,26 @@ call('HLEN', letters)
 call('ZCARD', schedule)
 call('LLEN', dispatch)
 call('HLEN', stats)
-for _, letter in ipairs(words) do
-  local group = letter:match('^................([^\n]*)\n') or ''
+for i = 1, #words, 2 do
+  local group = words[i]:match('^................([^\n]*)\n') or ''
   call('ZCARD', prefix .. 'order:' .. group)
   call('HLEN', prefix .. 'body:' .. group)
 end
 call('SET', clock_key, call('GET', clock_key) or clock_text(fmt('%.0f', now)))
 
-local function put_back(letter) -- the mark of the reply
-  local score, record = (call('HGET', letters, letter) or ''):match('^([^\n]*)\n[^\n]*\n(.*)$')
+local function put_back(letter, digest) -- the mark of the reply
+  local kept = call('HGET', letters, letter) or ''
+  local score, failure, record = kept:match('^([^\n]*)\n([^\n]*)\n(.*)$')
   if not record then return '-' end
-  local cut = letter:find('\n', 1, true)
-  local stamp, group, id = sub(letter, 1, 16), sub(letter, 17, cut - 1), sub(letter, cut + 1)
+  if digest ~= '' and digest ~= #failure .. ' ' .. sub(failure, -400) then return '!' end
+  local ends = letter:find('\n', 1, true)
+  local stamp, group, id = sub(letter, 1, 16), sub(letter, 17, ends - 1), sub(letter, ends + 1)
   local body, died = prefix .. 'body:' .. group, call('ZSCORE', dead, letter)
   if call('HEXISTS', body, id) == 1 then return '=' end
   if died and was_handled(group, id, tonumber(died), dedup_us) then return '~' end
-  local flag = sub(record, 21, 21)
-  local envelope = sub(record, (flag == 'D' or flag == 'T') and 38 or 22)
-  call('HSET', body, id, stamp .. '0000R' .. envelope)
+  local _, _, known, at = cut(record)
+  known = ledger ~= '' and ledger or known
+  call('HSET', body, id, head_of(stamp, '0000', 'R', '', known) .. sub(record, at))
   local mark = marks_of({group}, mark_us)[1] or ''
   if sub(mark, 1, 1) == '#' then
     call('HSETNX', numbers, group, mark)
@@ -64,9 +73,10 @@ local function put_back(letter) -- the mark of the reply
 end
 
 local marks, count = {}, 0
-for i, letter in ipairs(words) do
-  marks[i] = put_back(letter)
-  if marks[i] == '+' then
+for i = 1, #words, 2 do
+  local mark = put_back(words[i], words[i + 1])
+  marks[#marks + 1] = mark
+  if mark == '+' then
     count = count + 1
   end
 end

@@ -10,7 +10,8 @@
 -- ARGV[5] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
 --                  skipped one; "dead": it becomes a dead letter first
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
--- ARGV[7] now_us   "" for the server's time
+-- ARGV[7] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
+-- ARGV[8] now_us   "" for the server's time
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do), "leased", "changed",
 --         "missing", "unfailed"; score and record are those of a removed message, else ""
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
@@ -22,7 +23,8 @@ local failure = ARGV[3]
 local member = ARGV[4]
 local ending = ARGV[5]
 local mark = ARGV[6]
-local now_us = ARGV[7]
+local ledger = ARGV[7]
+local now_us = ARGV[8]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -43,6 +45,7 @@ end
 --+ memory/retire
 --+ remove
 --+ set_aside
+--+ ledger
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
@@ -77,7 +80,7 @@ if member ~= '' then
     end
     pcall('HINCRBY', stats, ending == 'dead' and 'dead' or 'skipped', 1)
   elseif record ~= '' then
-    call('HSET', body, id, sub(record, 1, 16) .. '0000' .. sub(record, 21))
+    call('HSET', body, id, rewritten(record, '0', ledger))
   end
 end
 call('HDEL', failures, group)

@@ -9,7 +9,10 @@
 --                  that of its old one
 -- ARGV[5] due      the new time: us, or "+" and us from now
 -- ARGV[6] now_us   "" for the server's time
--- RETURN  "done", "missing", or "leased": a consumer may be handling it
+-- RETURN  "done", "missing", "leased": a consumer may be handling it, or "effects": it is not
+--         cancelled, since its ledger notes effects
+-- Its ledger stays. From protocol 2 on, one that may have been claimed gets one, which says what
+-- its stamp was: the keys of its steps are made of that.
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
@@ -30,16 +33,22 @@ local now = time_us(now_us)
 --+ memory/retire
 --+ wake
 --+ remove_pending
+--+ record
+--+ head_of
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'route')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
-local flag = sub(record, 21, 21)
-local has_due = flag == 'D' or flag == 'T'
-local arrived = tonumber(sub(record, 1, 16)) or 0
-local was_there = math.max(arrived, has_due and tonumber(sub(record, 22, 37)) or 0)
+local flag, due_before, ledger, at_envelope = cut(record)
+local arrived, due_us = tonumber(sub(record, 1, 16)) or 0, tonumber(due_before) or 0
+local was_there = math.max(arrived, due_us)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
+if score == '' and sub(ledger, 1, 1) == '1' then return 'effects' end
+if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^%d+')) or 0) >= 2 then
+  local text = '{"v":1,"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
+  ledger = '00001' .. fmt('%06x', #text) .. text
+end
 call('ZCARD', order)
 check_memory()
 
@@ -67,9 +76,9 @@ else
   elseif score == 'due' then
     score = old_score
   end
-  local envelope = sub(record, has_due and 38 or 22)
+  local head = head_of(stamp, '0000', is_time and 'T' or 'D', text, ledger)
   call('ZADD', order, score, stamp .. id)
-  call('HSET', body, id, stamp .. '0000' .. (is_time and 'T' or 'D') .. text .. envelope)
+  call('HSET', body, id, head .. sub(record, at_envelope))
 end
 if call('EXISTS', order) == 1 then
   wake(group, now)

@@ -27,7 +27,7 @@ from ..values.commands import command
 from ..values.message import Message
 from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
-from .dead_letters import DeadLetterFilter, oldest
+from .dead_letters.listed import DeadLetterFilter, oldest
 from .explain import explanation, with_units, with_unserved
 from .session import Session
 from .state import group_state, message_state

@@ -50,6 +50,10 @@ FIELDS: Mapping[str, str] = {
     "lasted_s": "how long it lasted, in seconds",
     "probes": "how many probes of it failed",
     "late": "whether the message was given up because it was late",
+    "step": "name of the step",
+    "steps": "names of the steps",
+    "ledger": "what became of its steps, as JSON",
+    "again": "command that runs the step again, where nothing happened",
     "see": "command that shows what is wrong",
     "mend": "command that mends it",
     "skip": "command that mends it by giving up the message",
@@ -109,10 +113,12 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
         "before it did not come in time",
-        (*_MESSAGE, *_MENDED, "skip", "mend_all", "number", "first_missing", "last_missing"),
+        (*_MESSAGE, *_MENDED, "again", "skip", "mend_all", "number", "first_missing", "last_missing"),
         True,
     ),
-    "dead letter": Kind(ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "late"), True),
+    "dead letter": Kind(
+        ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "again", "late"), True
+    ),
     "outage began": Kind(
         ERROR,
         "what all handlers need is not there: the queue, or a lane of it, is held back until a probe gets through",
@@ -120,7 +126,23 @@ EVENTS: Mapping[str, Kind] = {
         True,
     ),
     "outage over": Kind(WARNING, "a probe got through: the queue goes on", ("owner", "lasted_s", "probes"), True),
-    "message dropped": Kind(ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late"), True),
+    "message dropped": Kind(
+        ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late", "ledger"), True
+    ),
+    "step failed": Kind(WARNING, "a step of a message, or its check, raised", (*_MESSAGE, "step"), True),
+    "finished with failures": Kind(
+        WARNING, "a message is done, but for optional steps that failed", (*_GROUP, "id", "steps"), True
+    ),
+    "step missing": Kind(
+        WARNING,
+        "a message has a kind, or an open step, that this version of the program lacks: it waits for another",
+        (*_GROUP, "id", "error", "retry_in_s"),
+    ),
+    "message gone": Kind(
+        ERROR,
+        "a message was removed or replaced while its steps ran; what they did is told here",
+        (*_GROUP, "id", "ledger"),
+    ),
     "message given back": Kind(
         WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")
     ),

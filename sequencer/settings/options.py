@@ -11,11 +11,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
-from ..errors import ConfigurationError, HandlerTimeout, shown
+from ..errors import ConfigurationError, shown
 from ..values.checks import check_choice, check_integer, check_name, check_number, nearest
 from .backoff import Backoff
+from .error_names import error_names
 from .policy import NAMES, OnGap, OnLate, Policy
 
 MAX_LANES = 1024
@@ -26,6 +27,7 @@ AUDIT_LENGTH = 100_000
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 OnFailure = Literal["park", "dead_letter", "drop"]
+OnQuestion = Literal["park", "dead_letter"]
 OUTAGE = ("ConnectionError", "TimeoutError")
 """What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -59,6 +61,11 @@ class QueueSettings(TypedDict, total=False):
     on_gap: OnGap | None
     wait_replicas: int
     wait_timeout: float
+    kind_by: str | None
+    on_unknown: OnFailure
+    on_question: OnQuestion
+    retired: Sequence[str]
+    missing_wait: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,16 @@ class QueueOptions:
     wait_replicas: int = 0
     """How many replicas must confirm an append before it counts as done; 0 asks none."""
     wait_timeout_s: float = 1.0
+    kind_by: str | None = None
+    """Name of the body field that says which steps a message has; `order.code` is a field of a field."""
+    on_unknown: OnFailure = "park"
+    """What becomes of a message of a kind that has no steps, after `missing_wait`."""
+    on_question: OnQuestion = "park"
+    """What becomes of a message with a `once` step whose end nobody knows."""
+    retired: tuple[str, ...] = ()
+    """Names of steps that were removed on purpose: messages that began with them go on without."""
+    missing_wait_s: float = 600.0
+    """How long a message waits for a version of the program that has its kind, or a step that is not done."""
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
@@ -114,7 +131,7 @@ class QueueOptions:
                 f"group_by={shown(self.group_by)} must be a sequence of field names, "
                 "for example ('user_id', 'order_id')"
             )
-        for name in ("id_by", "score_by"):
+        for name in ("id_by", "score_by", "kind_by"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
                 raise ConfigurationError(f"{name}={shown(value)} must be the name of a body field")
@@ -126,7 +143,12 @@ class QueueOptions:
         check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
         check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
-        check_choice("on_failure", self.on_failure, ("park", "dead_letter", "drop"))
+        check_choice("on_failure", self.on_failure, get_args(OnFailure))
+        check_choice("on_unknown", self.on_unknown, get_args(OnFailure))
+        check_choice("on_question", self.on_question, get_args(OnQuestion))
+        check_number("missing_wait", self.missing_wait_s, 0, 30 * 86_400, " of seconds")
+        if not isinstance(self.retired, tuple) or not all(isinstance(name, str) and name for name in self.retired):
+            raise ConfigurationError(f"retired={shown(self.retired)} must be a sequence of names of steps")
         for option in ("park_on", "dead_letter_on", "outage"):
             names = getattr(self, option)
             if names is None and option == "outage":
@@ -183,25 +205,9 @@ def _field_names(names: Sequence[str] | None) -> Any:
     return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
 
 
-def error_names(option: str, errors: Any) -> tuple[str, ...]:
-    """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
-    if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
-        raise ConfigurationError(f"{option}={shown(errors)} must be a sequence of exception classes or their names")
-    return tuple(_error_name(option, error) for error in errors)
-
-
-def _error_name(option: str, error: Any) -> str:
-    if isinstance(error, type) and issubclass(error, BaseException):
-        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
-    if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
-        return FORMER_ERRORS.get(error, error)
-    raise ConfigurationError(
-        f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
-    )
-
-
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "group_by": _field_names,
+    "retired": _field_names,
     "park_on": lambda errors: error_names("park_on", errors),
     "dead_letter_on": lambda errors: error_names("dead_letter_on", errors),
     "outage": lambda errors: None if errors is None else error_names("outage", errors),
@@ -211,25 +217,6 @@ _GIVEN = [one for one in fields(QueueOptions) if one.name not in ("queue", "name
 FIELD_OF = {one.name.removesuffix("_s"): one.name for one in _GIVEN}
 """Name of a setting -> its field of QueueOptions."""
 DEFAULTS = cast(QueueSettings, {one.name.removesuffix("_s"): one.default for one in _GIVEN})
-
-
-FORMER_ERRORS = {
-    "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
-    "sequencer.decisions.LeaseExpired": "sequencer.errors.LeaseExpired",
-    "sequencer.decisions.Undecodable": "sequencer.errors.Undecodable",
-}
-"""Whole names that errors had before they came to `sequencer.errors`: `park_on` takes them for one version more."""
-
-
-def is_named(error: BaseException, names: Sequence[str]) -> bool:
-    """Whether the error's class, or one it inherits from, is among the names, with its module or without.
-
-    HandlerTimeout has to be named itself: that a handler was too slow is not what a TimeoutError of others says.
-    """
-    kinds = (HandlerTimeout,) if isinstance(error, HandlerTimeout) else type(error).__mro__
-    return bool(names) and any(
-        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in kinds
-    )
 
 
 SIZE_BESIDE = 40

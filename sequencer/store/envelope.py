@@ -81,17 +81,18 @@ def _seconds(moment: str | datetime, name: str, problem: str, error: type[Invali
     return moment.timestamp()
 
 
-def _has_non_finite(value: Any) -> bool:
+def has_non_finite(value: Any) -> bool:
+    """Whether it holds NaN or infinity, for which JSON has no word."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):
-        return any(_has_non_finite(item) for item in value.values())
+        return any(has_non_finite(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return any(_has_non_finite(item) for item in value)
+        return any(has_non_finite(item) for item in value)
     if isinstance(value, Enum):
-        return _has_non_finite(value.value)
+        return has_non_finite(value.value)
     if is_dataclass(value):
-        return any(_has_non_finite(getattr(value, field.name)) for field in fields(value))
+        return any(has_non_finite(getattr(value, field.name)) for field in fields(value))
     return False
 
 
@@ -109,7 +110,7 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidBody(f"body can't be written as JSON: {error}") from error
     # orjson writes null for NaN and infinity: only a body with a null in it needs the walk.
-    if b"null" in envelope and _has_non_finite(body):
+    if b"null" in envelope and has_non_finite(body):
         raise InvalidBody("body holds NaN or infinity, which JSON has no word for; send null or leave it out")
     if len(envelope) > max_bytes:
         raise InvalidBody(f"body and headers are {len(envelope)} bytes as JSON, at most max_body_bytes={max_bytes}")

@@ -52,6 +52,8 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
             at=float(data.get("at", 0)),
             owner=str(data.get("owner", "")),
             outages=int(data.get("outages", 0)),
+            missing=int(data.get("missing", 0)),
+            missing_since=int(data.get("missing_us", 0)) / 1e6,
         )
         return failure, str(data.get("member", ""))
     except (ValueError, TypeError, AttributeError):

@@ -5,6 +5,10 @@ envelope: the head lets scripts count attempts and compare content without ever 
 
 Flags: `A` plain, and its score is its arrival, which its stamp tells too; `0` plain, with a score of its own; `D` not
 before its due time; `T` the same, and that time is its score; `R` redriven.
+
+In lower case (`o` for `0`) the flag says that the message has a ledger. Before the envelope stand then an effects digit
+(1: what was done must not be thrown away), 4 hex digits of a serial, 6 of a length, and so many bytes of a ledger. In
+Lua parts/record.lua cuts a record in the same way.
 """
 
 from __future__ import annotations
@@ -20,12 +24,15 @@ from ..values.views import DeadLetter
 from .envelope import decode_envelope
 from .failure import decode_failure
 from .group import decode_group
+from .ledger.written import Written, written_at
 
 STAMP_DIGITS = 16
 FLAG_AT = STAMP_DIGITS + 4
 RECORD_HEAD = FLAG_AT + 1
 DUE_HEAD = RECORD_HEAD + STAMP_DIGITS
-REDRIVEN, HAS_DUE = ord("R"), b"DT"
+REDRIVEN, HAS_DUE, HAS_LEDGER = b"Rr", b"DTdt", b"aodtr"
+_PLAIN = dict(zip("aodtr", "A0DTR", strict=True))
+_WITH_LEDGER = {bytes([flag]) for flag in HAS_LEDGER}
 LEASE_HEAD = STAMP_DIGITS + 1
 """A lease, as the hash of leases holds it: token, "1" if no other group was claimed with it or "0", then the owner."""
 OWNER_WIDTH = 65 - LEASE_HEAD
@@ -52,27 +59,40 @@ def number_of(word: str | bytes) -> int:
 
 
 class Head(NamedTuple):
-    """The fixed part of a record: what scripts read of it."""
+    """What stands before the envelope of a record: what scripts read of it, and the ledger."""
 
     stamp: int
     attempts: int
     flag: str
+    """In upper case, whether it has a ledger or not."""
     due_us: int | None
     size: int
     """Where the envelope begins."""
+    written: Written | None = None
 
 
 def decode_head(record: bytes) -> Head:
     """Never raises: what can't be read is 0, as for a message that lost its record."""
     stamp, attempts, flag = record[:STAMP_DIGITS], record[STAMP_DIGITS:FLAG_AT], record[FLAG_AT:RECORD_HEAD]
     due = record[RECORD_HEAD:DUE_HEAD] if flag and flag in HAS_DUE else b""
+    size = DUE_HEAD if flag and flag in HAS_DUE else RECORD_HEAD
+    written = None
+    if flag and flag in HAS_LEDGER:
+        written, size = written_at(record, size)
+    name = flag.decode("latin-1")
     return Head(
         int(stamp) if stamp.isdigit() else 0,
         int(attempts) if attempts.isdigit() else 0,
-        flag.decode("latin-1"),
+        _PLAIN.get(name, name),
         int(due) if due.isdigit() else None,
-        DUE_HEAD if due else RECORD_HEAD,
+        size,
+        written,
     )
+
+
+def written_of(record: bytes) -> Written | None:
+    """The ledger of a record, if it has one."""
+    return decode_head(record).written if record[FLAG_AT:RECORD_HEAD] in _WITH_LEDGER else None
 
 
 def decode_record(
@@ -83,7 +103,10 @@ def decode_record(
     Raises ValueError for foreign bytes.
     """
     flag = record[FLAG_AT] if len(record) > FLAG_AT else 0
-    envelope = record[DUE_HEAD if flag in HAS_DUE else RECORD_HEAD :]
+    if flag in HAS_LEDGER:
+        envelope = record[decode_head(record).size :]
+    else:
+        envelope = record[DUE_HEAD if flag in HAS_DUE else RECORD_HEAD :]
     parts = orjson.loads(envelope)
     if type(parts) is not list or len(parts) != 1:
         parts = decode_envelope(envelope)
@@ -102,7 +125,7 @@ def decode_record(
         queue,
         stamp,
         number < below,
-        flag == REDRIVEN,
+        flag in REDRIVEN,
     )
 
 
@@ -227,6 +250,16 @@ class LetterName(NamedTuple):
     def parse(cls, letter: str) -> LetterName:
         group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
         return cls(letter[:STAMP_DIGITS], group, message_id)
+
+
+def failure_of_letter(kept: bytes) -> bytes:
+    """The failure of a dead letter, of what is kept of it (score, failure, record)."""
+    return kept.split(b"\n", 2)[1] if kept.count(b"\n") > 1 else b""
+
+
+def record_of_letter(kept: bytes) -> bytes:
+    """Its record."""
+    return kept.split(b"\n", 2)[-1]
 
 
 def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:

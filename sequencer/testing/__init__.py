@@ -13,6 +13,7 @@ from .judge.judgement import Judgement, judge
 from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue
+from .memory_run import StepRun
 from .points import kill_here
 from .proxy.fault_proxy import FaultProxy
 from .waiting import wait_until
@@ -26,6 +27,7 @@ __all__ = [
     "KillReport",
     "MemoryQueue",
     "Recorder",
+    "StepRun",
     "Verdict",
     "assert_order",
     "check_history",

@@ -27,25 +27,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from ..calls.claim import Claimed
 from ..client import Sequencer
-from ..consume.emitter import ConsumerEvents
-from ..consume.exchange import carry_out
-from ..consume.handler_check import checked_handler
 from ..consume.threads import Consumer
-from ..consume.time_limit import TimeIsUp, timed_out
-from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
-from ..drain.held import Held
-from ..drain.inflight import Claimant, InFlight
-from ..drain.outcome import Failed
-from ..drain.protocol import drain
-from ..errors import ConfigurationError, HandlerNotFound, StopConsuming
-from ..net.blocking import finish
+from ..consume.time_limit import TimeIsUp
+from ..drain.effects import Handler
+from ..errors import ConfigurationError
 from ..net.endpoint import Connection, Endpoint
-from ..net.link import Link
 from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, shows_settings
 from ..values.message import ConsumeSummary, Message
 from ..values.views import DeadLetter, GroupInfo
+from .memory_run import MemoryRun, StepRun
 from .wire import Wire, Words, at_time, wired
 
 BEGAN_S = 1_800_000_000.0
@@ -70,6 +61,8 @@ class Drained:
     elapsed_s: float
     """How much virtual time passed."""
     reason: str = field(default="drained")
+    steps: list[StepRun] = field(default_factory=list)
+    """Each call of a step or of its check, in their order."""
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.handled)
@@ -118,7 +111,7 @@ class MemoryQueue(Sequencer):
         handler_timeout: float | None = None,
         max_effects: int = MAX_EFFECTS,
     ) -> Drained:
-        """Run the handler (default: the registered one) until nothing is left but parked and paused groups.
+        """Run the handler (default: what is registered) until nothing is left but parked and paused groups.
 
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
         when that does not end in so many effects, HandlerNotFound without a handler.
@@ -128,7 +121,7 @@ class MemoryQueue(Sequencer):
         run = self._run(handler, options)
         summary = run.to_the_end(max_effects)
         now = list(self.parked()), self.paused_groups(), self.dead()
-        return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason)
+        return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason, run.steps)
 
     def consume(
         self,
@@ -165,11 +158,8 @@ class MemoryQueue(Sequencer):
         )
         return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
-    def _run(self, handler: Handler | None, options: ConsumerOptions) -> _Run:
-        function = self.registered_handler if handler is None else checked_handler(handler)
-        if function is None:
-            raise HandlerNotFound(f"queue {self.queue!r} has no handler; pass one, or register it with @queue.handler")
-        return _Run(self, function, options)
+    def _run(self, handler: Handler | None, options: ConsumerOptions) -> MemoryRun:
+        return MemoryRun(self, self._work(handler, self.queue), options)
 
 
 def _private_server() -> Endpoint:
@@ -199,100 +189,3 @@ class _Clocked(Wire):
         is_time = self._asked.pop(0) if self._asked else False
         seconds, us = divmod(self._queue._now_us, 10**6)
         return [b"%d" % seconds, b"%d" % us] if is_time and isinstance(reply, list) else reply
-
-
-class _Run:
-    """One drain: does what the generator asks, as a consumer would, with neither threads nor waiting."""
-
-    def __init__(self, queue: MemoryQueue, handler: Handler, options: ConsumerOptions) -> None:
-        self.queue, self.handler = queue, handler
-        self.handled: list[Message] = []
-        self.failed: list[tuple[Message, BaseException]] = []
-        self._options = options
-        lanes = finish(queue._session.lanes(role="consume"))
-        self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
-        self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
-        self._dues_s: list[float] = []
-        """Seconds until something is due, as the last claims said."""
-
-    def to_the_end(self, max_effects: int) -> ConsumeSummary:
-        queue = self.queue
-        effects = drain(
-            self._held,
-            queue.options,
-            self._options,
-            Control(),
-            owner="memory",
-            clock=lambda: queue.now,
-            wall=lambda: queue.now,
-            random=lambda: 0.5,
-        )
-        answer: Any = None
-        with queue._net.link() as link:
-            claimant = Claimant(queue.queue, "memory", self._options.lease_s)
-            in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
-            try:
-                for _ in range(max_effects):
-                    try:
-                        effect = effects.send(answer)
-                    except StopIteration as end:
-                        summary: ConsumeSummary = end.value
-                        return summary
-                    answer = self._do(effect, in_flight, link)
-                raise AssertionError(
-                    f"queue {queue.queue!r} is not drained after {max_effects} effects: {len(self.handled)} messages "
-                    f"were handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail "
-                    "with Retry for ever? And where nothing else is handled, an outage "
-                    f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
-                )
-            except BaseException:
-                link.close()  # what a flush posted may not be answered yet: the next question would get that answer
-                raise
-
-    def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
-        if type(effect) is Handle:
-            return self._handle(effect.message)
-        if isinstance(effect, SettleAndClaim):
-            return self._told(carry_out(in_flight.settle_and_claim(effect), in_flight, link))
-        if isinstance(effect, Failed):
-            self._events.failed(effect)
-        elif isinstance(effect, Locked):
-            return effect.act()
-        elif isinstance(effect, Flush):
-            carry_out(in_flight.flush(is_awaited=effect.is_awaited), in_flight, link)
-        elif isinstance(effect, Wait):
-            dues_s, self._dues_s = self._dues_s, []
-            self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
-        elif isinstance(effect, Sleep):
-            self.queue.advance(effect.seconds)
-        return None
-
-    def _handle(self, message: Message) -> BaseException | None:
-        limit_s, queue = self._options.handler_timeout_s, self.queue
-        queue._cut_us = None if limit_s is None else queue._now_us + round(limit_s * 1e6)
-        try:
-            self.handler(message)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as raised:  # as a consumer does: whatever ends a handler is a failure of its message
-            error = timed_out(raised, limit_s or 0.0) if isinstance(raised, TimeIsUp) else raised
-            if not isinstance(error, StopConsuming):
-                self.failed.append((message, error))
-            return error
-        finally:
-            queue._cut_us = None
-        self.handled.append(message)
-        return None
-
-    def _told(self, claimed: Claimed | None) -> Claimed | None:
-        self._events.refused(self._held.take_refusals())
-        outages, self._held.outages = self._held.outages, []
-        self._events.outages(outages)
-        if claimed is None:
-            return None
-        self._events.claimed(claimed)
-        if claimed.groups:
-            self._dues_s = []
-        elif claimed.next_due_s is not None:
-            self._dues_s.append(claimed.next_due_s)
-        return claimed

@@ -39,19 +39,23 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..drain.steps.declared import Function, Steps
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import load_app
 from ..values.message import Message
-from .judge.history import Recorder
+from .judge.history import Recorder, run_fields
 
 ARMED, DIRECTORY, APP = "SEQUENCER_KILL_HERE", "SEQUENCER_KILL_HERE_DIRECTORY", "SEQUENCER_KILL_HERE_APP"
 """What is armed; where passages are recorded, and that the point fired; the app whose handler is recorded."""
 BEFORE, AFTER = "handler:before", "handler:after"
-"""Points that every handler has: when it begins, and when it has returned."""
+"""Points that every handler has: when it begins, and when it has returned. A step has `step:NAME:before` and
+`step:NAME:after`, and `step:NAME:noted`, where its start or its end is in the server.
+"""
 FIRED = "fired"
 
 
@@ -125,10 +129,17 @@ def recorded_app() -> Any:
     if app.sequencer and app.sequencer.endpoint.url != os.environ["SEQUENCER_REDIS"]:
         raise ConfigurationError(f"app {os.environ[APP]} names its server itself; leave redis= to SEQUENCER_REDIS")
     recorder = Recorder(Path(os.environ[DIRECTORY]) / f"runs-{os.getpid()}.ndjson")
+    if isinstance(app.handler, Steps):
+        app.handler.watcher = _Watcher(recorder)
+        for steps in app.handler.kinds.values():
+            for step in steps.values():
+                step.run = _pointed(step.name, step.run)
+        return app.sequencer
+    plain = app.handler
 
     def pointed(message: Message) -> Any:
         kill_here(BEFORE)
-        result = app.handler(message)
+        result = plain(message)
         kill_here(AFTER)
         return result
 
@@ -137,3 +148,35 @@ def recorded_app() -> Any:
         return handler
     app.sequencer.handler(handler)
     return app.sequencer
+
+
+def _pointed(name: str, run: Function) -> Function:
+    """The function of a step, with its points."""
+
+    def pointed(message: Message, call: Any) -> Any:
+        kill_here(f"step:{name}:before")
+        result = run(message, call)
+        kill_here(f"step:{name}:after")
+        return result
+
+    return Function(pointed)
+
+
+class _Watcher:
+    """Records each pass as the run of a handler, and passes a point where a note is in the server."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def begun(self, message: Message) -> None:
+        self._recorder.note("begun", **run_fields(message))
+
+    def noted(self, names: Sequence[str]) -> None:
+        for name in names:
+            kill_here(f"step:{name}:noted")
+
+    def ended(self, message: Message, *, is_finished: bool) -> None:
+        if is_finished:
+            self._recorder.note("ended", **run_fields(message))
+        else:
+            self._recorder.note("failed", kind="unfinished", **run_fields(message))

@@ -88,6 +88,10 @@ class Failure:
     owner: str
     outages: int = 0
     """How often in a row it failed by an outage: without an attempt counted, but from the tenth on."""
+    missing: int = 0
+    """How often in a row it was given back, as the consumer's version lacked its kind or one of its steps."""
+    missing_since: float = 0.0
+    """Since when, in seconds since 1970 by the server's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,11 @@ class Redriven:
     handled: int = 0
     """Dead letters that stay, because a message with their id was handled since, within the queue's `dedup_window`."""
     stayed: tuple[tuple[tuple[str, ...], str], ...] = ()
-    """Group and id of those that stay, of both kinds. At most 100."""
+    """Group and id of those that stay, of all kinds. At most 100."""
+    changed: int = 0
+    """Dead letters that stay, because they died anew after they were read."""
+    asked: int = 0
+    """Dead letters that stay, because a person has yet to say how a step of theirs ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class ManySummary:
     """Whether nothing was to be changed."""
     others: dict[str, int] = field(default_factory=dict)
     """The other groups that are parked behind a failure, which did not fit, by type of error."""
+    asked: int = 0
+    """Groups that fit and wait for a person to say how a step ended: left alone, and never among the chosen."""
 
 
 @dataclass(frozen=True, slots=True)

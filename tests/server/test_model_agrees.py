@@ -15,7 +15,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, revise
-from sequencer.calls.settle import Ack, Nack, ack, nack, renew
+from sequencer.calls.settle import Ack, Nack, Nacked, ack, nack, renew
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
@@ -27,6 +27,7 @@ from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.watermark import advance
 
+from ..support.lane import Lane, item
 from ..support.model.lane import ModelLane
 from ..support.model.state import Refused
 
@@ -55,7 +56,9 @@ STEP = st.one_of(
         st.sampled_from([None, 0, 2, 9]),
     ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
-    st.tuples(st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0])),
+    st.tuples(
+        st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0]), st.integers(0, 9)
+    ),
     st.tuples(st.just("renew"), st.integers(0, 3)),
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
@@ -208,10 +211,26 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         mark = advance(lease.mark, lease.scores[:1]) if is_passed else ""
         failure = b'{"member":"%s"}' % lease.members[0].encode()
         attempt = lease.messages[0].attempt
-        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark)
+        before = lease.members[-1] if args[2] == 0 else ""  # as if that had been acknowledged in front of it
+        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark, before=before)
         both.run(lambda now: nack(keys, entry_n, now_us=now))
     else:
         both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
+
+
+def test_a_nack_waits_for_the_acknowledgement_in_front_of_it(lane: Lane) -> None:
+    """It ends the lease: where that ack was refused, what was handled would be handled again."""
+    lane.append(item("g", "a"), item("g", "b"), item("g", "c"))
+    held = lane.claim()["g"]
+    entry = Nack("g", held.token, held.members[1], 1, 1.0, b"{}", before=held.members[0])
+    for _ in range(2):
+        assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(False, is_behind=True)
+        assert lane.link.command("HGET", lane.keys.failures, "g") is None
+    lane.ack(held, count=1, release=False)
+    assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(True)
+    assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(False), "it was carried out before"
+    lane.later(2)
+    assert lane.claim()["g"].members == held.members[1:]
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:

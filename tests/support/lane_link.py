@@ -31,20 +31,25 @@ class Link:
         self.lane, self.left, self.posted = lane, -1, list[Any]()
         self.is_lost = self.lacks_script = False
         self.refuses: SequencerError | None = None
-        """The answer to the first call of each batch."""
+        """The answer to the first call of each batch; of one that is waited for, at its first try only."""
         self.is_slow = False
         """Whether nothing is answered before it is waited for."""
         self.waited, self.sizes = list[float](), list[str]()
         """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
 
     def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
-        return [self.lane.run(call) for call in calls]
+        """Where the first call is refused for its route, it alone is sent again, as `net.repeats` does."""
+        behind = self._behind(calls)
+        return [self.lane.run(calls[0]), *behind] if self.refuses else behind
+
+    def _behind(self, calls: Any) -> list[Any]:
+        return [self.lane.run(call) for call in calls[bool(self.refuses) :]]
 
     def post(self, calls: Any, *, in_order: bool = False) -> None:
         self.sizes += [call.args[4] for call in calls if call.script == "claim"]
         if self.is_lost:
             raise ServerUnavailable("lost")
-        replies = [UNDONE for _ in calls] if self.lacks_script else self.run(calls[bool(self.refuses) :])
+        replies = [UNDONE for _ in calls] if self.lacks_script else self._behind(calls)
         self.posted.append([self.refuses, *replies] if self.refuses else replies)
 
     def is_answered(self, within_s: float) -> bool:

@@ -48,7 +48,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit_empty:handle", "it has no Sequencer and no function of its own"),
         ("unit_shop:LIMIT", "unit_shop:LIMIT is int, neither a Sequencer nor a function"),
         ("unit_shop:Sequencer", "unit_shop:Sequencer is type, neither a Sequencer nor a function"),
-        ("unit_shop:idle", "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler is registered with it"),
+        (
+            "unit_shop:idle",
+            "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler and no @step is registered with it",
+        ),
         ("unit_broken:handle", "can't be imported: ZeroDivisionError: division by zero"),
         ("unit_needy:handle", "can't be imported: ModuleNotFoundError: No module named 'unit_absent'"),
     ],

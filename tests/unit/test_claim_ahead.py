@@ -13,6 +13,7 @@ from sequencer.calls.claim import claim
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import Told
+from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
 from sequencer.store.item import Item
@@ -142,6 +143,33 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLa
     one.collect_all()
     assert [member[16:] for member in lane.members("a")] == ["j"]
     assert held.lost == 0
+
+
+@pytest.mark.parametrize("is_posted", [True, False])
+def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
+    lane: ModelLane, link: Any, is_posted: bool
+) -> None:
+    """A route that was pushed between the two, say. A nack ends the lease: what was handled would run again."""
+    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    one = OneLink(link)
+    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
+    one.held.begin(0)
+    one.held.finish(one.held.groups[0], 0.0, 0.0)
+    one.held.fail(one.held.groups[0], Told(1, 9.0, b"{}"))
+    link.refuses = ServerUnavailable("another route")
+    if is_posted:
+        one.send_due()
+        with pytest.raises(ServerUnavailable):
+            one.collect_all()
+        assert [member[16:] for member in lane.members("a")] == ["i", "j"], "nothing was changed"
+        assert lane.leases
+        link.refuses = None
+    for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
+        one.settle_and_claim(SettleAndClaim(None))
+    assert [member[16:] for member in lane.members("a")] == ["j"]
+    assert lane.failures.keys() == {"a"}
+    assert not lane.leases
+    assert one.held.take_refusals() == []
 
 
 class Twice(Link):

@@ -8,8 +8,10 @@ import pytest
 
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError, MessageNotFound
-from sequencer.queue import dead_letters
-from sequencer.queue.dead_letters import DeadLetterFilter, count_dead, dead, purge, redrive
+from sequencer.queue.dead_letters import listed
+from sequencer.queue.dead_letters.listed import DeadLetterFilter, count_dead, dead
+from sequencer.queue.dead_letters.purge import purge
+from sequencer.queue.dead_letters.redrive import redrive
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure
 
@@ -36,8 +38,8 @@ def session_of(*answers: Any, lanes: int = 1) -> Any:
 
 
 def test_they_are_read_by_pages_and_lanes_and_shown_by_their_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "NAMES_PAGE", 2)
-    monkeypatch.setattr(dead_letters, "PAGE", 2)
+    monkeypatch.setattr(listed, "NAMES_PAGE", 2)
+    monkeypatch.setattr(listed, "PAGE", 2)
     one = [[names("a", "b")], [names("c")], [[kept(), None]], [[kept()]]]  # b went while they were read
     two = [[[name("z").encode(), b"500000"]], [[kept()]]]
     session = session_of(*one, *two, lanes=2)
@@ -108,7 +110,7 @@ def test_the_first_of_a_group_goes_back_first_and_parked_groups_are_named() -> N
     session = session_of([names("a", "b", "c")], [[kept(3), kept(1), kept(2)]], b"+=+", [b"inf"])
     done = run(redrive(session, everything=True))
     assert (done.redriven, done.pending, done.parked) == (2, 1, [("g",)])
-    ((_, _, letters, _),) = [words for words in session.net.asked if words[0] == "redrive"]
+    ((_, _, letters, _, _),) = [words for words in session.net.asked if words[0] == "redrive"]
     assert [letters.index(b"\\n" + id) for id in (b"b", b"c", b"a")] == sorted(
         letters.index(b"\\n" + id) for id in (b"a", b"b", b"c")
     )

@@ -127,12 +127,12 @@ class ForgetsMarks(ModelLane):
 class RedrivesToTheEnd(ModelLane):
     """A redriven message goes behind those that wait, as a new arrival."""
 
-    def redrive(self, _p: str, words: str, now: str) -> bytes:
-        for letter in json.loads(words):
+    def redrive(self, _p: str, words: str, ledger: str, now: str) -> bytes:
+        for letter in json.loads(words)[::2]:
             score, record = self.letters.pop(letter, (0.0, ""))
             if record:
                 self.letters[letter] = score + 10, record
-        return super().redrive(_p, words, now)
+        return super().redrive(_p, words, ledger, now)
 
 
 class CancelsWhatRuns(ModelLane):

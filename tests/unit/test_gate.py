@@ -80,7 +80,10 @@ def consumed(case: Case) -> Outcome:
             given.append(effect.message.id)
         effect = effects.send(effect.act() if isinstance(effect, Locked) else None)
     sending = held.outgoing()
-    return given, [call for call in sending.calls if call.script == "nack"] if sending else []
+    nacks = [call for call in sending.calls if call.script == "nack"] if sending else []
+    return given, [
+        call._replace(args=(*call.args[:-3], "", *call.args[-2:])) for call in nacks
+    ]  # a loop waits for acks
 
 
 def looped(case: Case) -> Outcome:

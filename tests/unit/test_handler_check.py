@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.consume.handler_check import checked_handler
+from sequencer.consume.registered import checked_handler
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
 

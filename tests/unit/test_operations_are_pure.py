@@ -9,13 +9,17 @@ from types import ModuleType
 
 import pytest
 
-from sequencer.queue import append, counts, dead_letters, explain, operate, session, state, views
+from sequencer.queue import append, counts, explain, operate, session, state, views
+from sequencer.queue.dead_letters import listed, purge, redrive
 from sequencer.queue.registry import deletion, look, old_queue, put_off, route_search
-from sequencer.queue.stuck import choice, many, parked, unskip
+from sequencer.queue.steps import answers, seen
+from sequencer.queue.stuck import choice, head, many, parked, unskip
 
-MODULES = (append, counts, dead_letters, explain, operate, session, state, views)
+MODULES = (append, counts, explain, operate, session, state, views)
 REGISTRY = (deletion, look, old_queue, put_off, route_search)
-STUCK = (choice, many, parked, unskip)
+STUCK = (choice, head, many, parked, unskip)
+DEAD_LETTERS = (listed, purge, redrive)
+STEPS = (answers, seen)
 WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
 AWAITED = ("session", "net", "alone", "search")
 """Parameters of operations whose methods may be awaited."""
@@ -67,7 +71,11 @@ def operations_of(module: ModuleType) -> set[str]:
     return {name for name, value in known.items() if any(one(value) for one in asked)}
 
 
-@pytest.mark.parametrize("module", [*MODULES, *REGISTRY, *STUCK], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module",
+    [*MODULES, *REGISTRY, *STUCK, *DEAD_LETTERS, *STEPS],
+    ids=lambda module: module.__name__.rpartition(".")[2],
+)
 def test_an_operation_waits_for_its_net_only(module: ModuleType) -> None:
     source = inspect.getsource(module)
     assert not imported(source) & (WAITS | {"net"})

@@ -21,7 +21,8 @@ from sequencer.errors import (
     Undecodable,
     WrongSignal,
 )
-from sequencer.settings.options import QueueOptions, is_named, queue_options
+from sequencer.settings.error_names import is_named
+from sequencer.settings.options import QueueOptions, queue_options
 from sequencer.testing import MemoryQueue
 
 PLAIN = QueueOptions(queue="q", max_attempts=3, backoff_s=1.0, backoff_cap_s=8.0)

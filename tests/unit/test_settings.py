@@ -18,13 +18,16 @@ from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
 from sequencer.processes.handlers.apps import App
 from sequencer.processes.worker.config import WorkerConfig, overrides, prepare
-from sequencer.settings.options import DEFAULTS, FIELD_OF, FORMER_ERRORS, QueueOptions, QueueSettings
+from sequencer.settings.error_names import FORMER_ERRORS
+from sequencer.settings.options import DEFAULTS, FIELD_OF, QueueOptions, QueueSettings
 from sequencer.settings.policy import FIELDS, NAMES, Policy, read_policy
 from sequencer.testing import MemoryQueue
 
 SETTINGS = list(typing.get_type_hints(QueueSettings))
 USUAL: dict[str, Any] = dict(DEFAULTS)
-ONLY_IN_PYTHON = {"backoff_cap", "wait_replicas", "wait_timeout"}
+ONLY_OF_STEPS = {"kind_by", "on_unknown", "on_question", "retired", "missing_wait"}
+"""Of the program that declares the steps."""
+ONLY_IN_PYTHON = {"backoff_cap", "wait_replicas", "wait_timeout", *ONLY_OF_STEPS}
 
 
 def taken_by(command: str) -> dict[str, Any]:
@@ -37,7 +40,7 @@ def test_settings_and_fields_of_the_options_are_the_same() -> None:
     assert list(FIELD_OF) == SETTINGS == list(DEFAULTS)
     assert {one.name for one in fields(QueueOptions)} == {"queue", "namespace", *FIELD_OF.values()}
     hints, stored = typing.get_type_hints(QueueSettings), typing.get_type_hints(QueueOptions)
-    taken_otherwise = {"group_by", "park_on", "dead_letter_on", "outage"}
+    taken_otherwise = {"group_by", "park_on", "dead_letter_on", "outage", "retired"}
     assert {name for name in SETTINGS if hints[name] != stored[FIELD_OF[name]]} == taken_otherwise
 
 

@@ -28,7 +28,9 @@ SHOWN = {
 }
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
 FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
-    "outages": 0
+    "outages": 0,
+    "missing": 0,
+    "missing_since": 0.0,
 }
 
 

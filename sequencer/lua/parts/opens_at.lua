@@ -1,5 +1,4 @@
--- opens_at: from when on a message at the head may be handled. Needs: now, call,
--- sub.
+-- opens_at: from when on a message at the head may be handled. Needs: now, call, sub.
 -- The rules of the policy, as opens_at takes them; only a sequence has those of gaps.
 local function gate_of(rules, policy_key)
   local gate = {window = rules.window, sequence = rules.sequence, mark_cap = 0}
@@ -17,13 +16,14 @@ end
 local function opens_at(gate, member, score, record, mark)
   local flag, arrived = sub(record, 21, 21), tonumber(sub(member, 1, 16)) or 0
   local at, is_gap = 0, false
-  if flag == 'D' or flag == 'T' then
+  if flag == 'D' or flag == 'T' or flag == 'd' or flag == 't' then
     at = tonumber(sub(record, 22, 37)) or 0
   end
-  if gate.window > 0 and flag ~= 'R' then
+  local is_redriven = flag == 'R' or flag == 'r'
+  if gate.window > 0 and not is_redriven then
     at = math.max(at, arrived + gate.window)
   end
-  if gate.sequence and flag ~= 'R' and tonumber(score) > mark + 1 then
+  if gate.sequence and not is_redriven and tonumber(score) > mark + 1 then
     local ends = arrived + gate.gap_us
     if now < ends then
       is_gap = ends >= at

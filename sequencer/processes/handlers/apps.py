@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.handler_check import checked_handler
-from ...drain.effects import Handler
+from ...consume.registered import Work, checked_handler
 from ...errors import HandlerNotFound
 
 log = logging.getLogger("sequencer")
@@ -23,17 +22,17 @@ log = logging.getLogger("sequencer")
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What `module:attribute` named: a handler, and the Sequencer it is registered with, if it is one."""
+    """What `module:attribute` named: a handler or steps, and the Sequencer they are registered with, if it is one."""
 
-    handler: Handler
+    handler: Work
     sequencer: Sequencer | None
 
 
 def load_app(spec: str) -> App:
-    """Import `module:attribute`: a Sequencer with a registered handler, or a function that takes a Message.
+    """Import `module:attribute`: a Sequencer with a registered handler or steps, or a function that takes a Message.
 
     The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found, and
-    ConfigurationError for a function that can't be a handler.
+    ConfigurationError for a function that can't be a handler, and for steps that don't fit together.
     """
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
@@ -60,7 +59,7 @@ def load_app(spec: str) -> App:
     if isinstance(value, Sequencer):
         if value.registered_handler is None:
             raise HandlerNotFound(
-                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler is registered with it"
+                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it"
             )
         return App(value.registered_handler, value)
     if not callable(value) or isinstance(value, type):

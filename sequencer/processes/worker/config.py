@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...client import Sequencer
+from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
-from ...drain.effects import Handler
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
 from .. import logs
@@ -68,7 +68,7 @@ class WorkerConfig:
 
 def prepare(
     config: WorkerConfig, stop: Stop | None = None, report: Report = ignore
-) -> tuple[Sequencer, Handler | Printer]:
+) -> tuple[Sequencer, Work | Printer]:
     """The queue and the handler of a config. Raises HandlerNotFound, ConfigurationError."""
     sequencer = Sequencer(config.queue, config.url, namespace=config.namespace, **_settings(config))
     if config.app:

@@ -28,6 +28,7 @@ from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.stop import Stop
 from ...drain.effects import Handler
+from ...drain.steps.declared import Steps
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
@@ -135,7 +136,8 @@ class Worker:
                 return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
+            work = handler if config.app or isinstance(handler, Steps) else self._noting_end(handler)
+            consumer = sequencer.consumer(work, self._options())
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -15,8 +15,9 @@ from ...store.keys import LaneKeys
 from ...store.replies import Reading, text
 from ...values.checks import check_number
 from ...values.message import Failure
-from ..dead_letters import check_error, fits_error
+from ..dead_letters.listed import check_error, fits_error
 from ..session import Session
+from ..steps.answers import UNKNOWN
 from ..views import now_of
 from .parked import parked_names
 
@@ -62,6 +63,16 @@ class Chosen(NamedTuple):
     @property
     def total(self) -> int:
         return sum(len(groups) for _, groups in self.by_lane)
+
+    def questions(self) -> Chosen:
+        """Only those that wait for an answer of a person."""
+        return self._only(lambda group: group.error == UNKNOWN)
+
+    def without_questions(self) -> Chosen:
+        return self._only(lambda group: group.error != UNKNOWN)
+
+    def _only(self, fits: Callable[[calls.ParkedGroup], bool]) -> Chosen:
+        return self._replace(by_lane=[(keys, [one for one in some if fits(one)]) for keys, some in self.by_lane])
 
     @property
     def errors(self) -> dict[str, int]:

@@ -8,12 +8,13 @@ run ends, whatever consumers do beside it, and a rerun goes on where one was bro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ... import calls
 from ...calls.net_protocol import Answer, Net
+from ...drain.steps.answers import Answers
 from ...errors import ConfigurationError
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, text, texts
@@ -21,7 +22,9 @@ from ...store.watermark import advance
 from ...values.checks import check_rate
 from ...values.views import ManySummary
 from ..session import Session
+from ..steps.answers import given_answers
 from .choice import FailureFilter, choose, most_first
+from .head import resume_asked
 
 T = TypeVar("T")
 PAGE = 50
@@ -40,17 +43,26 @@ async def resume_many(
     rate: float | None = None,
     dry_run: bool = False,
     on_progress: Progress | None = None,
+    done: Mapping[str, Any] | None = None,
+    again: Sequence[str] = (),
+    by: str | None = None,
 ) -> ManySummary:
     """Let many parked groups go on, each with fresh attempts: those that fit all that is given, or everything=True.
 
     `error` is a type, or a pattern with `*` for "Type: message"; `since`: failed within so many seconds. The groups are
     read first. One that fails again meanwhile, or that somebody else let go on, is counted and left alone; so is, where
     all are meant, one that waits for a missing number. At most `rate` groups a second, if given. With `dry_run` nothing
-    is changed. `on_progress(done, total)` is called now and then. After an error, a rerun goes on. Raises
-    ConfigurationError, ServerError.
+    is changed. `on_progress(done, total)` is called now and then. After an error, a rerun goes on.
+
+    A group whose head waits for an answer (StepUnknown) is counted as `asked` and left alone, unless `done` or `again`
+    give one, as for `resume`: then only such groups are meant, and all that fit get the same answer. Raises
+    AnswerRefused at the first whose steps it does not fit, ConfigurationError, ServerError.
     """
-    wanted = FailureFilter.chosen(error, since, everything, "resume_many")
-    return await _run(session, wanted, "", _how(rate, dry_run, on_progress))
+    wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), given_answers(done, again, by)
+    how = _how(rate, dry_run, on_progress)
+    if answers:
+        return await _run_answered(session, wanted, answers, by, how)
+    return await _run(session, wanted, "", how)
 
 
 async def skip_many(
@@ -140,7 +152,8 @@ async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[La
 
 async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
     await session.allow("operate")
-    chosen, counts = await choose(session, wanted), Counter[str]()
+    found, counts = await choose(session, wanted), Counter[str]()
+    chosen = found if ending else found.without_questions()
     async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_lane, how), how):
         groups = await _marked(session, keys, some) if ending else some
         answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
@@ -148,7 +161,23 @@ async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, ho
             counts.update(_outcomes(answer))
         how.tell(counts.total(), chosen.total)
     changed, others = counts["changed"] + counts["gone"], most_first(chosen.others)
-    return ManySummary(chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run, others)
+    asked = found.total - chosen.total
+    return ManySummary(
+        chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run, others, asked
+    )
+
+
+async def _run_answered(
+    session: Session, wanted: FailureFilter, answers: Answers, by: str | None, how: _How
+) -> ManySummary:
+    """One after the other: each ledger is read, and written with the answer."""
+    await session.allow("operate")
+    chosen, counts = (await choose(session, wanted)).questions(), Counter[str]()
+    pages = [] if how.dry_run else [(keys, [one]) for keys, some in chosen.by_lane for one in some]
+    async for keys, (one,) in _paced(session.net, pages, how):
+        counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
+        how.tell(counts.total(), chosen.total)
+    return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run)
 
 
 def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:

@@ -62,15 +62,7 @@ class Recorder:
         """The handler, with each of its runs recorded."""
 
         def recorded(message: Message) -> Any:
-            fields = {
-                "group": encode_group(message.group),
-                "id": message.id,
-                "score": message.score,
-                "stamp": message.stamp,
-                "token": message.token,
-                "attempt": message.attempt,
-                "redriven": message.redriven,
-            }
+            fields = run_fields(message)
             self.note("begun", **fields)
             try:
                 result = handler(message)
@@ -84,6 +76,19 @@ class Recorder:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def run_fields(message: Message) -> dict[str, Any]:
+    """What an event says of the message whose handler runs."""
+    return {
+        "group": encode_group(message.group),
+        "id": message.id,
+        "score": message.score,
+        "stamp": message.stamp,
+        "token": message.token,
+        "attempt": message.attempt,
+        "redriven": message.redriven,
+    }
 
 
 def read_events(paths: Iterable[str | os.PathLike[str]]) -> list[Event]:

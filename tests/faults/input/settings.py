@@ -18,7 +18,8 @@ from sequencer.net.blocking import BlockingNet
 from sequencer.net.endpoint import Endpoint, redact
 from sequencer.processes.handlers.apps import app_from_project
 from sequencer.server import start_embedded
-from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions, error_names
+from sequencer.settings.error_names import error_names
+from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
 from sequencer.settings.policy import Policy, read_policy
 
 from .explore import Target, Wrong

@@ -3,8 +3,8 @@
    Two producers and two consumers; a dead consumer is replaced at once. Each script is one atomic step. Between any two
    steps another party may act, time may pass, and up to FAULTS faults of any kind may take effect, in any combination:
    a consumer or a producer dies, a lease runs out while its holder lives, a handler fails, a request is lost, its reply
-   is lost, it is delivered at any later time, or twice, a consumer gives its group back. A lease without a living
-   holder and a backoff run out without being counted.
+   is lost, it is delivered at any later time, or twice, an ack is refused and the nack behind it arrives, a consumer
+   gives its group back. A lease without a living holder and a backoff run out without being counted.
 
    Time is nondeterminism: LATER becomes DUE at any step. Stamps and tokens are ticks of one clock, of which only the
    order matters: tokens are counted, stamps are the ranks of arrival. Claims never depend on a hint here, which stands
@@ -180,7 +180,7 @@ inline tell_nack(c) {
     send();
     if
     :: fate == ARRIVES || fate == UNANSWERED ->
-        nack(holds_group[c], holds_token[c], head[c], told);
+        nack(holds_group[c], holds_token[c], head[c], told, 0);
         if :: fate == ARRIVES -> forget(c) :: else fi
     :: fate == DELAYED -> delay(NACK, holds_group[c], holds_token[c], head[c], false, told)
     :: fate == LOST
@@ -203,6 +203,11 @@ end_idle:
             printf("consumer %d fails at message %d\n", c, head[c]); fail(c) }
     :: atomic { holds[c] && UNACKED != 0 && (has_failed[c] || LEFT != 0) && !NACK_FIRST -> tell_ack(c, false) }
     :: atomic { has_failed[c] && (UNACKED == 0 || NACK_FIRST) -> tell_nack(c) }
+    :: atomic { has_failed[c] && UNACKED != 0 && faults < FAULTS && !NACK_FIRST ->   /* both in one flight, the ack of */
+            faults++; SEEN(ack_refused_alone); told = TRIES;   /* which is refused: for its route */
+            nack(holds_group[c], holds_token[c], head[c], told, UNACKED);
+            if :: refused -> skip :: else -> forget(c) fi;
+            told = 0; refused = false }
     :: atomic { holds[c] && !has_failed[c] && LEFT == 0 -> tell_ack(c, true) }
     :: atomic { MAY_BEGIN && faults < FAULTS -> faults++; SEEN(given_back); batch[c] = done[c]; head[c] = 0 }
     :: atomic { holds[c] && schedule[holds_group[c]] == DUE && lease[holds_group[c]] == holds_token[c] ->
@@ -233,7 +238,7 @@ inline deliver() {
     if
     :: late_kind == APPEND -> append(late_members)
     :: late_kind == ACK -> ack(late_group, late_token, late_members, late_release)
-    :: late_kind == NACK -> nack(late_group, late_token, late_members, late_attempt)
+    :: late_kind == NACK -> nack(late_group, late_token, late_members, late_attempt, 0)
     :: late_kind == RENEW -> renew(late_group, late_token)
     fi;
     if :: refused -> SEEN(late_request_refused) :: else fi;

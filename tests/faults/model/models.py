@@ -54,6 +54,7 @@ MUTANTS = (
     _mutant("HINT_IS_TRUTH", "STUCK", 1),
     _mutant("NACK_KEEPS_LEASE", "ENDED", 1),
     _mutant("NACK_BEFORE_ACK", "NEEDLESS_REPEAT", 1),
+    _mutant("NACK_IGNORES_ACK", "NEEDLESS_REPEAT", 2),
     _mutant("SKIPS_FAILED", "ORDER", 1),
     _mutant("START_AFTER_CALL", "SETTLED", 1, file=STEPS),
     _mutant("NOTE_NOT_WAITED", "AHEAD", 1, file=STEPS),

@@ -110,9 +110,10 @@ inline end_lease(g) {
     lease[g] = 0; ran_out[g] = false; answered[g] = true
 }
 
-inline nack(g, t, m, tries) {
+inline nack(g, t, m, tries, before) {   /* before: what was acknowledged in the same flight, and must be gone */
     if
-    :: lease[g] == t ->
+    :: lease[g] == t && (pending & (before)) != 0 && !BROKEN(NACK_IGNORES_ACK) -> refused = true; SEEN(nack_behind)
+    :: lease[g] == t && ((pending & (before)) == 0 || BROKEN(NACK_IGNORES_ACK)) ->
         attempts[m] = tries; failure[g] = true;
         schedule[g] = (tries >= MAX_ATTEMPTS -> PARKED : LATER); is_parked[g] = (tries >= MAX_ATTEMPTS);
         printf("group %d, token %d: message %d failed, tried %d\n", g, t, m, tries);

@@ -7,6 +7,7 @@ from typing import Any
 from sequencer.store.watermark import Sequenced
 from sequencer.testing.wire import arrivals
 
+from .record import Cut
 from .state import LaneState, Refused
 
 
@@ -27,7 +28,7 @@ class ArrivingLane(LaneState):
         late: list[tuple[str, str, str, str, str]] = []
         for i, (word, envelope) in enumerate(zip(items, envelopes, strict=True), 1):
             marks.append(self.append_one(word, f"{base + i:016d}", envelope, on_conflict, ready, late))
-        if on_conflict not in ("others", "replace") and any(mark[0] in "!#<" for mark in marks):
+        if on_conflict not in ("others", "replace") and any(mark[0] in "!#<*" for mark in marks):
             for group, (order, body) in before.items():
                 self.orders[group], self.bodies[group] = order, body
         else:
@@ -60,7 +61,9 @@ class ArrivingLane(LaneState):
         known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
         if known is not None and on_conflict != "replace":
             return self.compare(word, known, envelope, given)
-        if known is not None:
+        if known is not None and Cut.of(known).has_effects:
+            fate = "*"
+        elif known is not None:
             is_own = not self.is_sequence or self.orders[group][known[:16] + message_id] == float(score)
             fate = "+" if is_own else "!"
         else:
@@ -82,12 +85,12 @@ class ArrivingLane(LaneState):
 
     def compare(self, word: list[str], known: str, envelope: str, score: str) -> str:
         group, message_id, _, *rest = word
-        start = 37 if known[20] in "DT" else 21
-        same = known[start:] == envelope
+        cut = Cut.of(known)
+        same = cut.envelope == envelope
         if same and score:
             same = self.orders[group][known[:16] + message_id] == float(score)
-        if same and rest and rest[0][0] != "+" and known[20] != "R":
-            same = known[20] in "DT" and int(known[21:37]) == int(rest[0])
+        if same and rest and rest[0][0] != "+" and cut.flag != "R":
+            same = bool(cut.due) and int(cut.due) == int(rest[0])
         return ("=" if same else "!") + known[:16]
 
     def fate(self, group: str, message_id: str, score: str, on_conflict: str) -> str:

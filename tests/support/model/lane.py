@@ -15,6 +15,7 @@ from sequencer.store.watermark import Sequenced
 
 from .append import ArrivingLane
 from .operate import MendedLane
+from .record import Cut, is_newer
 from .state import PAUSED, height
 
 
@@ -31,6 +32,7 @@ class ModelLane(ArrivingLane, MendedLane):
         _now: str,
         ahead: str,
         alone: str,
+        failures: str,
     ) -> Any:
         due = [] if self.is_paused else self.due()
         if self.is_paused:
@@ -70,7 +72,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 put_off = self.opens_at(member, score, record, known)
                 if put_off:
                     break
-                if self.is_sequence and record[20] != "R" and score > Sequenced.parse(known).number:
+                if self.is_sequence and record[20] not in "Rr" and score > Sequenced.parse(known).number:
                     known = f"#{int(score)}"
                 if holder and holder[16] == "1":
                     record = f"{record[:16]}{int(record[16:20]) + 1:04d}{record[20:]}"
@@ -103,6 +105,9 @@ class ModelLane(ArrivingLane, MendedLane):
             self.leases[entries[0][0]] = token + "1" + owner
         more = b"1" if self.due() else b"0"
         told = [json.dumps(halted).encode()] if halted else []
+        kept = [[n, self.failures[one[0]]] for n, one in enumerate(entries, 1) if one[0] in self.failures]
+        if failures == "1" and kept:
+            told = [*(told or [b""]), json.dumps(kept).encode()]
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more, *told]
 
     def ack(self, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
@@ -145,22 +150,26 @@ class ModelLane(ArrivingLane, MendedLane):
         _is_late: str,
         _verdict: str,
         _waits: str,
+        before: str,
+        ledger: str,
         _now: str,
     ) -> int:
         """Not of outages: see tests/support/outage_lane.py."""
         if not self.holds(group, token):
             return 0
+        if before in self.orders.get(group, {}):
+            return -2
         self.leases.pop(group)
         record = self.bodies.get(group, {}).get(member[16:], "")
         self.schedule[group] = self.now_us
         if record[:16] == member[:16]:
-            record = f"{record[:16]}{int(attempts):04d}{record[20:]}"
+            record = self.rewritten(record, attempts, ledger)
             self.bodies[group][member[16:]] = record
         if member not in self.orders.get(group, {}):
             pass  # cancelled or replaced meanwhile
         elif ending in ("dead", "drop"):
             if ending == "dead":
-                self.bury(group, member, self.orders[group][member], record)
+                self.bury(group, member, self.orders[group][member], record, failure)
             self.remove(group, [member])
             self.remember([f"{group}\n{member[16:]}"])
             self.pass_mark({group: mark} if mark else {})
@@ -169,6 +178,19 @@ class ModelLane(ArrivingLane, MendedLane):
             self.failures[group] = failure
             self.schedule[group] = math.inf if ending == "park" else self.now_us + int(delay_ms) * 1000
         self.drop_empty()
+        return 1
+
+    def note(self, _p: str, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+        if not self.holds(group, token):
+            return 0
+        if before in self.orders.get(group, {}):
+            return -2
+        record = self.bodies.get(group, {}).get(member[16:], "")
+        if record[:16] != member[:16]:
+            return -1
+        known = Cut.of(record).ledger
+        if not known or is_newer(ledger, known):
+            self.bodies[group][member[16:]] = self.rewritten(record, "0" if progressed == "1" else "", ledger)
         return 1
 
     def renew(self, words: str, lease_ms: str, _now: str, alone: str) -> list[int]:

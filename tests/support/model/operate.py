@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
+from .record import Cut
 from .state import PAUSED, LaneState
+
+
+def digest_of(failure: str) -> str:
+    return f"{len(failure.encode())} {failure[-400:]}"
 
 
 class MendedLane(LaneState):
@@ -17,9 +23,11 @@ class MendedLane(LaneState):
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
             return b"missing"
-        has_due = record[20] in "DT"
-        if lease and max(int(record[:16]), int(record[21:37]) if has_due else 0) <= int(lease[:16]):
+        cut = Cut.of(record)
+        if lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16]):
             return b"leased"
+        if not score and cut.has_effects:
+            return b"effects"
         taken = self.take(group, message_id)
         assert taken is not None
         if not score:
@@ -27,12 +35,16 @@ class MendedLane(LaneState):
         if score:
             self.clock = stamp
             at = f"{self.now_us + int(due) if due[0] == '+' else int(due):016d}"
-            flag = "T" if score == "due" and record[20] == "T" else "D"
+            flag = "T" if score == "due" and cut.flag == "T" else "D"
+            if self.protocol >= 2 and not cut.ledger and int(cut.due or 0) <= self.now_us:
+                text = json.dumps({"v": 1, "k": int(cut.stamp), "s": []}, separators=(",", ":"))
+                cut = replace(cut, ledger=f"00001{len(text):06x}{text}")
             number = taken[1] if score == "due" else float(score)
             if flag == "T" and score == "due":
                 number = float(f"{at[:10]}.{at[10:]}")
             self.orders[group][f"{stamp:016d}{message_id}"] = number
-            self.bodies[group][message_id] = f"{stamp:016d}0000{flag}{at}{record[37 if has_due else 21 :]}"
+            moved = replace(cut, stamp=f"{stamp:016d}", attempts="0000", flag=flag, due=at)
+            self.bodies[group][message_id] = moved.text()
         self.wake(group, self.now_us)
         self.drop_empty()
         return b"done"
@@ -49,12 +61,14 @@ class MendedLane(LaneState):
                 self.schedule[group] = self.now_us
         return int(before != (is_paused == "1"))
 
-    def redrive(self, _p: str, words: str, _now: str) -> bytes:
-        marks, self.clock = "", self.clock or self.now_us
-        for letter in json.loads(words):
+    def redrive(self, _p: str, words: str, ledger: str, _now: str) -> bytes:
+        marks, self.clock, pairs = "", self.clock or self.now_us, json.loads(words)
+        for letter, digest in zip(pairs[::2], pairs[1::2], strict=True):
             stamp, (group, _, message_id) = letter[:16], letter[16:].partition("\n")
             if letter not in self.letters:
                 marks += "-"
+            elif digest and digest != digest_of(self.told.get(letter, "")):
+                marks += "!"
             elif message_id in self.bodies.get(group, {}):
                 marks += "="
             elif self.was_handled(f"{group}\n{message_id}", self.died[letter]):
@@ -63,15 +77,18 @@ class MendedLane(LaneState):
                 score, record = self.letters.pop(letter)
                 if self.is_sequence and self.mark(group):
                     self.numbers[group] = self.mark(group)
-                envelope = record[37 if record[20] in "DT" else 21 :]
-                self.bodies.setdefault(group, {})[message_id] = f"{stamp}0000R{envelope}"
+                cut = Cut.of(record)
+                cut = replace(cut, stamp=stamp, attempts="0000", flag="R", due="", ledger=ledger or cut.ledger)
+                self.bodies.setdefault(group, {})[message_id] = cut.text()
                 self.orders.setdefault(group, {})[stamp + message_id] = score
                 self.note_again(f"{group}\n{message_id}")
                 self.wake(group, self.now_us)
                 marks += "+"
         return marks.encode()
 
-    def resume(self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, _now: str) -> Any:
+    def resume(
+        self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, ledger: str, _n: str
+    ) -> Any:
         visible = self.schedule.get(group)
         if visible is None:
             return [b"missing", b"", b""]
@@ -92,14 +109,14 @@ class MendedLane(LaneState):
             record = record if record[:16] == member[:16] else ""
             if ending:
                 if ending == "dead":
-                    self.bury(group, member, self.orders[group][member], record)
+                    self.bury(group, member, self.orders[group][member], record, failure)
                 else:
                     self.skipped = {f"{member[:16]}{group}\n{member[16:]}"}
                 self.remove(group, [member])
                 self.remember([f"{group}\n{member[16:]}"])
                 self.pass_mark({group: mark} if mark else {})
             elif record:
-                self.bodies[group][member[16:]] = f"{record[:16]}0000{record[20:]}"
+                self.bodies[group][member[16:]] = self.rewritten(record, "0", ledger)
         self.failures.pop(group, None)
         if visible != PAUSED:
             self.schedule[group] = self.now_us
@@ -112,11 +129,11 @@ class MendedLane(LaneState):
             failure = self.failures.get(group)
             if failure is None or not math.isinf(self.schedule.get(group, 0)):
                 marks += "-"
-            elif f"{len(failure.encode())} {failure[-400:]}" != digest:
+            elif digest_of(failure) != digest:
                 marks += "!"
             else:
                 kept, first = self.skipped, member or self.members(group)[0]
-                self.resume(_p, group, failure, first, ending, mark if ending else "", _now)
+                self.resume(_p, group, failure, first, ending, mark if ending else "", "", _now)
                 self.skipped = kept
                 marks += "+"
         return marks.encode()

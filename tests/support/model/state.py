@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from sequencer.calls.call import Call
 from sequencer.settings.policy import Policy
 from sequencer.store.watermark import Sequenced
+
+from .record import Cut
 
 PAUSED = 9e15
 
@@ -76,6 +79,9 @@ class LaneState:
         self.numbers: dict[str, str] = {}
         self.letters: dict[str, tuple[float, str]] = {}
         self.died: dict[str, int] = {}
+        self.told: dict[str, str] = {}
+        """The failure of each letter."""
+        self.protocol = 1
         self.skipped: set[str] = set()
         """What was skipped last."""
         self.is_gap = False
@@ -153,8 +159,9 @@ class LaneState:
             del self.failures[group]
         return record, score
 
-    def bury(self, group: str, member: str, score: float, record: str) -> None:
+    def bury(self, group: str, member: str, score: float, record: str, failure: str = "") -> None:
         letter = f"{member[:16]}{group}\n{member[16:]}"
+        self.told[letter] = failure
         self.letters[letter], self.died[letter] = (score, record), self.now_us
         self.forget_again(f"{group}\n{member[16:]}")
 
@@ -168,11 +175,11 @@ class LaneState:
         """From when on a message may be handled at the head of its group; 0 for now."""
         at, arrived = 0.0, int(member[:16])
         self.is_gap = False
-        if record[20] in "DT":
+        if record[20] in "DTdt":
             at = int(record[21:37])
-        if int(self.policy["window_us"]) and record[20] != "R":
+        if int(self.policy["window_us"]) and record[20] not in "Rr":
             at = max(at, arrived + int(self.policy["window_us"]))
-        if self.is_sequence and record[20] != "R" and score > Sequenced.parse(mark).number + 1:
+        if self.is_sequence and record[20] not in "Rr" and score > Sequenced.parse(mark).number + 1:
             ends = arrived + int(self.policy["gap_us"])
             if ends > self.now_us:
                 self.is_gap = ends >= at
@@ -181,6 +188,11 @@ class LaneState:
                 self.is_gap = True
                 return math.inf
         return at if at > self.now_us else 0.0
+
+    def rewritten(self, record: str, attempts: str, ledger: str) -> str:
+        """With this count and this ledger; "" leaves each."""
+        cut = Cut.of(record).with_ledger(ledger)
+        return replace(cut, attempts=f"{int(attempts):04d}" if attempts else cut.attempts).text()
 
     # -- for tests --------------------------------------------------------------------------------------------
 

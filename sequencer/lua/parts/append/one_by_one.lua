@@ -28,7 +28,7 @@ local function store_closely(batch, i, rules, done)
   local head, score, at = arrival(batch, i, seconds, us, stamp, rules.window)
   local fate = fate_of(batch, i, score, rules)
   if fate == '=' then return fate, '0000000000000000' end
-  if fate == '#' or fate == '!' then return fate, stamp end
+  if fate == '#' or fate == '!' or fate == '*' then return fate, stamp end
   local record = head .. ARGV[4 + i]
   if fate ~= '+' then
     done.late[#done.late + 1] = {i, fate, stamp, score, record}
@@ -64,7 +64,7 @@ local function store_one_by_one(batch, positions, rules, done)
   for _, i in ipairs(positions) do
     if done.failure then return end
     local fate, stamp = store_closely(batch, i, rules, done)
-    if fate == '!' or fate == '#' or fate == '<' then
+    if fate == '!' or fate == '#' or fate == '<' or fate == '*' then
       done.refused = done.refused .. fate
     end
     marks[2 * i - 1] = fate

@@ -15,6 +15,9 @@ end
 
 local function error_of(refused) -- the text of the error reply, by the marks of what was refused
   if refused == '<' then return 'LATE its score lies below one handled' end
+  if refused:find('*', 1, true) then
+    return 'EFFECTS the id is pending, and effects of its steps are noted'
+  end
   if refused:find('#', 1, true) then
     return 'IDCONFLICT its number is pending under another id'
   end

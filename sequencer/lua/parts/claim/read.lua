@@ -32,7 +32,7 @@ local function read(taken, gate, head)
       local value = values[j] or ''
       local flag = byte(value, 21)
       if flag ~= 65 or is_closer then -- A
-        if flag ~= 65 and not taken.is_scored then
+        if flag ~= 65 and flag ~= 97 and not taken.is_scored then -- a
           taken.is_scored = true
           range, stride = range_of(head.order, head.last, true)
           head.range, head.stride = range, stride
@@ -44,7 +44,7 @@ local function read(taken, gate, head)
             is_over = true
             break
           end
-          if gate.sequence and flag ~= 82 then -- one that was redriven (R) has passed
+          if gate.sequence and flag ~= 82 and flag ~= 114 then -- redriven (R, r): it has passed
             mark = math.max(mark, tonumber(range[here + 1]))
           end
         end

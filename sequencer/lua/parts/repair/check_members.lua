@@ -1,14 +1,17 @@
 -- check_members: checks members of a group's order against their records. `seen` is that of
 -- is_enough, with `ahead`, the latest stamp; `tell` notes what is broken, and says whether to
 -- repair it. A failure of the group that is about a member goes with that: the group goes on.
--- Needs: failures, group, call, sub, is_enough.
+-- Needs: failures, group, call, sub, is_enough, cut, head_of.
 --+ repair/is_enough
+--+ record
+--+ head_of
 local function check_member(order, body, member, score, record, tell)
   local stamp, id = sub(member, 1, 16), sub(member, 17)
   local is_own = stamp:match('^%d+$') and sub(record, 1, 16) == stamp
   local attempts = sub(record, 17, 20):match('^%d%d%d%d$')
-  local is_lie = sub(record, 21, 21) == 'A' and tonumber(score) ~= (tonumber(stamp) or 0) / 1e6
-  local rest = is_lie and '0' .. sub(record, 22) or sub(record, 21)
+  local flag, _, ledger, at = cut(record)
+  local is_lie = flag == 'A' and tonumber(score) ~= (tonumber(stamp) or 0) / 1e6
+  local rest = is_lie and head_of('', '', '0', '', ledger) .. sub(record, at) or sub(record, 21)
   if not is_own and (#record < 22 or call('ZSCORE', order, sub(record, 1, 16) .. id)) then
     if tell('no record', member, score) then
       call('ZREM', order, member)

@@ -1,6 +1,8 @@
 -- check_records: checks records of a group against its order. One without a place becomes a dead
--- letter, so that nothing is lost. Needs: now, stats, call, pcall, sub, fmt, is_enough, set_aside.
+-- letter, so that nothing is lost. Needs: now, stats, call, pcall, sub, fmt, is_enough, set_aside,
+-- cut.
 --+ repair/is_enough
+--+ record
 --+ set_aside
 local function give_up(group, body, id, record)
   local stamp = sub(record, 1, 16)
@@ -8,9 +10,11 @@ local function give_up(group, body, id, record)
     stamp = fmt('%016.0f', now)
     record = stamp .. '00000' .. record
   end
-  local time, member = sub(record, 21, 37):match('^T(%d+)$') or stamp, stamp .. id
+  local flag, due = cut(record)
+  local is_time = flag == 'T' and due:match('^%d+$')
+  local time, member = is_time and due or stamp, stamp .. id
   local text = 'its group had no place for it in its order'
-  if sub(record, 21, 21) ~= 'A' and not sub(record, 21, 37):match('^T%d+$') then
+  if flag ~= 'A' and not is_time then
     text = text .. '; its score was lost with that, and its arrival stands in for it'
   end
   local failure = {

@@ -1,0 +1,154 @@
+"""`sequencer steps`: what became of each step of a message, and how a step whose end nobody knows is answered for."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
+
+import orjson
+import typer
+
+from ..client import Sequencer
+from ..errors import MessageNotFound
+from ..values.commands import command, id_option
+from ..values.steps import MessageSteps, StepInfo
+from ..values.text import named, plain
+from .app import GroupArgument, JsonOption, app, call_option, queue_command
+from .render import cells, console, moment, print_json, table
+from .table import Column, Table
+
+DoneOption = Annotated[
+    list[str] | None,
+    call_option(
+        "--done",
+        metavar="STEP",
+        help="This step took effect, so it does not run again. May be repeated.",
+        show_default=False,
+    ),
+]
+ResultOption = Annotated[
+    list[str] | None,
+    call_option(
+        "--result",
+        metavar="JSON",
+        help="What the step of --done returned; null without it. Once for each --done, in their order.",
+        show_default=False,
+    ),
+]
+AgainOption = Annotated[
+    list[str] | None,
+    call_option(
+        "--again",
+        metavar="STEP",
+        help="This step did not take effect: it runs again, under another key. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+class Answers(TypedDict):
+    """What was said of steps, as `Sequencer.resume` and `redrive` take it."""
+
+    done: dict[str, Any]
+    again: list[str]
+    by: str
+
+
+def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Sequence[str] | None) -> Answers:
+    """From the options. Raises BadParameter."""
+    names, texts = done or [], results or []
+    if len(texts) > len(names):
+        raise typer.BadParameter("it is the result of a step that --done names", param_hint="--result")
+    if texts and len(texts) < len(names):
+        said = f"{len(names)} steps are done, and {len(texts)} have a result; give each one, null for none"
+        raise typer.BadParameter(said, param_hint="--result")
+    said = {name: _result(texts, at) for at, name in enumerate(names)}
+    return Answers(done=said, again=list(again or []), by=_user())
+
+
+def _user() -> str:
+    """Who runs this command: the ledger keeps the name."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"[:100]
+    except (KeyError, OSError):  # a user without a name
+        return socket.gethostname()[:100] or "somebody"
+
+
+def _result(texts: Sequence[str], at: int) -> Any:
+    if not texts:
+        return None
+    try:
+        return orjson.loads(texts[at])
+    except orjson.JSONDecodeError as error:
+        said = f"{plain(texts[at])} is no JSON ({error}); text needs quotes: '\"p9\"'"
+        raise typer.BadParameter(said, param_hint="--result") from error
+
+
+@queue_command(app)
+def steps(
+    client: Sequencer,
+    group: GroupArgument,
+    id: Annotated[
+        str | None,
+        call_option("--id", help="Id of the message; without it the head of the group.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """What became of each step of a message: outcome, tries, when, how long, error or result, and its key."""
+    found = client.steps(group, id)
+    if found is None:
+        which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"
+        raise MessageNotFound(f"{which} in group {group} of queue {client.queue!r}")
+    if json:
+        print_json(found)
+    else:
+        _show(client, found)
+
+
+def _show(client: Sequencer, found: MessageSteps) -> None:
+    name = f"message {plain(found.id)} of group {named(found.group)}"
+    if found.unreadable:
+        typer.echo(f"{name}: {plain(found.unreadable)}")
+        return
+    if not found.steps:
+        typer.echo(f"{name}: no step has begun")
+        return
+    console().print(steps_table(found.steps))
+    for past in found.failures:
+        typer.echo(f"{moment(past.at)}  attempt {past.attempt}: {plain(past.error)}")
+    if found.questions:
+        typer.echo(question(client.queue, client.options.namespace, found))
+
+
+def question(queue: str, namespace: str, found: MessageSteps) -> str:
+    """What has to be found out, and the two commands that say it."""
+    name, words = ("dead redrive", id_option(found.id)) if found.is_dead else ("resume", [])
+    lines = []
+    for answer in ("--done", "--again"):
+        options = [*words, *(word for step in found.questions for word in (answer, step))]
+        lines.append(command(name, queue, *found.group, namespace=namespace, options=options))
+    done, again = lines
+    asked = ", ".join(map(plain, found.questions))
+    return f"did {asked} take effect? If it did: {done}\n{' ' * 8}if it did not: {again}"
+
+
+def steps_table(steps: Sequence[StepInfo]) -> Table:
+    """A narrow terminal shows step and outcome in any case."""
+    rows = table(
+        "step", "outcome", Column("tries", 3), Column("when", 2), Column("took", 4), Column("result", 1), "key"
+    )
+    for step in steps:
+        when = moment(step.at) if step.at else "-"
+        took = f"{1000 * step.took_s:.0f} ms" if step.took_s else "-"
+        said = step.error or ("-" if step.result is None else orjson.dumps(step.result).decode())
+        rows.add_row(*cells(step.name, outcome(step), str(step.tries), when, took, said, step.key))
+    return rows
+
+
+def outcome(step: StepInfo) -> str:
+    """Its state, and what kind of step it is where that says what may become of it."""
+    said = f"done by {step.who}" if step.who else step.state
+    marks = [mark for mark, is_so in (("once", step.once), ("optional", step.optional)) if is_so]
+    return f"{said} ({', '.join(marks)})" if marks else said

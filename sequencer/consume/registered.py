@@ -1,0 +1,207 @@
+"""What a program registers with its client: a handler, or steps; and observers. Each is checked when it is registered:
+it takes a message, and has done its work when it returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from ..drain.effects import Handler
+from ..drain.steps.declared import Function, Step, Steps, new_step
+from ..errors import ConfigurationError, HandlerNotFound, shown
+from .emitter import Observer
+
+HandlerT = TypeVar("HandlerT", bound=Handler)
+ObserverT = TypeVar("ObserverT", bound=Observer)
+StepT = Callable[..., Any]
+Work = Handler | Steps
+"""What handles the messages of a consumer."""
+
+KINDS: dict[Callable[[Any], bool], str] = {
+    inspect.iscoroutinefunction: "a coroutine function",
+    inspect.isasyncgenfunction: "an asynchronous generator function",
+    inspect.isgeneratorfunction: "a generator function",
+}
+"""Functions whose call does none of their work."""
+
+
+def checked_handler(function: Handler) -> Handler:
+    """The function, if it can be a handler. Raises HandlerNotFound, ConfigurationError."""
+    _check_kind(function, "handler")
+    if (signature := _signature(function)) is None:
+        return function
+    try:
+        signature.bind("the message")
+    except TypeError as error:
+        raise ConfigurationError(
+            f"handler {_name(function)}{signature} can't be called with one argument, the message ({error}); "
+            "give it one parameter, and any others a default"
+        ) from None
+    return function
+
+
+def checked_step(function: StepT, what: str) -> Function:
+    """The function of a step or a check: it takes the message, or the message and its StepCall. Raises as
+    `checked_handler`.
+    """
+    _check_kind(function, what)
+    if (signature := _signature(function)) is None:
+        return Function(function, takes_call=False)
+    for arguments in (("the message", "the step"), ("the message",)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return Function(function, takes_call=len(arguments) == 2)
+    raise ConfigurationError(
+        f"{what} {_name(function)}{signature} can't be called with the message, nor with the message and the step; "
+        "give it one parameter or two, and any others a default"
+    )
+
+
+def _check_kind(function: Any, what: str) -> None:
+    if not callable(function):
+        raise HandlerNotFound(f"{what} {shown(function)} is not callable")
+    for is_kind, kind in KINDS.items():
+        if is_kind(function) or is_kind(type(function).__call__):
+            raise ConfigurationError(f"{what} {_name(function)} is {kind}; this client calls plain functions only")
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):  # some functions written in C say nothing of their parameters
+        return None
+
+
+def _name(function: Any) -> str:
+    """As its author calls it, where it has a name."""
+    name = getattr(function, "__qualname__", "")
+    return f"{function.__module__}.{name}" if name else shown(function)
+
+
+class Registered:
+    """The part of a client with which a program registers what handles messages, and who is told of failures."""
+
+    def __init__(self, kind_by: str | None) -> None:
+        self._handler: Handler | None = None
+        self._steps = Steps(kind_by)
+        self._observers: list[Observer] = []
+
+    def handler(self, function: HandlerT) -> HandlerT:
+        """Register the function that handles this queue's messages, one Message a call (a decorator). Raises
+        ConfigurationError for one that can't, and where steps are registered.
+        """
+        checked = checked_handler(function)
+        if self._steps:
+            raise _both(self._steps.names)
+        self._handler = checked
+        return function
+
+    @overload
+    def step(self, function: StepT, /) -> Step: ...
+    @overload
+    def step(
+        self,
+        kind: str = "",
+        /,
+        *,
+        order: int = 1,
+        once: bool = False,
+        after: str | Step = "",
+        optional: bool = False,
+        tries: int | None = None,
+        retry_on: Sequence[type[BaseException] | str] = (),
+        never_retry: Sequence[type[BaseException] | str] = (),
+        name: str | None = None,
+    ) -> Callable[[StepT], Step]: ...
+    def step(
+        self,
+        kind: Any = "",
+        /,
+        *,
+        order: int = 1,
+        once: bool = False,
+        after: str | Step = "",
+        optional: bool = False,
+        tries: int | None = None,
+        retry_on: Sequence[type[BaseException] | str] = (),
+        never_retry: Sequence[type[BaseException] | str] = (),
+        name: str | None = None,
+    ) -> Any:
+        """Register a function as one step of what is done with each message (a decorator, with parentheses or without).
+
+        It takes the message, or the message and its StepCall, and returns its result, as JSON has it. Each step has an
+        outcome of its own, which is kept with the message: one that is done does not run again, and one that fails does
+        not keep the others from running. The message is acknowledged when all of them are done.
+
+        `kind`: of a queue with `kind_by`, the value of that field whose messages have this step. `order`: they run from
+        the lowest on, and those of one order as they were registered. `once`: it never runs again by itself; where its
+        end is unknown, its `check` or a person says what happened. `after`: a step that has to be done before.
+        `optional`: its failure is told, and holds nothing back. `tries`: how often it may be tried (default:
+        `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are tried again; `never_retry`: these are
+        not. `name`: default that of the function; it stands in keys and ledgers, so keep it when you rename that.
+
+        The function that is registered becomes a Step: it can be called as before, and has `check`. Raises
+        ConfigurationError.
+        """
+        options = {
+            "order": order,
+            "once": once,
+            "after": after,
+            "optional": optional,
+            "tries": tries,
+            "retry_on": retry_on,
+            "never_retry": never_retry,
+            "name": name,
+        }
+        if callable(kind) and not isinstance(kind, str):
+            return self._add(kind, options)
+        return lambda function: self._add(function, {"kind": kind, **options})
+
+    def _add(self, function: StepT, options: dict[str, Any]) -> Step:
+        run = checked_step(function, "step")
+        step = new_step(run, checked=checked_step, **options)
+        if self._handler is not None:
+            raise _both([step.name])
+        return self._steps.add(step)
+
+    def observe(self, callback: ObserverT) -> ObserverT:
+        """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
+
+        `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "outage
+        began" or "outage over", and `event.error` what the handler raised. It is called before the server learns of it;
+        of an outage, and where a claim parks a group (a missing number, foreign data: with no error), behind that. It
+        runs in the thread that runs handlers. Its own Exception is logged once and changes nothing. A decorator. Raises
+        ConfigurationError.
+        """
+        if not callable(callback) or inspect.iscoroutinefunction(callback):
+            raise ConfigurationError(f"observer {shown(callback)} is not a plain function")
+        self._observers.append(callback)
+        return callback
+
+    @property
+    def registered_handler(self) -> Work | None:
+        """The function given to `handler`, or the steps, if any. Raises ConfigurationError for steps that don't fit."""
+        if self._steps:
+            self._steps.check()
+            return self._steps
+        return self._handler
+
+    def _work(self, handler: Work | None, queue: str) -> Work:
+        """What handles messages: what is given, else what is registered. Raises HandlerNotFound, ConfigurationError."""
+        work = self.registered_handler if handler is None else handler
+        if work is None:
+            raise HandlerNotFound(
+                f"queue {queue!r} has no handler; pass one to consume() or register it with @seq.handler"
+            )
+        return work if isinstance(work, Steps) else checked_handler(work)
+
+
+def _both(names: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"a queue has a handler or steps, not both: {', '.join(names)} and a handler were registered; make the handler "
+        "a step, with @seq.step"
+    )

@@ -1,0 +1,79 @@
+"""What a person says of steps whose end nobody knows, and the ledger after that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import AnswerRefused, ConfigurationError, InvalidBody, shown
+from ...store.ledger import Entry, Ledger, LedgerError, kept_result
+from .declared import check_step_name
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Steps that took effect, each with its result, and steps that run again."""
+
+    done: Mapping[str, Any] = field(default_factory=dict)
+    again: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.done or self.again)
+
+    @classmethod
+    def of(cls, done: Any, again: Any) -> Answers:
+        """From what a caller gives: {step: its result}, and names. Raises ConfigurationError, InvalidBody."""
+        if not isinstance(done, Mapping):
+            raise ConfigurationError(f"done={shown(done)} must be a mapping: name of a step -> its result")
+        if isinstance(again, str) or not isinstance(again, Sequence):
+            raise ConfigurationError(f"again={shown(again)} must be a list of names of steps")
+        for name in (*done, *again):
+            check_step_name(name)
+        if both := sorted({*done} & {*again}):
+            raise ConfigurationError(f"step {both[0]} stands in done and in again; leave it in one")
+        try:
+            return cls({name: kept_result(result) for name, result in done.items()}, tuple(dict.fromkeys(again)))
+        except LedgerError as error:
+            raise InvalidBody(f"a result given in done can't be kept: {error}") from error
+
+    def applied(self, ledger: Ledger | None, *, who: str, at: float) -> Ledger:
+        """The ledger with them. `who`: says it; `at`: now, in seconds since 1970. Raises AnswerRefused.
+
+        "Done" is said of any step that is not done, or that is done without a result. "Again" is said of one that was
+        started or failed and is `once`, or that was left: it runs under another key, and with fresh tries.
+        """
+        if ledger is None:
+            raise AnswerRefused("no step of this message has begun, so there is nothing to answer")
+        for name, result in self.done.items():
+            entry = _entry(ledger, name)
+            if entry.state == "done" and not entry.error:
+                raise AnswerRefused(f"step {name} is done already{_by(entry)}")
+            ledger = ledger.put(_moved(entry, "done", who=who, at=at, result=result, error=""))
+        for name in self.again:
+            entry = _entry(ledger, name)
+            if entry.state == "done":
+                raise AnswerRefused(f"step {name} is done{_by(entry)}; a step that is done does not run again")
+            if not entry.once and entry.state != "left":
+                raise AnswerRefused(f"step {name} is {entry.state}, and runs again by itself; leave it out")
+            ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, tries=0, at=at))
+        return ledger
+
+
+def _entry(ledger: Ledger, name: str) -> Entry:
+    entry = ledger.get(name)
+    if entry is None:
+        names = ", ".join(sorted(one.name for one in ledger.entries)) or "none"
+        raise AnswerRefused(f"the message has no step {name}; it has {names}")
+    return entry
+
+
+def _moved(entry: Entry, state: Any, **changes: Any) -> Entry:
+    try:
+        return entry.moved(state, by="person", **changes)
+    except LedgerError as error:
+        raise AnswerRefused(f"step {entry.name} is {entry.state}: {error}") from error
+
+
+def _by(entry: Entry) -> str:
+    return f" (said by {entry.who})" if entry.who else ""

@@ -1,0 +1,58 @@
+"""The events of steps: of one that failed, and of messages that are finished with failures, wait, or are gone. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...settings.events import Event, duration, error_text, event, type_name
+from ...settings.options import QueueOptions
+from ...store.ledger import Ledger, encode_ledger
+from ...values.message import Message
+from ...values.text import named
+from .actions import CallStep
+from .rules import fitting
+
+
+def _of(message: Message) -> str:
+    return f"group={named(message.group)} id={message.id}"
+
+
+def _fields(message: Message, owner: str) -> dict[str, Any]:
+    return {"group": list(message.group), "owner": owner, "id": message.id}
+
+
+def step_failed(queue: QueueOptions, owner: str, message: Message, asked: CallStep, error: BaseException) -> Event:
+    """A step, or its check, raised."""
+    step, name = asked.step, f"check of {asked.step.name}" if asked.is_check else asked.step.name
+    tried, limit = asked.call.attempt, step.limit(queue.max_attempts)
+    fields = _fields(message, owner) | {"step": step.name, "attempt": tried, "attempts": limit}
+    fields |= {"error_type": type_name(error), "error": error_text(error)}
+    said = f"{_of(message)} step={name} attempt={tried} of {limit} error={fields['error_type']}: {fields['error']}"
+    if step.optional:
+        said += "; it is optional, and holds nothing back"
+    return event("step failed", queue.queue, said, fields, error=error)
+
+
+def with_failures(queue: QueueOptions, owner: str, message: Message, failed: tuple[str, ...]) -> Event:
+    """Its required steps are done, and optional ones are not."""
+    said = f"{_of(message)}: not done: {', '.join(failed)}"
+    fields = _fields(message, owner) | {"steps": list(failed)}
+    return event("finished with failures", queue.queue, said, fields)
+
+
+def step_missing(queue: QueueOptions, owner: str, message: Message, error: BaseException, waited_s: float) -> Event:
+    """It waits for another version of the program. Told once."""
+    left_s = max(queue.missing_wait_s - waited_s, 0.0)
+    said = f"{_of(message)} error={type_name(error)}: {error_text(error)}; its group waits for another version, and "
+    said += f"this is given up in {duration(left_s)} (missing_wait)"
+    fields = _fields(message, owner) | {"error": error_text(error), "retry_in_s": round(left_s, 3)}
+    once = ("step missing", message.group, message.id, message.stamp)
+    return event("step missing", queue.queue, said, fields, once=once)
+
+
+def message_gone(queue: QueueOptions, owner: str, message: Message, ledger: Ledger) -> Event:
+    """It was removed or replaced while its steps ran: what they did is nowhere else."""
+    kept = encode_ledger(fitting(ledger)).decode()
+    said = f"{_of(message)}: it was removed or replaced while its steps ran, so nothing is acknowledged; its ledger: "
+    fields = _fields(message, owner) | {"ledger": kept}
+    return event("message gone", queue.queue, f"{said}{kept}", fields)

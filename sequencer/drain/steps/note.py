@@ -1,0 +1,29 @@
+"""What goes over a consumer's main link for a note. Pure."""
+
+from __future__ import annotations
+
+from ...calls.settle import note as note_call
+from ..effects import Exchange, Note, SendAndWait
+from ..held import Held
+from ..inflight import InFlight
+
+
+def note(effect: Note, held: Held, in_flight: InFlight, now: float) -> Exchange[int]:
+    """Write a ledger, behind all that is to be told of its group; the answer of the script. Raises SequencerError.
+
+    What is in flight is awaited first: an acknowledgement of it that was refused is sent again in front. The note names
+    the message before its own, so that nothing hangs on the order in which a server carries them out.
+    """
+    yield from in_flight.collect_all()
+    held.settle()
+    sending = held.outgoing(now=now)
+    told = list(sending.calls) if sending else []
+    entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
+    calls = [*told, note_call(held.outbox.keys, entry)]
+    results, is_repeat = yield SendAndWait(calls, sending is not None and sending.needs_order)
+    if sending:
+        held.answered(sending, results[: len(told)], now, is_repeat=is_repeat)
+    code: int = results[-1]
+    if code == 0:
+        held.lose(effect.group)
+    return code

@@ -1,0 +1,275 @@
+"""One pass over the open steps of a message, as a generator: what it asks for, and its end, stand in `actions`. Pure.
+
+    one = Pass(queue, steps, facts, ledger, clock=time.time, is_stopping=lambda: False)
+    end = yield from one.run()
+
+In turns: what keeps the message from its first step; each step that can be called or checked, in its order; the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+from ...calls.settle import Ending
+from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
+from ...settings.events import error_text, type_name
+from ...settings.options import QueueOptions
+from ...store.ledger import (
+    MAX_LEDGER_BYTES,
+    Entry,
+    Ledger,
+    LedgerError,
+    Tried,
+    encode_ledger,
+    kept_result,
+    step_key,
+)
+from ...values.steps import StepCall
+from ..outcome import ENDING_BY_OPTION
+from . import rules, texts
+from .actions import (
+    Asked,
+    CallStep,
+    End,
+    Facts,
+    Finished,
+    Lost,
+    Raised,
+    Returned,
+    Stopped,
+    Unfinished,
+    WriteLedger,
+)
+from .declared import Step, Steps
+
+COUNTED_OUTAGES = 9
+"""Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
+SPARE_BYTES = 16 * 1024
+"""Of a ledger: what results leave for the errors that may come."""
+
+
+class Pass:
+    """A pass, and where it stands."""
+
+    def __init__(
+        self,
+        queue: QueueOptions,
+        declared: Steps,
+        facts: Facts,
+        ledger: Ledger | None,
+        *,
+        clock: Callable[[], float],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """`clock`: since 1970. Raises LedgerError where this version and those before it have too many steps."""
+        self._queue, self._declared, self._facts = queue, declared, facts
+        self._clock, self._is_stopping = clock, is_stopping
+        self._steps = {step.name: step for step in declared.ordered(facts.kind)}
+        self.ledger = rules.joined(ledger or Ledger(facts.stamp), [*self._steps.values()])
+        """As it is known here; `_noted` is what the server has."""
+        self._noted = self.ledger
+        self._called: set[str] = set()
+        self._checked: set[str] = set()
+        self._has_progressed = False
+        """Whether a step became done since the last write."""
+        self._ending: Ending | None = None
+        """What a step asked for its message."""
+        self._error: BaseException | None = None
+        """The last one of a required step, else of an optional one."""
+        self._errors: dict[str, BaseException] = {}
+        self._delays: list[float] = []
+        self._outage: BaseException | None = None
+
+    def run(self) -> Generator[Asked, Any, End]:
+        """Raises LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
+        if (end := self._before()) is not None:
+            return end
+        while self._ending is None and (step := self._next_step()) is not None:
+            view = self._view
+            is_begun, is_check = view.is_begun(step), view.may_check(step)
+            if self._is_stopping() and not is_begun:
+                lost = None if self.ledger == self._noted else (yield from self._note())
+                return lost or Stopped()
+            if view.entry(step.name).once and not is_check and not is_begun:
+                self._put(view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
+                if lost := (yield from self._note()):
+                    return lost
+            elif self.ledger != self._noted:
+                if lost := (yield from self._note()):
+                    return lost
+                continue  # a stop may have come meanwhile
+            if stopped := (yield from self._call(step, is_check=is_check)):
+                return stopped
+        return (yield from self._end())
+
+    # -- before the first step -------------------------------------------------------------------------------------
+
+    def _before(self) -> End | None:
+        facts, queue = self._facts, self._queue
+        if facts.refusal is not None:
+            return self._give_up(facts.refusal_ending, facts.refusal)
+        if rules.has_killed(queue, facts.unanswered):
+            text = texts.no_answer(facts.unanswered, facts.lost_owner)
+            return self._give_up(ENDING_BY_OPTION[queue.on_failure], LeaseExpired(text))
+        if lost := rules.without_result(self.ledger):
+            return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
+        is_unknown = facts.kind not in self._declared.kinds
+        missing = rules.missing(self.ledger, [*self._steps.values()], queue.retired)
+        if not is_unknown and not missing:
+            return None
+        if is_unknown:
+            ending, error = ENDING_BY_OPTION[queue.on_unknown], texts.unknown_kind(queue, self._declared, facts)
+        else:
+            ending, error = "park", texts.step_missing(queue, facts, missing)
+        if not facts.has_waited:
+            return Unfinished(error, None, is_missing=True, missing=missing)
+        return self._give_up(ending, error, missing)
+
+    # -- a step ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _view(self) -> rules.View:
+        return rules.View(self.ledger, self._steps, self._limit, self._facts.token)
+
+    def _limit(self, step: Step) -> int:
+        return step.limit(self._queue.max_attempts)
+
+    def _next_step(self) -> Step | None:
+        """The first step that can be called or checked in this pass, in the order of the steps."""
+        view = self._view
+        for step in self._steps.values():
+            if step.name in self._called:
+                continue
+            may_run = (view.is_begun(step) or view.is_open(step)) and view.may_begin(step)
+            if may_run or (view.may_check(step) and step.name not in self._checked):
+                return step
+        return None
+
+    def _put(self, entry: Entry) -> None:
+        self.ledger = self.ledger.put(entry)
+
+    def _note(self) -> Generator[Asked, Any, Lost | None]:
+        names = tuple(entry.name for entry in self.ledger.entries if entry != self._noted.get(entry.name))
+        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
+        if code != 1:
+            return Lost(code, self.ledger)
+        self._noted, self._has_progressed = self.ledger, False
+        return None
+
+    def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
+        (self._checked if is_check else self._called).add(step.name)
+        entry, results = self._view.entry(step.name), self.ledger.results
+        key = step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
+        attempt = max(1, entry.tries) if is_check else entry.tries + 1
+        call = StepCall(step.name, key, self._facts.token, attempt, results.get(step.after), results)
+        began = self._clock()
+        heard = yield CallStep(step, call, is_check)
+        now = self._clock()
+        if isinstance(heard, Raised) and isinstance(heard.error, StopConsuming):
+            return Stopped(heard.error)  # as if the process had ended: of a `once` step the server knows the start
+        if is_check:
+            self._hear_check(step, entry, heard, now)
+        else:
+            self._hear(step, entry, heard, now, now - began)
+        return None
+
+    def _hear(self, step: Step, entry: Entry, heard: Returned | Raised, at: float, took_s: float) -> None:
+        if isinstance(heard, Returned):
+            done = entry.moved("done", tries=entry.tries + 1, error="", at=at, took_s=took_s)
+            self._keep(done, heard.result)
+            return
+        kind = rules.verdict(self._queue, step, heard.error)
+        self._tell(entry, heard.error, at)
+        entry = replace(entry, error=_said(heard.error))
+        counts = self._facts.outages >= COUNTED_OUTAGES
+        limit = self._limit(step)
+        after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
+        self._put(after)
+        self._outage = heard.error if kind in ("outage", "outage by hand") else self._outage
+        if kind in ("park", "dead"):
+            self._ending = "park" if kind == "park" else "dead"
+
+    def _hear_check(self, step: Step, entry: Entry, heard: Returned | Raised, at: float) -> None:
+        if isinstance(heard, Raised):
+            self._tell(entry, heard.error, at)
+            kind = rules.verdict(self._queue, step, heard.error)
+            is_outage = kind in ("outage", "outage by hand")
+            if is_outage:
+                self._outage = heard.error
+            else:  # it counts a try of its step: else it could go on for ever
+                self._put(replace(entry, tries=entry.tries + 1, error=_said(heard.error), at=at))
+        elif heard.result is None:
+            self._put(entry.moved("open", token=0, at=at))
+        else:
+            self._keep(entry.moved("done", error="", at=at), heard.result)
+
+    def _keep(self, done: Entry, result: Any) -> None:
+        """A step is done with this result. One that can't be kept repeats nothing: the group parks."""
+        self._has_progressed = True
+        try:
+            kept = replace(done, result=kept_result(result))
+            if len(encode_ledger(rules.fitting(self.ledger.put(kept)))) > MAX_LEDGER_BYTES - SPARE_BYTES:
+                raise LedgerError(f"the results of all steps together are over {MAX_LEDGER_BYTES - SPARE_BYTES} bytes")
+        except LedgerError as error:
+            self._put(replace(done, error=str(error)))
+            self._ending = "park"
+            self._error = texts.result_invalid(self._queue, self._facts, replace(done, error=str(error)))
+        else:
+            self._put(kept)
+
+    def _tell(self, entry: Entry, error: BaseException, at: float) -> None:
+        self._errors[entry.name] = error
+        if not (entry.optional and self._error):  # an optional step holds nothing back
+            self._error = error
+        self.ledger = self.ledger.logged(Tried(entry.tries + 1, at, _said(error)))
+        if isinstance(error, Retry | Outage) and error.after is not None:
+            self._delays.append(error.after)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _end(self) -> Generator[Asked, Any, End]:
+        """Nothing can be called any more in this pass."""
+        queue, noted = self._queue, self._noted
+        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != noted.get(e.name)]
+        # The end of a `once` step is waited for, the last one's too.
+        if any(entry.state in ("done", "left") for entry in ended) and (lost := (yield from self._note())):
+            return lost
+        if self._ending is not None:
+            assert self._error is not None
+            return self._give_up(self._ending, self._error)
+        self.ledger = self._view.closed()
+        view = self._view
+        if view.is_finished:
+            failed = [e.name for e in self.ledger.entries if e.state == "left" or (e.optional and e.state != "done")]
+            return Finished(self.ledger, tuple(failed))
+        error = self._error or StepFailed(texts.no_tries(self.ledger))
+        if not any(view.can_be_tried(step) for step in self._steps.values()):
+            return self._give_up(ENDING_BY_OPTION[queue.on_failure], error)
+        tries = max(entry.tries for entry in self.ledger.entries)
+        return Unfinished(
+            error,
+            rules.fitting(self.ledger),
+            self._has_progressed,
+            tries=tries,
+            after_s=min(self._delays, default=None),
+            outage=self._outage,
+        )
+
+    def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
+        """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
+        questions = rules.questions(self.ledger)
+        if questions:
+            ending = ENDING_BY_OPTION[self._queue.on_question]
+            error = self._errors.get(questions[0].name, error)
+            error = texts.step_unknown(self._queue, self._facts, questions, error, is_dead=ending == "dead")
+        ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
+        names = tuple(entry.name for entry in questions)
+        tries = max((entry.tries for entry in self.ledger.entries), default=0)
+        written, progressed = rules.fitting(ledger), self._has_progressed
+        return Unfinished(error, written, progressed, ending, tries, questions=names, missing=missing)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type_name(error)}: {error_text(error)}"

@@ -1,0 +1,203 @@
+"""The rules of a pass: what a ledger and the declared steps mean together. Pure, and each rule is one function.
+
+The model of them is in tests/support/steps_model/: a rule that changes changes there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...errors import Outage, Park, Retry, SetAside, WrongSignal
+from ...settings.error_names import is_named
+from ...settings.options import QueueOptions
+from ...store.ledger import MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
+from .declared import Step
+
+Verdict = Literal["error", "never", "retry", "outage", "outage by hand", "park", "dead"]
+SHORT_ERROR = 20
+"""Characters of an error in a ledger that would be too large."""
+Limit = Callable[[Step], int]
+"""How often a step may be tried until it is given up."""
+
+
+# -- the ledger, and the steps that this version declares --------------------------------------------------------------
+
+
+def joined(ledger: Ledger, steps: Sequence[Step]) -> Ledger:
+    """The ledger with an entry for each declared step, by name. Raises LedgerError where that are too many."""
+    for step in steps:
+        before = ledger.get(step.name)
+        entry = Entry(step.name, step.once, step.optional) if before is None else kept(before, step)
+        ledger = ledger.put(entry)
+    if len(ledger.entries) > MAX_STEPS:
+        raise LedgerError(f"this version and those before it have {len(ledger.entries)} steps, at most {MAX_STEPS}")
+    return ledger
+
+
+def kept(entry: Entry, step: Step) -> Entry:
+    """A `once` entry stays `once`, and required while its question is open, whichever version runs."""
+    is_asked = entry.once and entry.state in ("started", "failed")
+    optional = step.optional and (entry.optional or not is_asked)
+    return replace(entry, once=entry.once or step.once, optional=optional)
+
+
+def missing(ledger: Ledger, steps: Sequence[Step], retired: Sequence[str]) -> tuple[str, ...]:
+    """Required steps that are not done and that this version lacks. Done and optional ones are kept, and shown.
+
+    `retired` covers open and failed automatic steps only: it answers no question.
+    """
+    known = {step.name for step in steps}
+    unknown = [entry for entry in ledger.entries if entry.name not in known and not entry.optional]
+    is_over = ("done", "left")
+    return tuple(e.name for e in unknown if e.state not in is_over and (e.once or e.name not in retired))
+
+
+def without_result(ledger: Ledger) -> list[Entry]:
+    """Steps that took effect and whose result could not be kept: nothing repeats them because of that."""
+    return [entry for entry in ledger.entries if entry.state == "done" and entry.error]
+
+
+def questions(ledger: Ledger) -> list[Entry]:
+    """Required `once` steps whose end a person must tell, whatever the reason to give the message up is."""
+    return [e for e in ledger.entries if e.once and not e.optional and e.state in ("started", "failed")]
+
+
+def fresh(ledger: Ledger) -> Ledger:
+    """Written by each nack that parks or buries: what is not done gets its tries anew; the log keeps the past."""
+    entries = tuple(e if e.state in ("done", "left") else replace(e, tries=0) for e in ledger.entries)
+    return replace(ledger, entries=entries)
+
+
+# -- what a step may do now -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A ledger as one pass sees it."""
+
+    ledger: Ledger
+    steps: Mapping[str, Step]
+    limit: Limit
+    token: int
+    """Of the lease of this pass."""
+
+    def entry(self, name: str) -> Entry:
+        found = self.ledger.get(name)
+        assert found is not None, name
+        return found
+
+    def may_begin(self, step: Step) -> bool:
+        """Whether the step that it comes after is done."""
+        before = self.ledger.get(step.after)
+        return not step.after or (before is not None and before.state == "done")
+
+    def is_open(self, step: Step) -> bool:
+        """Whether it may be called. A failed automatic one with tries left is read as open."""
+        entry = self.entry(step.name)
+        is_ready = entry.state == "open" or (entry.state == "failed" and not entry.once)
+        return is_ready and entry.tries < self.limit(step)
+
+    def is_begun(self, step: Step) -> bool:
+        """Whether its start was noted under this lease."""
+        entry = self.entry(step.name)
+        return entry.state == "started" and entry.token == self.token
+
+    def may_check(self, step: Step) -> bool:
+        """Whether its check is to say how it ended: started under another lease, or failed and `once`."""
+        entry = self.entry(step.name)
+        is_unknown = entry.state == "started" and entry.token != self.token
+        is_asked = is_unknown or (entry.once and entry.state == "failed")
+        return is_asked and step.has_check and entry.tries < self.limit(step)
+
+    def can_be_tried(self, step: Step) -> bool:
+        """Whether a later pass can do something for it without a person."""
+        if not (self.is_open(step) or self.may_check(step)):
+            return False
+        return self.may_begin(step) or self.can_be_tried(self.steps[step.after])
+
+    def is_over(self, step: Step) -> bool:
+        """Whether nothing will ever call it: it has no tries, or the optional step that it comes after is over.
+
+        Behind a required step it waits: a person may say how that one ended.
+        """
+        if not (self.is_open(step) or self.may_check(step)):
+            return self.entry(step.name).state != "done"
+        before = self.steps.get(step.after)
+        return before is not None and self.entry(before.name).optional and self.is_over(before)
+
+    def closed(self) -> Ledger:
+        """At the end of a pass: optional steps that will never run again are left."""
+        view = self
+        for step in self.steps.values():
+            entry = view.entry(step.name)
+            if entry.optional and entry.state not in ("done", "left") and view.is_over(step):
+                view = replace(view, ledger=view.ledger.put(entry.moved("left")))
+        return view.ledger
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the message may be acknowledged."""
+        return all(self.entry(name).state in ("done", "left") for name in self.steps)
+
+
+# -- what became of it ------------------------------------------------------------------------------------------------
+
+
+def raised(
+    entry: Entry, kind: Verdict, limit: int, *, has_check: bool, counts: bool, at: float, took_s: float
+) -> Entry:
+    """The entry after its step raised. `kind`: see `verdict`; `counts`: whether an outage counts as a failure."""
+    if entry.once and kind in ("retry", "outage by hand"):  # says that nothing happened
+        counted = 1 if kind == "retry" or counts else 0  # else it could go on for ever
+        return entry.moved("open", tries=entry.tries + counted, token=0, at=at, took_s=took_s)
+    is_free = not entry.once and kind in ("outage", "outage by hand") and not counts
+    tries = entry.tries if is_free else max(entry.tries + 1, limit) if kind == "never" else entry.tries + 1
+    is_last = entry.optional and entry.once and not (has_check and tries < limit)
+    return entry.moved("left" if is_last else "failed", tries=tries, at=at, took_s=took_s)
+
+
+def has_killed(queue: QueueOptions, unanswered: int) -> bool:
+    """Whether the message ended so many processes that it is not tried again.
+
+    One lease alone may be a claim whose answer was lost, with no step begun: that drops no message.
+    """
+    limit = max(2, queue.max_attempts) if queue.on_failure == "drop" else queue.max_attempts
+    return unanswered >= limit
+
+
+def verdict(queue: QueueOptions, step: Step, error: BaseException) -> Verdict:
+    """What an error says: the signals of a step first, then the queue's lists, then those of the step."""
+    if isinstance(error, Outage):
+        return "outage by hand"
+    if isinstance(error, Retry):
+        return "retry"
+    if isinstance(error, Park | SetAside):
+        return "park" if isinstance(error, Park) else "dead"
+    if isinstance(error, WrongSignal):
+        return "error"
+    if is_named(error, queue.park_on):
+        return "park"
+    if is_named(error, queue.dead_letter_on):
+        return "dead"
+    if is_named(error, queue.outage_names):
+        return "outage"
+    is_given_up = is_named(error, step.never_retry) or (step.retry_on and not is_named(error, step.retry_on))
+    return "never" if is_given_up else "error"
+
+
+def fitting(ledger: Ledger) -> Ledger:
+    """The same, small enough to be written: texts of errors give way, results and states never do."""
+    if _fits(ledger):
+        return ledger
+    cut = [e if e.state == "done" else replace(e, error=e.error[:SHORT_ERROR]) for e in ledger.entries]
+    return replace(ledger, log=(), entries=tuple(cut))
+
+
+def _fits(ledger: Ledger) -> bool:
+    try:
+        encode_ledger(ledger)
+    except LedgerError:
+        return False
+    return True

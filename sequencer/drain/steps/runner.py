@@ -1,0 +1,199 @@
+"""Passes over the messages of one consumer, as effects of its drain. Pure.
+
+A note is sent again until it is answered, while the lease holds; then the lease counts as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...calls.claim import LeasedGroup
+from ...calls.settle import Ending
+from ...errors import ServerUnavailable, TooLate, Undecodable
+from ...settings.backoff import RECONNECT
+from ...settings.options import QueueOptions
+from ...store.failure import decode_failure
+from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...values.message import Failure, Message
+from ..effects import Clock, Control, Effect, Note, Run, Sleep, Tell
+from ..held import Held
+from ..held_group import HeldGroup
+from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
+from . import events
+from .actions import CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
+from .declared import PassWatcher, Steps
+from .passes import Pass
+
+NONE = Steps(kinds={"": {}})
+"""Of a program with a plain handler: where a message has a ledger, nothing of it may be open."""
+MISSING_S = 30.0
+"""A message that waits for another version looks again after this at the latest, and is then told."""
+UNWRITTEN = Written(b"", 0, has_effects=False)
+
+
+@dataclass(slots=True)
+class StepRunner:
+    """Runs the passes of one consumer."""
+
+    held: Held
+    queue: QueueOptions
+    declared: Steps | None
+    control: Control
+    owner: str
+    clock: Clock
+    wall: Clock
+    random: Clock
+    _last: Written = field(init=False, default=UNWRITTEN)
+    """The last write into the record in hand."""
+    waited_s: float = field(init=False, default=0.0)
+    """How long the message in hand waits for another version, by the server's clock when it was claimed."""
+    _is_new: bool = field(init=False, default=True)
+    """Whether that record has no ledger, and no step of it was called."""
+
+    @property
+    def _watcher(self) -> PassWatcher | None:
+        return None if self.declared is None else self.declared.watcher
+
+    def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
+        """One pass over the message at this position."""
+        message = group.leased.messages[position]
+        if self._watcher is not None:
+            self._watcher.begun(message)
+        end = yield from self._handle(group, position)
+        if self._watcher is not None:
+            self._watcher.ended(message, is_finished=isinstance(end, Finished))
+        return end
+
+    def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
+        leased, self.held.with_failures = group.leased, True
+        kept = leased.ledgers[position] if leased.ledgers else None
+        self._last, self._is_new = kept or UNWRITTEN, kept is None
+        try:
+            ledger = decode_ledger(kept.ledger) if kept else None
+            declared = NONE if self.declared is None else self.declared
+            facts = self._facts(leased, position, declared)
+            one = Pass(
+                self.queue, declared, facts, ledger, clock=self.wall, is_stopping=lambda: self.control.is_stopping
+            )
+            end = yield from self._run(group, one)
+        except LedgerError as error:  # it may hold a question: nothing is written, and nothing given up
+            return Unfinished(error, None, ending="park")
+        if isinstance(end, Finished) and end.failed and self.declared is not None:
+            yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end.failed))
+        elif isinstance(end, Lost) and end.code == -1:
+            yield Tell(events.message_gone(self.queue, self.owner, leased.messages[position], end.ledger))
+        return end
+
+    def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> Facts:
+        message = leased.messages[position]
+        refusal, ending = self._refusal(leased, position)
+        failure = _failure_of(leased, position)
+        since = failure.missing_since if failure else 0.0
+        self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
+        return Facts(
+            self.queue.queue,
+            leased.group,
+            message.id,
+            message.stamp,
+            message.token,
+            "" if refusal else declared.kind_of(message.body),
+            message.attempt - 1,
+            refusal,
+            ending,
+            failure.outages if failure else 0,
+            bool(since) and self.waited_s >= self.queue.missing_wait_s,
+            leased.expired_owner if position == 0 else "",
+        )
+
+    def _refusal(self, leased: LeasedGroup, position: int) -> tuple[Undecodable | TooLate | None, Ending]:
+        """What keeps a message from its steps, whatever the ledger says; that it expired is up to the pass."""
+        message = leased.messages[position]
+        if leased.undecodable and position == len(leased.messages) - 1:
+            return Undecodable(leased.undecodable), ENDING_BY_OPTION[self.queue.on_failure]
+        if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
+            late = TooLate(message.score, leased.mark, leased.on_late)
+            return late, late.ending
+        return None, "park"
+
+    def _run(self, group: HeldGroup, one: Pass) -> Generator[Effect, Any, End]:
+        generator = one.run()
+        answer: Returned | Raised | int | None = None
+        while True:
+            try:
+                asked = generator.send(answer)
+            except StopIteration as end:
+                done: End = end.value
+                return done
+            if isinstance(asked, CallStep):
+                answer = yield from self._call(group.leased.messages[group.done], asked)
+            else:
+                answer = yield from self._note(group, asked)
+
+    def _call(self, message: Message, asked: CallStep) -> Generator[Effect, Any, Returned | Raised]:
+        step, held = asked.step, self.held
+        function = step.asks if asked.is_check else step.run
+        assert function is not None
+        self._is_new = False
+        held.running_since = self.clock()
+        heard: Returned | Raised = yield Run(
+            message, function, asked.call, asked.is_check, step.once and not asked.is_check
+        )
+        held.running_since = None
+        if isinstance(heard, Raised) and isinstance(heard.error, Exception):
+            yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
+        return heard
+
+    def _note(self, group: HeldGroup, asked: WriteLedger) -> Generator[Effect, Any, int]:
+        effect = Note(group, self._written(asked.ledger), asked.has_progressed)
+        troubles = 0
+        while self.clock() < self.held.deadline:
+            try:
+                code: int = yield effect
+            except ServerUnavailable:
+                code = -2
+            if code != -2:
+                if code == 1 and self._watcher is not None:
+                    self._watcher.noted(asked.names)
+                return code
+            troubles += 1
+            yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
+        self.held.lose(group)
+        return 0
+
+    def _written(self, ledger: Ledger) -> Written:
+        self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)
+        return self._last
+
+    # -- a message that is not finished --------------------------------------------------------------------------------
+
+    def failed(self, end: Unfinished, group: HeldGroup) -> Failed:
+        """What becomes of it."""
+        leased = group.leased
+        message = leased.messages[group.done]
+        unanswered, is_over = message.attempt - 1, end.ending is not None
+        written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
+        counted = 0 if is_over or end.has_progressed else unanswered
+        steps = OfSteps(written, end.has_progressed, counted, not self._is_new, end.is_missing)
+        attempt = unanswered if end.ledger is None else max(end.tries, unanswered)
+        failure = describe(end.error, message, self.owner, self.wall(), attempt)
+        return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)
+
+    def _decision(self, end: Unfinished) -> Decision:
+        queue, random = self.queue, self.random()
+        if end.ending is not None:
+            return Decision(None, end.ending)
+        if end.is_missing:
+            left_s = max(queue.missing_wait_s - self.waited_s, 0.0)
+            return Decision(min(max(self.waited_s, queue.backoff_s), MISSING_S, left_s))
+        delay_s = queue.backoff.delay_s(end.tries, random) if end.after_s is None else end.after_s
+        return Decision(delay_s, outage=waits(queue, end.outage, random) if end.outage else None)
+
+
+def _failure_of(leased: LeasedGroup, position: int) -> Failure | None:
+    """The failure that is kept of this message."""
+    if position or not leased.failure:
+        return None
+    failure, member = decode_failure(leased.failure)
+    return failure if member == leased.members[position] else None

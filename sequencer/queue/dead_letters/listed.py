@@ -1,0 +1,188 @@
+"""Which dead letters there are: listed, counted, found for what changes them.
+
+They are found by pages, lane by lane, the oldest death first: first their names, then what is kept of those that fit.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from ...calls.net_protocol import Net
+from ...errors import ConfigurationError, MessageNotFound, shown
+from ...store.envelope import encode_id
+from ...store.failure import digest_of
+from ...store.group import encode_group
+from ...store.item import Group, Id
+from ...store.keys import LaneKeys
+from ...store.record import LetterName, decode_letter, failure_of_letter
+from ...store.replies import Reading, pairs, text
+from ...values.checks import check_limit
+from ...values.message import Failure
+from ...values.views import DeadLetter
+from ..session import Session
+
+T = TypeVar("T")
+PAGE = 100
+"""Letters read or moved by one call: their bodies may be large."""
+NAMES_PAGE = 1000
+
+
+class DeadLetterFilter(NamedTuple):
+    """Which dead letters: all that fit whatever is given."""
+
+    group: str | None = None
+    """Encoded."""
+    id: str | None = None
+    error: str | None = None
+    """A pattern with `*` and `?` for "Type: message", or a type alone."""
+
+    @classmethod
+    def of(cls, group: Group | None, id: Id | None, error: str | None) -> DeadLetterFilter:
+        """From what a caller gives. Raises ConfigurationError, InvalidGroup, InvalidId."""
+        check_error(error)
+        return cls(None if group is None else encode_group(group), None if id is None else encode_id(id), error)
+
+    @classmethod
+    def chosen(
+        cls, group: Group | None, id: Id | None, error: str | None, everything: bool, action: str
+    ) -> DeadLetterFilter:
+        """For what changes them: to take all has to be said. Raises as `of`."""
+        if everything == (group is not None or id is not None or error is not None):
+            raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
+        return cls.of(group, id, error)
+
+    def fits_name(self, letter: str) -> bool:
+        name = LetterName.parse(letter)
+        return self.group in (None, name.group) and self.id in (None, name.id)
+
+    def fits(self, dead: DeadLetter) -> bool:
+        return fits_error(self.error, dead.error)
+
+
+def check_error(error: object) -> None:
+    """What chooses by an error. Raises ConfigurationError."""
+    if error is not None and not isinstance(error, str):
+        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+
+
+def fits_error(error: str | None, failure: Failure) -> bool:
+    """Whether a failure fits a type, or a pattern for "Type: message"."""
+    said = f"{failure.type}: {failure.message}"
+    return error is None or error == failure.type or fnmatch.fnmatchcase(said, error)
+
+
+class SeenLetter(NamedTuple):
+    """A dead letter as somebody saw it, without its body."""
+
+    name: str
+    error: str
+    """Type of its failure."""
+    digest: str
+    """Of its failure: if that is another by then, the letter is left alone."""
+
+
+# -- operations ------------------------------------------------------------------------------------------------
+
+
+async def dead(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: Id | None = None,
+    error: str | None = None,
+    limit: int = 1000,
+) -> list[DeadLetter]:
+    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
+    message".
+    """
+    check_limit(limit)
+    wanted = DeadLetterFilter.of(group, id, error)
+    return (await oldest(session, await session.lanes(register=False), wanted))[:limit]
+
+
+async def count_dead(
+    session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None
+) -> int:
+    """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+    wanted = DeadLetterFilter.of(group, id, error)
+    count = 0
+    for keys in await session.lanes(register=False):
+        if wanted.error is None:
+            async for names in _names(session.net, keys, wanted):
+                count += len(names)
+        else:
+            async for letters in _find(session, keys, wanted):
+                count += len(letters)
+    return count
+
+
+# -- how they are found ----------------------------------------------------------------------------------------
+
+
+async def oldest(session: Session, lanes: Iterable[LaneKeys], wanted: DeadLetterFilter) -> list[DeadLetter]:
+    """Those of these lanes that fit, the oldest death first."""
+    found: list[DeadLetter] = []
+    for keys in lanes:
+        async for letters in _find(session, keys, wanted):
+            found += letters
+    return sorted(found, key=lambda letter: letter.died_at)
+
+
+async def _names(net: Net, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
+    """Name and time of death (us) of those in a lane that fit by name, the oldest death first; by pages."""
+    start = 0
+    while True:
+        words = (await net.read(keys.dead, [("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
+        with Reading(net.name):
+            page = [(text(name), float(at)) for name, at in pairs(words)]
+        yield [(name, at) for name, at in page if wanted.fits_name(name)]
+        start += NAMES_PAGE
+        if len(page) < NAMES_PAGE:
+            return
+
+
+async def _find(session: Session, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
+    """Those of a lane that fit, the oldest death first; by pages."""
+    async for letters in _found(session, keys, wanted):
+        yield [dead for dead, _ in letters]
+
+
+async def _found(
+    session: Session, keys: LaneKeys, wanted: DeadLetterFilter
+) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
+    """The same, each with what is kept of it."""
+    net = session.net
+    names = [one async for page in _names(net, keys, wanted) for one in page]
+    for some in cut(names, PAGE):
+        answers = (await net.read(keys.letters, [("HMGET", keys.letters, *[name for name, _ in some])]))[0]
+        with Reading(net.name):
+            found = [
+                (decode_letter(name, kept, at, session.options.queue), kept)
+                for (name, at), kept in zip(some, answers, strict=True)
+                if kept is not None
+            ]
+        yield [one for one in found if wanted.fits(one[0])]
+
+
+async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[SeenLetter]]]:
+    """Those that fit, by score: within a group the first one goes back first."""
+    found = []
+    for keys in await session.lanes(register=False):
+        scored: list[tuple[float, SeenLetter]] = []
+        async for letters in _found(session, keys, wanted):
+            scored += [
+                (dead.message.score, SeenLetter(dead.letter, dead.error.type, digest_of(failure_of_letter(kept))))
+                for dead, kept in letters
+            ]
+        found.append((keys, [letter for _, letter in sorted(scored)]))
+    return found
+
+
+def not_found(id: Id, session: Session) -> MessageNotFound:
+    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {session.options.queue!r}; list them first")
+
+
+def cut(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))

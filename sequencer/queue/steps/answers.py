@@ -1,0 +1,79 @@
+"""What a person says of steps whose end nobody knows: checked, and written into the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import calls
+from ...drain.steps.answers import Answers
+from ...drain.steps.rules import questions
+from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, shown
+from ...store.failure import decode_failure
+from ...store.group import decode_group
+from ...store.keys import LaneKeys
+from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...store.record import STAMP_DIGITS, LetterName, record_of_letter, written_of
+from ...values.commands import command, id_option
+from ..session import Session
+
+SOMEBODY = "somebody"
+"""Who says it, where nobody is named."""
+MAX_NAME = 100
+UNKNOWN = "StepUnknown"
+"""The type of a failure that asks a person."""
+
+
+def given_answers(done: Any, again: Any, by: Any) -> Answers:
+    """As a caller gives them. Raises ConfigurationError, InvalidBody."""
+    if by is not None and (not isinstance(by, str) or not by.isprintable() or not 0 < len(by) <= MAX_NAME):
+        raise ConfigurationError(f"by={shown(by)} must be 1 to {MAX_NAME} printable characters")
+    return Answers.of({} if done is None else done, again)
+
+
+async def answered_head(
+    session: Session, keys: LaneKeys, group: str, facts: calls.Facts, member: str, answers: Answers, by: str | None
+) -> Written | None:
+    """The ledger of a failed head with these answers; None without any. Raises AnswerRefused, AnswerNeeded."""
+    options = session.options
+    if not answers:
+        failure = decode_failure(facts.failure)[0] if facts.failure else None
+        if failure and failure.type == UNKNOWN:
+            raise AnswerNeeded(f"message {failure.id!r} waits for an answer: {failure.message}")
+        return None
+    id = member[STAMP_DIGITS:]
+    (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)]) if member else (None,)
+    if record is None or record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
+        raise AnswerRefused(f"group {list(decode_group(group))} has no failed message, so there is nothing to answer")
+    return _answered(written_of(record), answers, by, facts.now_us, _command("resume", options, group, id))
+
+
+def answered_letter(
+    session: Session, letter: str, kept: bytes, answers: Answers, by: str | None, now_us: int
+) -> Written | None:
+    """The ledger of a dead letter with these answers; None without any. Raises AnswerRefused, AnswerNeeded."""
+    if not answers:
+        return None
+    name = LetterName.parse(letter)
+    redrive = _command("dead redrive", session.options, name.group, name.id)
+    return _answered(written_of(record_of_letter(kept)), answers, by, now_us, redrive)
+
+
+def _answered(written: Written | None, answers: Answers, by: str | None, now_us: int, again: str) -> Written:
+    try:
+        ledger: Ledger | None = None if written is None else decode_ledger(written.ledger)
+    except LedgerError as error:
+        raise AnswerRefused(f"{error}; nothing can be said of its steps") from error
+    said = answers.applied(ledger, who=by or SOMEBODY, at=now_us / 1e6)
+    assert written is not None
+    if left := questions(said):
+        names = ", ".join(entry.name for entry in left)
+        raise AnswerNeeded(f"did {names} take effect? Say it too, by --done or --again: {again}")
+    try:
+        return written.next(encode_ledger(said), has_effects=said.has_effects)
+    except LedgerError as error:
+        raise AnswerRefused(f"what was said can't be kept: {error}") from error
+
+
+def _command(name: str, options: Any, group: str, id: str) -> str:
+    words = id_option(id) if name == "dead redrive" else []
+    return command(name, options.queue, *decode_group(group), namespace=options.namespace, options=words)

@@ -1,0 +1,43 @@
+"""Classes of exceptions by their names, as options take them: `ValueError`, `shop.errors.NoStock`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigurationError, HandlerTimeout, shown
+
+FORMER_ERRORS = {
+    "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
+    "sequencer.decisions.LeaseExpired": "sequencer.errors.LeaseExpired",
+    "sequencer.decisions.Undecodable": "sequencer.errors.Undecodable",
+}
+"""Whole names that errors had before they came to `sequencer.errors`: `park_on` takes them for one version more."""
+
+
+def is_named(error: BaseException, names: Sequence[str]) -> bool:
+    """Whether the error's class, or one it inherits from, is among the names, with its module or without.
+
+    HandlerTimeout has to be named itself: that a handler was too slow is not what a TimeoutError of others says.
+    """
+    kinds = (HandlerTimeout,) if isinstance(error, HandlerTimeout) else type(error).__mro__
+    return bool(names) and any(
+        kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in kinds
+    )
+
+
+def error_names(option: str, errors: Any) -> tuple[str, ...]:
+    """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
+    if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
+        raise ConfigurationError(f"{option}={shown(errors)} must be a sequence of exception classes or their names")
+    return tuple(_error_name(option, error) for error in errors)
+
+
+def _error_name(option: str, error: Any) -> str:
+    if isinstance(error, type) and issubclass(error, BaseException):
+        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
+        return FORMER_ERRORS.get(error, error)
+    raise ConfigurationError(
+        f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
+    )

@@ -1,0 +1,28 @@
+"""The ledger: what became of a message's steps, as its record keeps it. Pure.
+
+Not here: what a ledger means for the next attempt (`drain`), where it stands in a record (`store.record`).
+The rule: a script never reads a ledger; it puts it behind the head of its record, and hands it out again.
+"""
+
+from .entries import MOVES, Entry, Ledger, LedgerError, State, Tried
+from .format import MAX_LEDGER_BYTES, MAX_RESULT_BYTES, MAX_STEPS, decode_ledger, encode_ledger, kept_result
+from .key import step_key
+from .written import MAX_SERIAL, Written
+
+__all__ = [
+    "MAX_LEDGER_BYTES",
+    "MAX_RESULT_BYTES",
+    "MAX_SERIAL",
+    "MAX_STEPS",
+    "MOVES",
+    "Entry",
+    "Ledger",
+    "LedgerError",
+    "State",
+    "Tried",
+    "Written",
+    "decode_ledger",
+    "encode_ledger",
+    "kept_result",
+    "step_key",
+]

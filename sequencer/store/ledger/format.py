@@ -1,0 +1,146 @@
+"""A ledger as bytes, and back. It is JSON:
+
+    {"v": 1, "k": STAMP, "s": [[name, kind, state, tries, turn, token or who, at, took, result, error], ...],
+     "log": [[attempt, at, error], ...]}
+
+Kind is `a`, `1` (once), `o` (optional) or `1o`; a state is its first letter. A row ends early where there is no error,
+or neither result nor error; `log` is missing where it is empty.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, get_args
+
+import orjson
+
+from ..envelope import has_non_finite
+from .entries import LOG, Entry, Ledger, LedgerError, State, Tried
+
+T = TypeVar("T")
+MAX_STEPS = 64
+MAX_RESULT_BYTES = 16 * 1024
+MAX_LEDGER_BYTES = 64 * 1024
+"""More is not written: each note writes the whole ledger."""
+MAX_COUNT = 999_999
+"""Of tries and of turns: beyond, nobody counted."""
+MAX_STAMP = 10**16 - 1
+_LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
+_STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
+_KINDS = {"a": (False, False), "1": (True, False), "o": (False, True), "1o": (True, True)}
+"""Kind -> once, optional."""
+
+
+def kept_result(result: Any) -> Any:
+    """What JSON makes of a step's result: so the first run has what a later one reads.
+
+    Raises LedgerError, with the size, for one that is too large or no JSON.
+    """
+    return orjson.loads(_result_bytes(result))
+
+
+def _result_bytes(result: Any) -> bytes:
+    try:
+        kept = orjson.dumps(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LedgerError(f"the result can't be written as JSON: {error}") from error
+    if b"null" in kept and has_non_finite(result):
+        raise LedgerError("the result holds NaN or infinity, which JSON has no word for")
+    if len(kept) > MAX_RESULT_BYTES:
+        raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
+    return kept
+
+
+def encode_ledger(ledger: Ledger) -> bytes:
+    """As the record keeps it. Raises LedgerError where a cap is passed, or a value is out of its range."""
+    words: dict[str, Any] = {"v": 1, "k": ledger.stamp, "s": [_row(entry) for entry in ledger.entries]}
+    if ledger.log:
+        words["log"] = [[one.attempt, one.at, one.error] for one in ledger.log]
+    _checked(ledger)
+    try:
+        text = orjson.dumps(words)
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"the ledger can't be written as JSON: {error}") from error
+    if len(text) > MAX_LEDGER_BYTES:
+        raise LedgerError(f"the ledger is {len(text)} bytes long, at most {MAX_LEDGER_BYTES}")
+    return text
+
+
+def _row(entry: Entry) -> list[Any]:
+    end: list[Any] = [entry.result, entry.error] if entry.error else [] if entry.result is None else [entry.result]
+    if end and entry.result is not None:
+        try:
+            end[0] = orjson.Fragment(_result_bytes(entry.result))
+        except LedgerError as error:
+            raise LedgerError(f"step {entry.name}: {error}") from error.__cause__
+    who = entry.who or entry.token
+    return [entry.name, entry.kind, _LETTERS[entry.state], entry.tries, entry.turn, who, entry.at, entry.took_s, *end]
+
+
+def _checked(ledger: Ledger) -> Ledger:
+    """This ledger. Raises LedgerError where a value is out of its range."""
+    if not 0 <= ledger.stamp <= MAX_STAMP:
+        raise LedgerError(f"the ledger's stamp is {ledger.stamp}")
+    names = {entry.name for entry in ledger.entries}
+    if "" in names or len(names) < len(ledger.entries):
+        raise LedgerError("the ledger has two steps of one name, or one without a name")
+    if len(ledger.entries) > MAX_STEPS:
+        raise LedgerError(f"the ledger has {len(ledger.entries)} steps, at most {MAX_STEPS}")
+    if len(ledger.log) > LOG:
+        raise LedgerError(f"the ledger's log has {len(ledger.log)} lines, at most {LOG}")
+    for entry in ledger.entries:
+        if not (0 <= entry.tries <= MAX_COUNT and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
+            raise LedgerError(f"step {entry.name}: a count is out of its range")
+    times = [*[(entry.at, entry.took_s) for entry in ledger.entries], *[(one.at, 0.0) for one in ledger.log]]
+    if not all(math.isfinite(at) and math.isfinite(took) for at, took in times):
+        raise LedgerError("the ledger has a time that is no finite number")
+    return ledger
+
+
+def decode_ledger(text: bytes) -> Ledger:
+    """The ledger of a record. Raises LedgerError, and nothing else, for what no client of this version wrote."""
+    try:
+        words = orjson.loads(text)
+    except ValueError as error:
+        raise LedgerError(f"the ledger is unreadable: {error}") from error
+    if type(words) is not dict or type(words.get("v")) is not int or words["v"] < 1:
+        raise LedgerError("the ledger is unreadable: it is no ledger")
+    if words["v"] > 1:
+        raise LedgerError(f"the ledger was written by a newer version (its format is {words['v']}, known is 1)")
+    try:
+        if not {"v", "k", "s"} <= set(words) <= {"v", "k", "s", "log"}:
+            raise TypeError("its fields are " + ", ".join(words))
+        entries = [_entry(*_fields(row, 8, 10)) for row in _typed(list, words["s"])]
+        log = [_tried(*_fields(line, 3, 3)) for line in _typed(list, words.get("log", []))]
+        return _checked(Ledger(_typed(int, words["k"]), tuple(entries), tuple(log)))
+    except (TypeError, KeyError) as error:
+        raise LedgerError(f"the ledger is unreadable: {error}") from error
+
+
+def _entry(*row: Any) -> Entry:
+    name, kind, state, tries, turn, who, at, took, result, error = (*row, *(None, "")[len(row) - 8 :])
+    once, optional = _KINDS[_typed(str, kind)]
+    token, person = (0, who) if type(who) is str else (_typed(int, who), "")
+    state, tries, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, turn)
+    at, took, error = _seconds(at), _seconds(took), _typed(str, error)
+    return Entry(_typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error)
+
+
+def _tried(attempt: Any, at: Any, error: Any) -> Tried:
+    return Tried(_typed(int, attempt), _seconds(at), _typed(str, error))
+
+
+def _fields(row: Any, least: int, most: int) -> list[Any]:
+    if not least <= len(_typed(list, row)) <= most:
+        raise TypeError(f"a row has {len(row)} fields")
+    return list(row)
+
+
+def _typed(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.40} stands where it does not belong")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if type(value) is int else _typed(float, value)

@@ -1,0 +1,170 @@
+"""One drain of a MemoryQueue: does what the drain's generator asks, as a consumer would, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..calls.claim import Claimed
+from ..consume.emitter import ConsumerEvents
+from ..consume.exchange import carry_out
+from ..consume.registered import Work
+from ..consume.time_limit import TimeIsUp, timed_out
+from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
+from ..drain.held import Held
+from ..drain.held_group import HeldGroup
+from ..drain.inflight import Claimant, InFlight
+from ..drain.outcome import Failed
+from ..drain.protocol import drain
+from ..drain.steps.actions import Raised, Returned
+from ..drain.steps.declared import Steps
+from ..drain.steps.note import note
+from ..errors import StopConsuming
+from ..net.blocking import finish
+from ..net.link import Link
+from ..settings.options import ConsumerOptions
+from ..values.message import ConsumeSummary, Message
+
+if TYPE_CHECKING:
+    from .memory_queue import MemoryQueue
+
+
+class StepRun(NamedTuple):
+    """One call of a step."""
+
+    message: Message
+    step: str
+    key: str
+    is_check: bool
+    result: Any
+    """What it returned."""
+    error: BaseException | None = None
+    """What it raised."""
+
+
+class _Held(Held):
+    """Says which messages are handled."""
+
+    on_finish: Callable[[Message], object]
+
+    def finish(self, group: HeldGroup, began: float, ended: float) -> None:
+        self.on_finish(group.leased.messages[group.done])
+        super().finish(group, began, ended)
+
+
+class MemoryRun:
+    """One drain, with neither threads nor waiting."""
+
+    def __init__(self, queue: MemoryQueue, work: Work, options: ConsumerOptions) -> None:
+        self.queue, self.work = queue, work
+        self.handled: list[Message] = []
+        self.steps: list[StepRun] = []
+        self.failed: list[tuple[Message, BaseException]] = []
+        self._options = options
+        self._declared = work if isinstance(work, Steps) else None
+        lanes = finish(queue._session.lanes(role="consume"))
+        self._held = _Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._held.on_finish = self.handled.append
+        self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
+        self._dues_s: list[float] = []
+        """Seconds until something is due, as the last claims said."""
+
+    def to_the_end(self, max_effects: int) -> ConsumeSummary:
+        queue = self.queue
+        effects = drain(
+            self._held,
+            queue.options,
+            self._options,
+            Control(),
+            owner="memory",
+            clock=lambda: queue.now,
+            wall=lambda: queue.now,
+            random=lambda: 0.5,
+            declared=self._declared,
+        )
+        answer: Any = None
+        with queue._net.link() as link:
+            claimant = Claimant(queue.queue, "memory", self._options.lease_s)
+            in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
+            try:
+                for _ in range(max_effects):
+                    try:
+                        effect = effects.send(answer)
+                    except StopIteration as end:
+                        summary: ConsumeSummary = end.value
+                        return summary
+                    answer = self._do(effect, in_flight, link)
+                raise AssertionError(
+                    f"queue {queue.queue!r} is not drained after {max_effects} effects: {len(self.handled)} messages "
+                    f"were handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail "
+                    "with Retry for ever? And where nothing else is handled, an outage "
+                    f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
+                )
+            except BaseException:
+                link.close()  # what a flush posted may not be answered yet: the next question would get that answer
+                raise
+
+    def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
+        if type(effect) is Handle:
+            return self._handle(effect.message)
+        if type(effect) is Run:
+            return self._run_step(effect)
+        if isinstance(effect, Note):
+            return carry_out(note(effect, self._held, in_flight, self.queue.now), in_flight, link)
+        if isinstance(effect, SettleAndClaim):
+            return self._told(carry_out(in_flight.settle_and_claim(effect), in_flight, link))
+        if isinstance(effect, Failed):
+            if effect.steps is not None:
+                self.failed.append((effect.message, effect.error))
+            self._events.failed(effect)
+        elif isinstance(effect, Tell):
+            self.queue._emitter.emit(effect.event)
+        elif isinstance(effect, Locked):
+            return effect.act()
+        elif isinstance(effect, Flush):
+            carry_out(in_flight.flush(is_awaited=effect.is_awaited), in_flight, link)
+        elif isinstance(effect, Wait):
+            dues_s, self._dues_s = self._dues_s, []
+            self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
+        elif isinstance(effect, Sleep):
+            self.queue.advance(effect.seconds)
+        return None
+
+    def _handle(self, message: Message) -> BaseException | None:
+        assert not isinstance(self.work, Steps)
+        error = self._limited(self.work, message)[1]
+        if error is not None and not isinstance(error, StopConsuming):
+            self.failed.append((message, error))
+        return error
+
+    def _run_step(self, effect: Run) -> Returned | Raised:
+        result, error = self._limited(effect.function, effect.message, effect.call)
+        call = effect.call
+        self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
+        return Returned(result) if error is None else Raised(error)
+
+    def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
+        """What it returns, or raises."""
+        limit_s, queue = self._options.handler_timeout_s, self.queue
+        queue._cut_us = None if limit_s is None else queue._now_us + round(limit_s * 1e6)
+        try:
+            return function(*given), None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # as a consumer does: whatever ends a handler is a failure of its message
+            return None, timed_out(raised, limit_s or 0.0) if isinstance(raised, TimeIsUp) else raised
+        finally:
+            queue._cut_us = None
+
+    def _told(self, claimed: Claimed | None) -> Claimed | None:
+        self._events.refused(self._held.take_refusals())
+        outages, self._held.outages = self._held.outages, []
+        self._events.outages(outages)
+        if claimed is None:
+            return None
+        self._events.claimed(claimed)
+        if claimed.groups:
+            self._dues_s = []
+        elif claimed.next_due_s is not None:
+            self._dues_s.append(claimed.next_due_s)
+        return claimed

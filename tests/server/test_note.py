@@ -1,0 +1,185 @@
+"""The ledger of a message on a real server: notes, nacks with one, and what claims hand out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sequencer.calls.claim import LeasedGroup
+from sequencer.calls.settle import Nack, Nacked, Note, nack, note
+from sequencer.store.failure import decode_failure, encode_failure
+from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
+from sequencer.store.record import decode_head
+from sequencer.values.message import Failure
+
+from ..support.lane import Lane, item
+
+
+def written(serial: int = 1, *entries: Entry) -> Written:
+    ledger = Ledger(7, entries or (Entry("mail"),))
+    return Written(encode_ledger(ledger), serial, ledger.has_effects)
+
+
+def noted(
+    lane: Lane, held: LeasedGroup, what: Written, at: int = 0, *, before: str = "", progressed: bool = False
+) -> int:
+    return lane.run(note(lane.keys, Note(held.key, held.token, held.members[at], before, what, progressed)))
+
+
+def record(lane: Lane, id: str = "a") -> bytes:
+    kept: bytes = lane.link.command("HGET", lane.keys.body("g"), id)
+    return kept
+
+
+@pytest.fixture
+def held(lane: Lane) -> LeasedGroup:
+    lane.append(item("g", "a", body='"x"'), item("g", "b", "5.0"), item("g", "c", due="+0"))
+    return lane.claim()["g"]
+
+
+def test_a_note_is_in_the_record_and_the_message_stays_as_it_was(lane: Lane, held: LeasedGroup) -> None:
+    before = [record(lane, id) for id in "abc"]
+    for at, id in enumerate(message.id for message in held.messages):
+        assert noted(lane, held, written(1, Entry(id, once=True, state="started", token=3)), at) == 1
+    after = [record(lane, id) for id in "abc"]
+    assert [kept[20:21] for kept in before] == [b"A", b"0", b"T"]
+    assert [kept[20:21] for kept in after] == [b"a", b"o", b"t"]
+    lane.ack(held, count=0)
+    again = lane.claim()["g"]
+    assert [message._replace(token=0) for message in again.messages] == [
+        message._replace(token=0) for message in held.messages
+    ]
+    assert again.scores == held.scores or [*map(float, again.scores)] == [*map(float, held.scores)]
+    ledgers = [decode_ledger(one.ledger).entries[0] for one in again.ledgers if one]
+    assert [entry.name for entry in ledgers] == [message.id for message in again.messages]
+    assert {one.has_effects for one in again.ledgers if one} == {True}
+    lane.ack(again)
+    assert lane.link.command("EXISTS", lane.keys.body("g")) == 0
+
+
+def test_a_plain_claim_has_no_ledgers(lane: Lane, held: LeasedGroup) -> None:
+    assert held.ledgers == ()
+    assert noted(lane, held, written(), 1) == 1
+    lane.ack(held, count=0)
+    assert [one is not None for one in lane.claim()["g"].ledgers] == [
+        one.id == held.messages[1].id for one in held.messages
+    ]
+
+
+def test_a_note_needs_the_lease_the_message_and_the_ack_before_it(lane: Lane, held: LeasedGroup) -> None:
+    first, second, _ = held.members
+    stale = LeasedGroup("g", ("g",), "0" * 16, "", held.messages, held.members, held.scores, "", "handle")
+    assert noted(lane, stale, written()) == 0
+    assert noted(lane, held, written(), 1, before=first) == -2
+    assert [decode_head(record(lane, id)).written for id in "abc"] == [None, None, None]
+    lane.ack(held, count=1, release=False)
+    assert noted(lane, held, written(), 1, before=first) == 1
+    assert noted(lane, held, written(), 0) == -1
+    lane.append(item("g", second[16:], body="2"), on_conflict="replace")
+    assert noted(lane, held, written(2), 1) == -1
+
+
+def test_a_late_repeat_of_a_note_undoes_nothing(lane: Lane, held: LeasedGroup) -> None:
+    for serial in (0xFFFE, 0xFFFF, 0, 1):
+        assert noted(lane, held, written(serial, Entry(f"s{serial}"))) == 1
+    for serial in (0xFFFE, 0xFFFF, 0, 1):
+        assert noted(lane, held, written(serial, Entry("late", state="done")), progressed=True) == 1
+    head = decode_head(record(lane, held.messages[0].id))
+    assert head.written == written(1, Entry("s1"))
+
+
+def test_attempts_begin_anew_where_a_step_became_done(lane: Lane, held: LeasedGroup) -> None:
+    lane.ack(held, count=0)
+    lane.later(1)
+    for _ in range(2):  # two leases that end without an answer
+        lane.claim()
+        lane.later(6)
+    again = lane.claim()["g"]
+    assert again.messages[0].attempt == 3
+    assert noted(lane, again, written()) == 1
+    assert decode_head(record(lane, again.messages[0].id)).attempts == 2
+    assert noted(lane, again, written(2), progressed=True) == 1
+    assert decode_head(record(lane, again.messages[0].id)).attempts == 0
+
+
+def failing(lane: Lane, held: LeasedGroup, delay_s: float | None = 1.0, **words: Any) -> Nacked:
+    failure = Failure(held.messages[0].id, "E", "no", "", 1, 1.0, "me")
+    told = encode_failure(failure, held.members[0])
+    words = {"written": written()} | words
+    return lane.run(nack(lane.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words), now_us=lane.now))
+
+
+def bumped(lane: Lane) -> LeasedGroup:
+    """With two leases that ended without an answer."""
+    lane.append(item("g", "a"))
+    for _ in range(3):
+        held = lane.claim()["g"]
+        lane.later(6)
+    return held
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "words", "attempts"),
+    [
+        (1.0, {}, 2),
+        (1.0, {"has_progressed": True}, 0),
+        (None, {"ending": "park"}, 0),
+        (None, {"ending": "dead"}, 0),
+        (1.0, {"written": None}, 9),
+        (None, {"written": None, "ending": "park"}, 9),
+        (1.0, {"written": None, "is_missing": True}, 2),
+    ],
+)
+def test_a_nack_with_a_ledger_counts_leases_that_ended_without_an_answer(
+    lane: Lane, delay_s: float | None, words: dict[str, Any], attempts: int
+) -> None:
+    held = bumped(lane)
+    assert failing(lane, held, delay_s, **words).is_valid
+    found = record(lane)
+    if words.get("ending") == "dead":
+        (_, kept) = lane.link.command("HGETALL", lane.keys.letters)
+        found = kept.split(b"\n", 2)[2]
+    head = decode_head(found)
+    assert head.attempts == attempts
+    assert head.written == words.get("written", written())
+    assert found[head.size :] == b"[1]"
+
+
+def test_a_nack_whose_ledger_is_old_leaves_the_one_that_is_there(lane: Lane, held: LeasedGroup) -> None:
+    assert noted(lane, held, written(5, Entry("new"))) == 1
+    failing(lane, held, written=written(5, Entry("old")))
+    assert decode_head(record(lane, held.messages[0].id)).written == written(5, Entry("new"))
+
+
+def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(lane: Lane) -> None:
+    lane.append(item("g", "b", "2.0"))
+    began = lane.now
+    for n in range(1, 4):
+        (held,) = lane.claimed(with_failures=True).groups
+        kept = decode_failure(held.failure)[0] if held.failure else Failure("", "", "", "", 0, 0, "")
+        assert (kept.missing, round(kept.missing_since * 1e6)) == (n - 1, began if n > 1 else 0)
+        assert failing(lane, held, 1.0, written=None, is_missing=True).is_valid
+        lane.later(2)
+    assert lane.total("failed") == 0
+    lane.append(item("g", "a", "1.0"))  # another head
+    (held,) = lane.claimed(with_failures=True).groups
+    assert held.failure == b""
+    failing(lane, held, 1.0, written=None, is_missing=True)
+    lane.later(2)
+    (held,) = lane.claimed(with_failures=True).groups
+    assert decode_failure(held.failure)[0].missing == 1
+
+
+def test_a_claim_hands_over_failures_only_where_it_is_asked(lane: Lane) -> None:
+    lane.append(item("g", "a"), item("h", "a"))
+    held = lane.claim()
+    failing(lane, held["g"], 0.0, written=None)
+    lane.ack(held["h"], count=0)
+    lane.later(1)
+    assert {group.key: group.failure for group in lane.claimed().groups} == {"g": b"", "h": b""}
+    lane.later(6)
+    groups = lane.claimed(with_failures=True).groups + lane.claimed(with_failures=True).groups
+    assert {group.key: decode_failure(group.failure)[0].type for group in groups} == {"g": "E", "h": "Broken"}, (
+        "that of h is empty"
+    )

@@ -1,0 +1,204 @@
+"""The product's pass, driven by a case of the model: what it does, in the model's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sequencer.drain.steps.actions import CallStep, Facts, Finished, Lost, Raised, Returned, Stopped, WriteLedger
+from sequencer.drain.steps.declared import Function, Step, Steps, new_step
+from sequencer.drain.steps.passes import Pass
+from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
+from sequencer.settings.options import QueueOptions
+from sequencer.store.ledger import Entry, Ledger, Tried
+
+from .steps_model import actions as model
+from .steps_model.cases import MOST_ACTIONS, WELL, Case
+from .steps_model.declared import App
+from .steps_model.ledger import LETTERS
+from .steps_model.ledger import Ledger as ModelLedger
+
+Rows = list[Any]
+ENDINGS = {"park": "park", "dead": "dead_letter", "drop": "drop"}
+
+
+def options(app: App) -> QueueOptions:
+    return QueueOptions(
+        queue="q",
+        max_attempts=app.max_attempts,
+        kind_by=None if set(app.kinds) <= {""} else "code",
+        on_failure=ENDINGS[app.on_failure],  # type: ignore[arg-type]  # from a table
+        on_unknown=ENDINGS[app.on_unknown],  # type: ignore[arg-type]
+        on_question=ENDINGS[app.on_question],  # type: ignore[arg-type]
+        retired=tuple(sorted(app.retired)),
+    )
+
+
+def declared(app: App) -> Steps:
+    """The same steps, as a program registers them."""
+    found = Steps(options(app).kind_by)
+    nothing = Function(lambda message: None, takes_call=False)
+    for kind, steps in app.kinds.items():
+        for one in steps:
+            step = new_step(
+                nothing,
+                checked=lambda function, _name: Function(function),
+                kind=kind,
+                order=one.order,
+                once=one.once,
+                after=one.after,
+                optional=one.optional,
+                tries=one.tries,
+                name=one.name,
+            )
+            if one.has_check:
+                step.check(lambda message, call: None)
+            found.add(step)
+    found.check()
+    return found
+
+
+def ledger_of(ledger: ModelLedger | None) -> Ledger | None:
+    if ledger is None:
+        return None
+    entries = [
+        Entry(e.name, e.once, e.optional, e.state, e.tries, e.turn, e.token, e.who, result=e.result, error=e.error)
+        for e in ledger.entries
+    ]
+    return Ledger(ledger.stamp, tuple(entries), tuple(Tried(1, 0.0, text) for text in ledger.log))
+
+
+def rows(ledger: Ledger) -> Mapping[str, Any]:
+    """As the model's `plain`, but for the texts of errors, which are longer here."""
+    entries = [
+        [e.name, e.kind, LETTERS[e.state], e.tries, e.turn, e.who or e.token, e.result if e.state == "done" else None]
+        for e in ledger.entries
+    ]
+    return {"k": ledger.stamp, "s": entries, "log": len(ledger.log)}
+
+
+def error_of(raised: model.Raised) -> BaseException:
+    kinds: dict[str, BaseException] = {
+        "error": RuntimeError("no"),
+        "retry": Retry("later", raised.after),
+        "outage": ConnectionError("away"),
+        "outage by hand": Outage("away", after=raised.after),
+        "park": Park("look"),
+        "set aside": SetAside("no"),
+    }
+    return kinds[raised.error]
+
+
+def heard(event: model.Event) -> Returned | Raised:
+    if isinstance(event, model.Returned):
+        return Returned(event.result)
+    assert isinstance(event, model.Raised)
+    return Returned(object()) if event.error == "result" else Raised(error_of(event))
+
+
+def facts_of(facts: model.Facts) -> Facts:
+    return Facts(
+        "q",
+        (facts.group,),
+        facts.id,
+        facts.stamp,
+        facts.token,
+        facts.kind,
+        facts.unanswered,
+        TooLate(1.0, "2", "drop") if facts.given_up else None,
+        facts.given_up_as,  # type: ignore[arg-type]  # the same words
+        facts.outages,
+        facts.has_waited,
+    )
+
+
+def played(case: Case) -> list[Rows]:
+    """The actions of the product's pass, and its end."""
+    done: list[Rows] = []
+    is_stopping = False
+    one = Pass(
+        options(case.app),
+        declared(case.app),
+        facts_of(case.facts),
+        ledger_of(case.ledger),
+        clock=lambda: 0.0,
+        is_stopping=lambda: is_stopping,
+    )
+    generator, answers, answer = one.run(), list(case.answers), None
+    while len(done) < MOST_ACTIONS:
+        is_stopping = case.stops_at is not None and len(done) >= case.stops_at
+        try:
+            asked = generator.send(answer)
+        except StopIteration as end:
+            return [*done, _end(end.value)]
+        if isinstance(asked, CallStep) and asked.is_check:
+            done.append(["check", asked.step.name, asked.call.key])
+            answer = heard(case.checks.get(asked.step.name, model.Returned(None)))
+        elif isinstance(asked, CallStep):
+            done.append(["call", asked.step.name, asked.call.key, dict(asked.call.results)])
+            answer = heard(case.calls.get(asked.step.name, WELL))
+        else:
+            assert isinstance(asked, WriteLedger)
+            done.append(["note", rows(asked.ledger), asked.ledger.has_effects, asked.has_progressed])
+            answer = answers.pop(0) if answers else 1
+    raise AssertionError(f"a pass without an end: {done[-6:]}")
+
+
+def _end(end: Any) -> Rows:
+    if isinstance(end, Finished):
+        return ["ack", bool(end.failed), rows(end.ledger)]
+    if isinstance(end, Stopped):
+        return ["release"]
+    if isinstance(end, Lost):
+        return ["lost", end.code]
+    if end.is_missing:
+        assert isinstance(end.error, StepMissing)
+        assert end.ledger is None
+        return ["missing", end.missing]
+    assert not end.questions or isinstance(end.error, StepUnknown)
+    delay = None if end.ending else 2 ** max(end.tries - 1, 0) if end.after_s is None else end.after_s
+    written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
+    return [
+        "nack",
+        end.ending or "",
+        delay,
+        not end.ending and end.outage is not None,
+        end.questions,
+        end.missing,
+        *written,
+    ]
+
+
+# -- the model, in the same words ----------------------------------------------------------------------------------
+
+
+def model_rows(ledger: ModelLedger) -> Mapping[str, Any]:
+    plain = ledger.plain()
+    entries = [
+        [*row[:6], e.result if e.state == "done" else None] for row, e in zip(plain["s"], ledger.entries, strict=True)
+    ]
+    return {"k": ledger.stamp, "s": entries, "log": len(ledger.log)}
+
+
+def model_action(action: model.Action) -> Rows:
+    if isinstance(action, model.Call):
+        return ["call", action.step, action.key, dict(action.results)]
+    if isinstance(action, model.Check):
+        return ["check", action.step, action.key]
+    if isinstance(action, model.Note):
+        return ["note", model_rows(action.ledger), action.ledger.has_effects, action.has_progressed]
+    if isinstance(action, model.Ack):
+        return ["ack", action.with_failures, model_rows(action.ledger)]
+    if isinstance(action, model.Release):
+        return ["release"]
+    if isinstance(action, model.Lost):
+        return ["lost", action.code]
+    failure, ledger = action.failure, action.ledger
+    if action.is_missing:
+        return ["missing", failure.missing]
+    written = (model_rows(ledger), ledger.has_effects, action.has_progressed)
+    about = (action.is_outage, failure.questions, failure.missing)
+    return ["nack", action.ending, action.delay, *about, *written]
+
+
+__all__ = ["Step", "model_action", "played"]

@@ -1,0 +1,100 @@
+"""The product's pass and the model's, pass by pass: the same cases, each action and the end compared.
+
+What both of them know of a case is in tests/support/steps_product.py. Here a rule of the model that is taken out shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis.errors import NoSuchExample
+
+from ..support.steps_model import cases
+from ..support.steps_model.actions import Raised
+from ..support.steps_model.cases import CASES, Case
+from ..support.steps_model.ledger import Ledger as ModelLedger
+from ..support.steps_model.rules import Rules
+from ..support.steps_model.twins import TWINS
+from ..support.steps_product import model_action, played
+from .test_steps_pass import PASSES, POINTS, UNKNOWN, case
+
+RULES = [name for name, twin in TWINS.items() if twin.rules is not Rules and name != "again brings a new key"]
+"""Those that a pass shows: the answer of a person is none."""
+RARE = {
+    "retired covers automatic steps only",
+    "a step behind one that is left is left too",
+    "an automatic step that raised is failed, counted or not",
+    "a check that raises counts a try",
+    "fresh tries are written by the nack that parks or buries",
+    "a step behind one that a person may answer waits",
+}
+"""A search takes seconds."""
+
+
+def differs(one: Case, rules: Rules | None = None) -> bool:
+    return expected(one, rules) != played(one)
+
+
+def expected(one: Case, rules: Rules | None = None) -> list[Any]:
+    return [model_action(action) for action in cases.played(one, rules).actions]
+
+
+def known(one: Case) -> Case:
+    """Only a Retry and an Outage say when; the product drops nothing behind one lease alone that ended unanswered."""
+    calls = {name: _timed(event) for name, event in one.calls.items()}
+    is_dropped = one.app.on_failure == "drop" and one.app.max_attempts == 1
+    facts = replace(one.facts, unanswered=3) if is_dropped and one.facts.unanswered == 1 else one.facts
+    return replace(one, calls=calls, facts=facts)
+
+
+def _timed(event: Any) -> Any:
+    is_timed = not isinstance(event, Raised) or event.error in ("retry", "outage by hand")
+    return event if is_timed else replace(event, after=None)
+
+
+@settings(max_examples=100)
+@given(CASES)
+def test_both_do_the_same_in_each_case(one: Case) -> None:
+    assert played(known(one)) == expected(known(one))
+
+
+@pytest.mark.slow
+@settings(max_examples=4000)
+@given(CASES)
+def test_both_do_the_same_in_many_cases(one: Case) -> None:
+    assert played(known(one)) == expected(known(one))
+
+
+@pytest.mark.parametrize("entry", [entry for entry, _, _ in UNKNOWN], ids=lambda one: one.state)
+@pytest.mark.parametrize(
+    "facts", [{}, {"has_waited": True}, {"kind": "refund"}, {"kind": "refund", "has_waited": True}]
+)
+def test_both_do_the_same_with_what_this_version_lacks(entry: Any, facts: dict[str, Any]) -> None:
+    one = case(POINTS, ledger=ModelLedger(1, (entry,)), facts=facts, policy={"on_unknown": "drop"})
+    assert played(one) == expected(one)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in RARE else ()) for name in RULES])
+def test_without_a_rule_the_model_differs(name: str) -> None:
+    rules = TWINS[name].rules()
+    checks = list(HealthCheck)
+    search = settings(max_examples=20_000, phases=[Phase.generate], suppress_health_check=checks, database=None)
+    try:
+        find(CASES, lambda one: _differs(known(one), rules), settings=search)
+    except NoSuchExample:
+        pytest.fail(f"no case shows that the product has the rule: {name}")
+
+
+@pytest.mark.parametrize(("one", "in_words"), PASSES, ids=lambda one: one if isinstance(one, str) else "")
+def test_both_do_the_same_in_the_cases_of_the_table(one: Case, in_words: str) -> None:
+    assert played(one) == expected(one)
+
+
+def _differs(one: Case, rules: Rules) -> bool:
+    try:
+        return differs(one, rules)
+    except StopIteration:  # an error of the model without its rule
+        return True

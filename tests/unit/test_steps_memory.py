@@ -1,0 +1,372 @@
+"""Steps in a MemoryQueue: the real drain, notes, scripts and ledgers, in virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sequencer.drain.steps.declared import Steps
+from sequencer.errors import Outage, Retry, StepMissing, StepResultInvalid, StepUnknown, StopConsuming
+from sequencer.store.ledger import decode_ledger
+from sequencer.store.record import FLAG_AT, decode_head
+from sequencer.testing import MemoryQueue
+from sequencer.testing.memory_queue import Drained
+
+
+class Bank:
+    """Ten things after a gift, of which any can be made to fail, so many times."""
+
+    def __init__(self, **failures: list[BaseException | None]) -> None:
+        self.failures = failures
+        self.ran: Counter[str] = Counter()
+
+    def __call__(self, name: str, result: Any = "ok") -> Any:
+        self.ran[name] += 1
+        errors = self.failures.get(name, [])
+        if errors and (error := errors.pop(0)) is not None:
+            raise error
+        return result
+
+
+def gifts(bank: Bank, **settings: Any) -> MemoryQueue:
+    seq = MemoryQueue("gifts", group_by=["couple"], id_by="gift", max_attempts=3, **settings)
+
+    @seq.step(order=10, once=True)
+    def charge(message: Any, step: Any) -> Any:
+        return bank("charge", {"key": step.key, "attempt": step.attempt})
+
+    @seq.step(order=20, after="charge")
+    def points(message: Any, step: Any) -> Any:
+        return bank("points", ("by", step.result["attempt"]))
+
+    @seq.step(order=30, optional=True)
+    def notify(message: Any) -> None:
+        bank("notify")
+
+    seq.append({"couple": "ann", "gift": "g7"})
+    return seq
+
+
+def names(done: Drained) -> list[str]:
+    return [run.step for run in done.steps]
+
+
+def ledger_of(seq: MemoryQueue, group: tuple[str, ...] = ("ann",)) -> Any:
+    with seq._net.link() as link:
+        record = link.command("HGET", f"{{sequencer:gifts:0}}:body:{':'.join(group)}", "g7")
+    written = decode_head(record).written
+    return None if written is None else decode_ledger(written.ledger)
+
+
+def test_each_step_runs_once_in_its_order_and_the_message_is_gone() -> None:
+    bank = Bank()
+    done = gifts(bank).drain()
+    assert names(done) == ["charge", "points", "notify"]
+    assert [message.id for message in done.handled] == ["g7"]
+    assert done.steps[0].key.startswith("gifts/ann/g7/")
+    assert done.steps[0].key.endswith("/charge")
+
+
+def test_what_failed_is_tried_again_and_what_is_done_is_not() -> None:
+    bank = Bank(points=[ValueError("no"), ValueError("no")])
+    seq = gifts(bank)
+    done = seq.drain()
+    assert bank.ran == {"charge": 1, "points": 3, "notify": 1}
+    assert len(done.handled) == 1
+    assert [str(error) for _, error in done.failed] == ["no", "no"]
+
+
+def test_results_are_what_json_makes_of_them_also_in_the_first_run() -> None:
+    bank, seen = Bank(second=[ValueError("no")]), []
+    seq = MemoryQueue("gifts")
+    first = seq.step(name="first")(lambda message: (1, 2))
+
+    @seq.step(order=2, after=first)
+    def second(message: Any, step: Any) -> None:
+        seen.append((step.result, dict(step.results), step.attempt))
+        bank("second")
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    assert seen == [([1, 2], {"first": [1, 2]}, 1), ([1, 2], {"first": [1, 2]}, 2)]
+
+
+@pytest.mark.parametrize("result", [object(), "x" * 20_000, float("nan")], ids=["no JSON", "too large", "not a number"])
+def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
+    ran: list[str] = []
+    seq = MemoryQueue("gifts")
+    seq.step(name="points")(lambda message: ran.append("points") or result)
+    seq.step(name="mail", order=2)(lambda message: ran.append("mail"))
+    seq.append({}, "ann", id="g7")
+    done = seq.drain()
+    assert [type(error) for _, error in done.failed] == [StepResultInvalid]
+    seq.resume("ann")
+    done = seq.drain()
+    assert ran == ["points"], "the step took effect, and its group parks again"
+    assert "sequencer resume gifts ann --done points --result" in done.parked[0].failure.message
+
+
+# -- once ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
+    bank = Bank(charge=[StopConsuming()])
+    seq = gifts(bank)
+    assert seq.drain().reason == "stopped"
+    done = seq.drain()
+    assert bank.ran == {"charge": 1, "notify": 1}, "the others of the pass go on, but for what comes after it"
+    (group,) = done.parked
+    assert group.failure.type == "StepUnknown"
+    assert "step charge began at 2027-01-15 08:00:00 UTC" in group.failure.message
+    assert "sequencer resume gifts ann --done charge; if it did not: sequencer resume gifts ann --again charge" in (
+        group.failure.message
+    )
+    entries = {entry.name: entry.state for entry in ledger_of(seq).entries}
+    assert entries == {"charge": "started", "points": "open", "notify": "done"}
+
+
+def test_a_once_step_that_raised_is_a_question_too_with_its_error_as_the_cause() -> None:
+    seq = gifts(Bank(charge=[ValueError("declined")]))
+    ((_, error),) = seq.drain().failed
+    assert isinstance(error, StepUnknown)
+    assert "step charge failed at 2027-01-15 08:00:00 UTC (ValueError: declined)" in str(error)
+    assert isinstance(error.__cause__, ValueError)
+
+
+def test_a_question_becomes_a_dead_letter_where_the_queue_says_so() -> None:
+    seq = gifts(Bank(charge=[ValueError("declined")]), on_question="dead_letter")
+    (letter,) = seq.drain().dead
+    assert "sequencer dead redrive gifts ann --id g7 --done charge" in letter.error.message
+
+
+def test_a_retry_by_hand_says_that_nothing_happened() -> None:
+    bank = Bank(charge=[Retry("busy", after=5)])
+    seq = gifts(bank)
+    done = seq.drain()
+    assert bank.ran == {"charge": 2, "points": 1, "notify": 1}
+    assert len(done.handled) == 1
+
+
+@pytest.mark.parametrize(("found", "ran"), [({"key": "p9"}, 1), (None, 2)])
+def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
+    bank, keys = Bank(charge=[StopConsuming()]), []
+    seq = MemoryQueue("gifts")
+
+    @seq.step(once=True)
+    def charge(message: Any, step: Any) -> Any:
+        keys.append(step.key)
+        return bank("charge", {"key": "p1"})
+
+    @charge.check
+    def charged(message: Any, step: Any) -> Any:
+        keys.append(step.key)
+        return found
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    done = seq.drain()
+    assert bank.ran["charge"] == ran
+    assert len(set(keys)) == 1
+    assert [(run.step, run.is_check) for run in done.steps] == [("charge", True), ("charge", False)][:ran]
+    assert len(done.handled) == 1
+
+
+# -- what becomes of the message --------------------------------------------------------------------------------------
+
+
+def test_what_has_no_tries_left_parks_and_is_tried_anew_once_it_is_resumed() -> None:
+    bank = Bank(points=[ValueError("no")] * 4)
+    seq = gifts(bank)
+    done = seq.drain()
+    assert bank.ran["points"] == 3
+    assert done.parked[0].failure.message == "no"
+    assert {entry.name: entry.tries for entry in ledger_of(seq).entries}["points"] == 0
+    assert [one.error for one in ledger_of(seq).log] == ["ValueError: no"] * 3
+    seq.resume("ann")
+    assert len(seq.drain().handled) == 1
+    assert bank.ran == {"charge": 1, "points": 5, "notify": 1}
+
+
+def test_an_optional_step_holds_nothing_back_and_its_failure_is_told() -> None:
+    told: list[Any] = []
+    seq = gifts(Bank(notify=[ValueError("no")]))
+    seq.observe(told.append)
+    assert len(seq.drain().handled) == 1
+    assert [event.name for event in told] == ["step failed", "finished with failures"]
+    assert told[0].text == (
+        "gifts: step failed: group=ann id=g7 step=notify attempt=1 of 1 error=ValueError: no; it is optional, and "
+        "holds nothing back"
+    )
+    assert told[1].fields["steps"] == ["notify"]
+
+
+@pytest.mark.parametrize(("option", "ran"), [({"retry_on": [OSError]}, 1), ({"never_retry": [ValueError]}, 1), ({}, 3)])
+def test_errors_that_are_not_tried_again_give_the_step_up(option: Any, ran: int) -> None:
+    bank, seq = Bank(points=[ValueError("no")] * 3), MemoryQueue("gifts", max_attempts=3)
+    seq.step(name="points", **option)(lambda message: bank("points"))
+    seq.append({}, "ann", id="g7")
+    assert len(seq.drain().parked) == 1
+    assert bank.ran["points"] == ran
+
+
+def test_an_outage_costs_no_try() -> None:
+    bank, seq = Bank(points=[Outage("away"), *[ConnectionError("away")] * 3]), MemoryQueue("gifts", max_attempts=1)
+    seq.step(name="points")(lambda message: bank("points"))
+    seq.append({}, "ann", id="g7")
+    assert len(seq.drain().handled) == 1
+    assert bank.ran["points"] == 5
+
+
+def test_an_outage_in_a_once_step_is_a_question() -> None:
+    seq = gifts(Bank(charge=[ConnectionError("away")]))
+    assert isinstance(seq.drain().failed[0][1], StepUnknown)
+
+
+def test_progress_gives_the_message_its_leases_anew() -> None:
+    """Each step takes longer than its lease, and its process ends: seven steps end with three attempts."""
+    seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
+    for number in range(5):
+
+        def step(message: Any, call: Any) -> None:
+            ran[call.name] += 1
+            if ran[call.name] == 1 and call.name != "s0":
+                raise KeyboardInterrupt
+
+        seq.step(name=f"s{number}", order=number)(step)
+    seq.append({}, "ann", id="g7")
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            seq.drain()
+        seq.advance(20)
+    assert len(seq.drain().handled) == 1
+    assert ran == {"s0": 1, "s1": 2, "s2": 2, "s3": 2, "s4": 2}
+
+
+def test_a_step_that_ends_its_process_is_found() -> None:
+    seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
+
+    @seq.step
+    def points(message: Any) -> None:
+        ran["points"] += 1
+        raise KeyboardInterrupt
+
+    seq.append({}, "ann", id="g7")
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            seq.drain()
+        seq.advance(20)
+    assert seq.drain().parked[0].failure.type == "LeaseExpired"
+    assert ran["points"] == 2
+
+
+# -- kinds, and other versions ---------------------------------------------------------------------------------------
+
+
+def events(**settings: Any) -> tuple[MemoryQueue, list[str]]:
+    seq, ran = MemoryQueue("events", group_by=["order"], id_by="id", kind_by="meta.code", **settings), []
+    for kind, name, order in (("paid", "points", 5), ("paid", "invoice", 1), ("sent", "mail", 1)):
+        seq.step(kind, name=name, order=order)(lambda message, call: ran.append(call.name))
+    return seq, ran
+
+
+def test_a_message_has_the_steps_of_its_kind() -> None:
+    seq, ran = events()
+    seq.append({"order": 7, "id": "e1", "meta": {"code": "paid"}})
+    seq.append({"order": 7, "id": "e2", "meta": {"code": "sent"}})
+    assert len(seq.drain()) == 2
+    assert ran == ["invoice", "points", "mail"]
+
+
+@pytest.mark.parametrize(("on_unknown", "parked", "dead"), [("park", 1, 0), ("dead_letter", 0, 1), ("drop", 0, 0)])
+@pytest.mark.parametrize("meta", [{"code": "refund"}, {"code": True}, {}, None])
+def test_an_unknown_kind_waits_for_another_version_and_then_ends(
+    on_unknown: Any, parked: int, dead: int, meta: Any
+) -> None:
+    seq, ran = events(on_unknown=on_unknown, missing_wait=120)
+    seq.append({"order": 7, "id": "e1", "meta": meta})
+    done = seq.drain()
+    assert ran == []
+    assert 120 <= done.elapsed_s < 121
+    assert (len(done.parked), len(done.dead)) == (parked, dead)
+    assert [type(error) for _, error in done.failed] == [StepMissing]
+    assert not done.handled
+
+
+def test_that_it_waits_is_told_once_after_30_s(caplog: pytest.LogCaptureFixture) -> None:
+    seq, _ = events(missing_wait=300)
+    seq.append({"order": 7, "id": "e1", "meta": {"code": "refund"}})
+    seq.drain()
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition(": group=")[0] for line in said] == ["events: step missing", "events: group parked"]
+    assert "no step is declared for kind 'refund'; this version has paid, sent" in said[0]
+
+
+def second_version(seq: MemoryQueue, *names: str, **options: Any) -> MemoryQueue:
+    """Another version of the program, with these steps and options."""
+    seq._steps, seq.options = Steps(), replace(seq.options, **options)
+    for name in names:
+        seq.step(name=name)(lambda message: None)
+    return seq
+
+
+def half_done() -> MemoryQueue:
+    """A message whose step points has failed, and charge is done."""
+    seq = MemoryQueue("gifts", max_attempts=3)
+    seq.step(name="charge")(lambda message: "paid")
+
+    @seq.step(order=2)
+    def points(message: Any) -> None:
+        raise StopConsuming
+
+    @seq.step(order=3)
+    def mail(message: Any) -> None: ...
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    return seq
+
+
+def test_a_version_that_lacks_a_step_which_is_not_done_does_not_acknowledge() -> None:
+    first = half_done()
+    second = second_version(first, "charge", "points", missing_wait_s=60)
+    done = second.drain()
+    assert [type(error) for _, error in done.failed] == [StepMissing]
+    assert "step mail of another version is not done" in done.parked[0].failure.message
+
+
+def test_a_plain_handler_is_such_a_version() -> None:
+    first = half_done()
+    second = second_version(first, missing_wait_s=60)
+    handled: list[Any] = []
+    done = second.drain(handled.append)
+    assert handled == []
+    assert [type(error) for _, error in done.failed] == [StepMissing]
+
+
+def test_what_is_retired_is_not_missed() -> None:
+    first = half_done()
+    second = second_version(first, "charge", "points", retired=("mail",))
+    assert len(second.drain().handled) == 1
+
+
+@pytest.mark.parametrize(
+    ("ledger", "said"),
+    [
+        (b'{"v":2,"k":1,"s":[]}', "the ledger was written by a newer version"),
+        (b'{"v":1,"k":1', "the ledger is unreadable"),
+        (b'{"v":1,"k":1,"s":[["charge","a","s",0,1,0,1.0,0.0]]}', "nothing can be done for charge in this version"),
+    ],
+)
+def test_a_ledger_that_no_client_of_this_version_wrote_parks(ledger: bytes, said: str) -> None:
+    seq = half_done()
+    with seq._net.link() as link:
+        key = "{sequencer:gifts:0}:body:ann"
+        record = link.command("HGET", key, "g7")
+        size = decode_head(record).size
+        text = b"0%04x%06x" % (9, len(ledger)) + ledger
+        link.command("HSET", key, "g7", record[: FLAG_AT + 1] + text + record[size:])
+    done = second_version(seq, "charge", "points", "mail").drain()
+    assert said in done.parked[0].failure.message

@@ -1,0 +1,182 @@
+"""What a person sees and says of steps, over a MemoryQueue: resume, resume_many, redrive, steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sequencer.errors import AnswerNeeded, AnswerRefused, ConfigurationError, MessageNotFound
+from sequencer.testing import MemoryQueue
+
+
+def gifts(**settings: Any) -> tuple[MemoryQueue, list[tuple[str, Any]]]:
+    """Three steps after a gift; the one that must not happen twice always fails at its first call of a message."""
+    seq, ran = MemoryQueue("gifts", group_by=["couple"], id_by="gift", max_attempts=2, **settings), list[Any]()
+
+    @seq.step(order=10, once=True)
+    def charge(message: Any, step: Any) -> Any:
+        ran.append((message.id, step.key))
+        if message.body.get("fails") and "#" not in step.key:
+            raise ConnectionResetError("no answer from the bank")
+        return {"payment": step.key[-8:]}
+
+    @seq.step(order=20, after="charge")
+    def points(message: Any, step: Any) -> Any:
+        ran.append((message.id, step.result))
+
+    @seq.step(order=30, optional=True)
+    def notify(message: Any) -> None:
+        raise ValueError("no address")
+
+    return seq, ran
+
+
+def asked(**settings: Any) -> tuple[MemoryQueue, list[tuple[str, Any]]]:
+    """The same, with a gift whose charge may have taken effect."""
+    seq, ran = gifts(**settings)
+    seq.append({"couple": "ann", "gift": "g7", "fails": True})
+    seq.append({"couple": "ann", "gift": "g8"})
+    seq.drain()
+    return seq, ran
+
+
+def test_steps_are_seen_with_what_became_of_them() -> None:
+    seq, _ = asked()
+    found = seq.steps("ann")
+    assert found is not None
+    assert (found.id, found.group, found.is_dead, found.questions) == ("g7", ("ann",), False, ("charge",))
+    seen = [(one.name, one.state, one.once, one.optional) for one in found.steps]
+    assert seen == [
+        ("charge", "failed", True, False),
+        ("points", "open", False, False),
+        ("notify", "left", False, True),
+    ]
+    charge = found.steps[0]
+    assert charge.error == "ConnectionResetError: no answer from the bank"
+    assert charge.key.endswith("/charge")
+    assert charge.at == pytest.approx(seq.now, abs=60)
+    assert [one.error for one in found.failures] == [charge.error, "ValueError: no address"]
+
+
+def test_the_cause_of_a_question_is_what_its_step_raised() -> None:
+    seq, _ = gifts()
+    seq.append({"couple": "ann", "gift": "g7", "fails": True})
+    ((_, error),) = [one for one in seq.drain().failed if type(one[1]).__name__ == "StepUnknown"]
+    assert isinstance(error.__cause__, ConnectionResetError)
+
+
+def test_of_what_has_no_steps_yet_and_of_what_is_not_there() -> None:
+    seq, _ = asked()
+    behind, nothing = seq.steps("ann", "g8"), seq.steps("ann", "g9")
+    assert behind is not None
+    assert (behind.steps, behind.questions, behind.unreadable) == ((), (), "")
+    assert nothing is None
+    assert seq.steps("bob") is None
+
+
+def test_an_open_question_is_not_resumed_without_an_answer() -> None:
+    seq, ran = asked()
+    with pytest.raises(AnswerNeeded, match="message 'g7' waits for an answer: step charge failed at") as refused:
+        seq.resume("ann")
+    assert "sequencer resume gifts ann --done charge" in str(refused.value)
+    assert "sequencer resume gifts ann --again charge" in str(refused.value)
+    assert seq.count_parked() == 1
+    assert len(ran) == 1
+
+
+def test_done_is_never_called_again_and_its_result_is_handed_on() -> None:
+    seq, ran = asked()
+    assert seq.resume("ann", done={"charge": {"payment": "p9"}}, by="ann@bank")
+    found = seq.steps("ann")
+    assert found is not None
+    assert (found.steps[0].state, found.steps[0].who, found.questions) == ("done", "ann@bank", ())
+    done = seq.drain()
+    assert [message.id for message in done.handled] == ["g7", "g8"]
+    assert ran[1] == ("g7", {"payment": "p9"})
+    assert [id for id, _ in ran].count("g7") == 2
+
+
+def test_again_runs_it_under_another_key() -> None:
+    seq, ran = asked()
+    assert seq.resume("ann", again=["charge"])
+    assert [message.id for message in seq.drain().handled] == ["g7", "g8"]
+    first, second = [said for id, said in ran if id == "g7"][:2]
+    assert second == f"{first}#2"
+
+
+def test_a_step_that_shall_not_run_is_said_to_be_done() -> None:
+    seq, ran = asked()
+    seq.resume("ann", done={"charge": None, "points": None})
+    seq.drain()
+    assert [id for id, _ in ran].count("g7") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "text"),
+    [
+        ({"done": {"notify": 1}}, AnswerNeeded, "did charge take effect? Say it too"),
+        ({"done": {"refund": 1}}, AnswerRefused, "the message has no step refund; it has charge, notify, points"),
+        ({"again": ["points"], "done": {"charge": 1}}, AnswerRefused, "step points is open, and runs again by itself"),
+        ({"done": {"charge": object()}}, Exception, "a result given in done can't be kept"),
+        ({"done": {"charge": 1}, "by": "a\nb"}, ConfigurationError, "by='a\\nb' must be 1 to 100 printable"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(said: Any, error: Any, text: str) -> None:
+    seq, _ = asked()
+    before = seq.steps("ann")
+    with pytest.raises(error) as refused:
+        seq.resume("ann", **said)
+    assert str(refused.value).startswith(text)
+    assert seq.steps("ann") == before
+    assert seq.count_parked() == 1
+
+
+def test_many_leave_questions_alone_and_answer_all_of_them_at_once() -> None:
+    seq, ran = gifts()
+    for couple in ("ann", "bob", "cy"):
+        seq.append({"couple": couple, "gift": f"of {couple}", "fails": True})
+    seq.drain()
+    left = seq.resume_many(everything=True)
+    assert (left.chosen, left.done, left.asked) == (0, 0, 3)
+    dry = seq.resume_many(error="StepUnknown", again=["charge"], dry_run=True)
+    assert (dry.chosen, dry.done) == (3, 0)
+    done = seq.resume_many(error="StepUnknown", again=["charge"])
+    assert (done.chosen, done.done, done.asked) == (3, 3, 0)
+    assert len(seq.drain().handled) == 3
+    assert sum(str(said).endswith("/charge#2") for _, said in ran) == 3
+
+
+def test_a_dead_letter_keeps_its_question_and_comes_back_with_the_answer() -> None:
+    seq, ran = asked(on_question="dead_letter")
+    found = seq.steps("ann", "g7")
+    assert found is not None
+    assert (found.is_dead, found.questions) == (True, ("charge",))
+    assert [letter.message.id for letter in seq.dead()] == ["g7"]
+    redriven = seq.redrive(everything=True)
+    assert (redriven.redriven, redriven.asked, redriven.stayed) == (0, 1, ((("ann",), "g7"),))
+    with pytest.raises(AnswerNeeded, match="dead letter 'g7' of group"):
+        seq.redrive(id="g7")
+    with pytest.raises(MessageNotFound):
+        seq.redrive(id="g9", done={"charge": 1})
+    assert seq.redrive(id="g7", done={"charge": {"payment": "p9"}}).redriven == 1
+    assert [message.id for message in seq.drain().handled] == ["g7"]
+    assert ran[-1] == ("g7", {"payment": "p9"})
+
+
+def test_steps_that_are_done_stay_done_over_death_and_return() -> None:
+    seq, ran = gifts(on_failure="dead_letter")
+
+    @seq.step(order=40)
+    def ship(message: Any) -> None:
+        ran.append((message.id, "ship"))
+        if seq.now < 1_800_003_600:
+            raise ValueError("no truck")
+
+    seq.append({"couple": "ann", "gift": "g7"})
+    assert len(seq.drain().dead) == 1
+    seq.advance(3600)
+    assert seq.redrive(everything=True).redriven == 1
+    assert [message.id for message in seq.drain().handled] == ["g7"]
+    assert [said for _, said in ran].count("ship") == 3
+    assert sum(str(said).endswith("/charge") for _, said in ran) == 1
