@@ -21,6 +21,9 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit_stream import prove_lanes
+from .queue.history.find import find
+from .queue.history.listed import history
+from .queue.history.sweep import sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.stuck import many
@@ -57,7 +60,7 @@ class Sequencer:
     `group_by`, `id_by`, `score_by` name fields of a body, `order.id` a field of a field. The queue remembers them from
     its first use on: who names none takes them, and another value is a ConfigurationError.
 
-    `dedup_window` to `on_gap` are the queue's policy and kept in the server: whoever names one sets it for all
+    `dedup_window` to `dead_cap` are the queue's policy and kept in the server: whoever names one sets it for all
     producers and consumers when it connects, and who names none takes what is there (see Policy).
 
     `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
@@ -191,6 +194,8 @@ class Sequencer:
     peek = blocking(views.peek)
     explain = blocking(views.explain)
     get = blocking(views.get)
+    find = blocking(find)
+    history = blocking_list(history)
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
 
@@ -232,6 +237,7 @@ class Sequencer:
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
+    sweep = blocking(sweep)
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
@@ -317,7 +323,10 @@ class Sequencer:
         self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        return Consumer(*given, guide=self._net.guide, emitter=self._emitter)
+        session = self._session
+        return Consumer(
+            *given, guide=self._net.guide, emitter=self._emitter, keeps_history=lambda: session.keeps_history
+        )
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -327,7 +336,8 @@ class Sequencer:
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = finish(self._session.lanes(role="consume"))
-        return Lease.claim(self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
+        given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
+        return Lease.claim(*given, keeps_history=self._session.keeps_history)
 
 
 def find_server(redis: Any = None) -> Endpoint:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ..calls.claim import Claimed
 from ..drain.effects import Ahead, Control, Exchange, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
 from ..drain.held import Held
+from ..drain.held_group import History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
@@ -60,7 +61,9 @@ class Consumer:
         owner: str | None = None,
         guide: Guide | None = None,
         emitter: EventEmitter | None = None,
+        keeps_history: Callable[[], bool] = bool,
     ) -> None:
+        """`keeps_history`: whether the queue keeps one, by now."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
@@ -68,7 +71,14 @@ class Consumer:
         self._main = Link(endpoint, guide)
         route = (lambda: guide.route) if guide else str
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
-        self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._held = Held(
+            lanes,
+            options.lease_s,
+            audits=options.audit,
+            audit_length=options.audit_length,
+            writer=History(self.owner),
+            keeps_history=keeps_history,
+        )
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
         self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)

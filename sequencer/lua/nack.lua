@@ -52,8 +52,14 @@ local now = time_us(now_us)
 --+ set_aside
 --+ outage/count
 --+ outage/failed_probe
+--+ failure/with_log
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/ended
+--+ history/said
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'probe_us')
+  'probe_us', 'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
@@ -63,6 +69,8 @@ check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
+local history = open_history(policy[6], policy[7])
+failure = with_log(failure, before, member)
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
   wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits), before, handled)
@@ -97,6 +105,10 @@ elseif ending == 'dead' or ending == 'drop' then
   remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
   if mark ~= '' then
     remember_marks({group, mark}, mark_us, mark_cap)
+  end
+  if ending == 'drop' then
+    local text = ended_text('d', member, attempts) .. said_of_failure(failure)
+    keep_history(history, {group .. '\n' .. id, text})
   end
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)

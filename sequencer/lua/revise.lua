@@ -30,8 +30,12 @@ local now = time_us(now_us)
 --+ memory/retire
 --+ wake
 --+ remove_pending
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/ended
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'history_us', 'history_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -42,6 +46,7 @@ local was_there = math.max(arrived, has_due and tonumber(sub(record, 22, 37)) or
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
 call('ZCARD', order)
 check_memory()
+local history = open_history(policy[3], policy[4])
 
 if score == '' then
   call('HDEL', leases, '')
@@ -55,6 +60,7 @@ end
 if score == '' then
   pcall('HINCRBY', stats, 'cancelled', 1)
   forget_again(group, id)
+  keep_history(history, {group .. '\n' .. id, ended_text('c', record, sub(record, 17, 20))})
 else
   local at = tonumber(due)
   if sub(due, 1, 1) == '+' then

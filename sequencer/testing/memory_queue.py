@@ -36,6 +36,7 @@ from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Handler, Locked, SettleAndClaim, Sleep, Wait
 from ..drain.held import Held
+from ..drain.held_group import History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
@@ -211,6 +212,7 @@ class _Run:
         self._options = options
         lanes = finish(queue._session.lanes(role="consume"))
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        self._held.writer, self._held.keeps_history = History("memory"), lambda: queue._session.keeps_history
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from .message import Failure, Message, Receipt
+from .history import HistoryInfo, Outcome, Phase
+from .message import Failure, Message, Receipt, Tried
 from .unserved import Unserved
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
 
-MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"]
+MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,26 @@ class MessageInfo:
     group: tuple[str, ...]
     state: MessageState
     """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
-    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content."""
+    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content; how it
+    ended, where the queue keeps a history."""
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int
     error: Failure | None
     message: Message | None
+    phase: Phase
+    """The state in one of four words: "error" waits for a person, or was given up."""
+    appended_at: float | None = None
+    """Seconds since 1970 by the server's clock, as are the next two."""
+    began_at: float | None = None
+    """When its handler began for the last time; of one that ended, where that is known."""
+    finished_at: float | None = None
+    """When it ended."""
+    consumer: str = ""
+    """Who handled it last."""
+    kind: str = ""
+    note: str = ""
+    """What else is to be said of its end: the error with which it was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +153,8 @@ class Explanation:
     """Seconds until it may move by itself; None when something has to be done."""
     backlog: int
     head_id: str | None
+    log: tuple[Tried, ...] = ()
+    """What its head failed with: the last five tries, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +201,15 @@ class QueueInfo:
     is_estimate: bool
     totals: dict[str, int]
     """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
-    redriven, purged, cancelled, overtaken, outages."""
+    redriven, purged, cancelled, overtaken, outages, swept."""
     append_rate: float | None
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None
     outage: OutageInfo | None = None
     unserved: Unserved | None = None
     """Set where groups have been due for five seconds, and no consumer has a group in hand."""
+    history: HistoryInfo | None = None
+    """Set where the queue keeps one."""
 
 
 Level = Literal["ok", "warning", "problem"]
