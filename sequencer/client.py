@@ -21,9 +21,7 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit_stream import prove_lanes
-from .queue.history.find import find
-from .queue.history.listed import history
-from .queue.history.sweep import sweep
+from .queue.history import find, listed, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.stuck import many
@@ -194,8 +192,8 @@ class Sequencer:
     peek = blocking(views.peek)
     explain = blocking(views.explain)
     get = blocking(views.get)
-    find = blocking(find)
-    history = blocking_list(history)
+    find = blocking(find.find)
+    history = blocking_list(listed.history)
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
 
@@ -237,7 +235,7 @@ class Sequencer:
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
-    sweep = blocking(sweep)
+    sweep = blocking(sweep.sweep)
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
@@ -323,10 +321,8 @@ class Sequencer:
         self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), function)
-        session = self._session
-        return Consumer(
-            *given, guide=self._net.guide, emitter=self._emitter, keeps_history=lambda: session.keeps_history
-        )
+        keeps = self._session.keeps_history
+        return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -337,7 +333,7 @@ class Sequencer:
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
-        return Lease.claim(*given, keeps_history=self._session.keeps_history)
+        return Lease.claim(*given, keeps_history=self._session.keeps_history())
 
 
 def find_server(redis: Any = None) -> Endpoint:

@@ -46,10 +46,10 @@ class Lease:
         emitter: EventEmitter | None = None,
         history: History | None = None,
     ) -> None:
-        self.owner, self._history = owner, history
+        self.owner = owner
         self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
         self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
-        self._held = [HeldGroup(group) for group in groups]
+        self._held = [HeldGroup(group, history=history) for group in groups]
         self._given: tuple[HeldGroup, Message] | None = None
         self._given_at: dict[str, float] = {}
         """When the last one of each group was given: for a history, its handling began then."""
@@ -135,7 +135,7 @@ class Lease:
         is_last = held.done + 1 == len(held.leased.messages)
         now = time.monotonic()
         held.times[held.done :] = [(self._given_at.get(held.leased.key, now), now)]
-        entry = held.entry(held.done + 1, release=is_last, history=self._history)
+        entry = held.entry(held.done + 1, release=is_last)
         if self._run(calls.ack(self._keys, [entry])).refused:
             self._lost(held)
         held.done += 1
@@ -207,6 +207,8 @@ class Lease:
             self._events.failed(one)
         if isinstance(problem, Undecodable):
             self._doubt()
+        now = time.monotonic()
+        held.tried = self._given_at.get(held.leased.key, now), now
         told = one.told(held.leased.members[held.done])
         done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(told)))
         held.is_open = False

@@ -75,6 +75,8 @@ class Nack(NamedTuple):
     """Of an outage: how long the group waits, if that is not counted as an attempt."""
     is_timeout: bool = False
     """Whether its handler took too long: as a probe it failed so, else that is a failure like others."""
+    ended: str = ""
+    """What history says of one that is dropped after a try, where one is kept."""
 
 
 class Nacked(NamedTuple):
@@ -135,7 +137,8 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nack
     return Call(
         "nack",
         (*lane, keys.policy, keys.memory, keys.outage),
-        (*words, *ends, entry.failure, entry.mark, is_late, verdict, _waits(entry.outage), now_text(now_us)),
+        (*words, *ends, entry.failure, entry.mark, is_late, verdict, _waits(entry.outage), now_text(now_us))
+        + ((entry.ended,) if entry.ended else ()),
         _parse_nacked,
     )
 

@@ -101,7 +101,8 @@ class Held:
         for leased in groups:
             leased.claimed_at = answered_at
         self.lane, self.outbox, self.current, self.number = lane, self.outboxes[lane], -1, self.number + 1
-        self.groups = [HeldGroup(leased) for leased in sorted(groups, key=lambda leased: len(leased.members))]
+        few_first = sorted(groups, key=lambda leased: len(leased.members))
+        self.groups = [HeldGroup(leased, audits=self.audits, history=self.history) for leased in few_first]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
         self.is_more_due = self.is_held_back = False
@@ -140,7 +141,7 @@ class Held:
         if group.leased.is_probe and (done > group.acked or (release and not done)):
             self.outbox.probes.append(ProbeEnd("close" if done else "probe", group.leased.token))
         if done > group.acked or release:
-            entry = group.entry(done, release=release, audits=self.audits, history=self.history)
+            entry = group.entry(done, release=release)
             self.outbox.acks.append(entry)
             group.acknowledged(entry)
             group.is_open = group.is_open and not release

@@ -45,22 +45,27 @@ class History:
 
     def endings(self, group: HeldGroup, first: int, done: int) -> list[str]:
         """Of the messages of a group from `first` to before `done`, whose handlers came to their end."""
-        us, who, remarks = self.clock.us, self.consumer, group.remarks
-        return [
-            handled(message.attempt, message.stamp, us(began), us(ended), who, remarks.get(at, PLAIN))
-            for at, message, (began, ended) in zip(
-                range(first, done), group.leased.messages[first:done], group.times[first:done], strict=True
-            )
-        ]
+        return [self._text(group, at, *group.times[at]) for at in range(first, done)]
+
+    def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
+        """Of the group's next message, which is given up after this try."""
+        return "d" + self._text(group, group.done, began, ended)[1:]
+
+    def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
+        message, us = group.leased.messages[at], self.clock.us
+        remark = group.remarks.get(at, PLAIN)
+        return handled(message.attempt, message.stamp, us(began), us(ended), self.consumer, remark)
 
 
 class HeldGroup:
     """A leased group and how far it is."""
 
-    __slots__ = ("acked", "done", "is_lost", "is_open", "leased", "mark", "remarks", "times")
+    __slots__ = (
+        *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "mark", "remarks", "times", "tried"),
+    )
 
-    def __init__(self, leased: LeasedGroup) -> None:
-        self.leased = leased
+    def __init__(self, leased: LeasedGroup, *, audits: bool = False, history: History | None = None) -> None:
+        self.leased, self.audits, self.history = leased, audits, history
         self.done = 0
         self.acked = 0
         self.is_open = True
@@ -70,8 +75,10 @@ class HeldGroup:
         """When each handler run began and ended; only for an audit or a history."""
         self.remarks: dict[int, Remark] = {}
         """What history says besides of its messages, by position."""
+        self.tried: tuple[float, float] | None = None
+        """When the handler run began and ended with which its next message failed."""
 
-    def entry(self, done: int, *, release: bool, audits: bool = False, history: History | None = None) -> Ack:
+    def entry(self, done: int, *, release: bool) -> Ack:
         """The entry that acknowledges the messages up to `done`, and perhaps gives the group back."""
         first, leased = self.acked, self.leased
         if first == done:
@@ -82,8 +89,8 @@ class HeldGroup:
         else:
             mark = advance(self.mark, (leased.scores[done - 1],))
         late = sum(message.late for message in messages) if messages[0].late else 0
-        runs = [self._run(position) for position in range(first, done)] if audits else ()
-        endings = history.endings(self, first, done) if history else ()
+        runs = [self._run(position) for position in range(first, done)] if self.audits else ()
+        endings = self.history.endings(self, first, done) if self.history else ()
         follows = leased.members[done] if done < len(leased.members) else ""
         return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows, endings)
 
@@ -122,4 +129,11 @@ class HeldGroup:
             told.is_late,
             told.outage,
             told.is_timeout,
+            self._dropped(told),
         )
+
+    def _dropped(self, told: Told) -> str:
+        is_dropped = told.delay_s is None and told.ending == "drop"
+        if not (self.history and self.tried and is_dropped and told.was_tried):
+            return ""
+        return self.history.dropped(self, *self.tried)

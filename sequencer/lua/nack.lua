@@ -16,6 +16,8 @@
 -- ARGV[12] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
 -- ARGV[13] now_us    "" for the server's time
+-- ARGV[14] ended     only of one that is dropped after a try, where a history is kept: what that
+--                    says of it, but for the error
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
@@ -38,6 +40,7 @@ local is_late = ARGV[10] == '1'
 local verdict = ARGV[11]
 local waits = ARGV[12]
 local now_us = ARGV[13]
+local ended = #ARGV > 14 and ARGV[14]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -107,7 +110,7 @@ elseif ending == 'dead' or ending == 'drop' then
     remember_marks({group, mark}, mark_us, mark_cap)
   end
   if ending == 'drop' then
-    local text = ended_text('d', member, attempts) .. said_of_failure(failure)
+    local text = ended_with(ended or ended_text('d', member, attempts), failure)
     keep_history(history, {group .. '\n' .. id, text})
   end
   name = ending == 'dead' and 'dead' or 'dropped'

@@ -76,7 +76,7 @@ if member ~= '' then
       call('UNLINK', skipped)
       local kept = score .. '\n' .. failure .. '\n' .. record
       call('HSET', skipped, letter_of(group, member), kept)
-      local text = ended_text('s', member, sub(record, 17, 20)) .. said_of_failure(failure)
+      local text = ended_with(ended_text('s', member, sub(record, 17, 20)), failure)
       keep_history(history, {group .. '\n' .. id, text})
     end
     remove(group, {member}, 1, ids, order)

@@ -78,7 +78,7 @@ local function take_away(group, member, score, record, failure, mark)
     set_aside(group, member, score, record, failure)
   else
     gone[#gone + 1] = group .. '\n' .. sub(member, 17)
-    gone[#gone + 1] = ended_text('s', member, sub(record, 17, 20)) .. said_of_failure(failure)
+    gone[#gone + 1] = ended_with(ended_text('s', member, sub(record, 17, 20)), failure)
   end
   remove(group, {member}, 1, ids, prefix .. 'order:' .. group)
   if mark ~= '' then

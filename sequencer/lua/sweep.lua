@@ -22,8 +22,8 @@ local now = time_us(now_us)
 --+ history/clean
 --+ repair/is_enough
 local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap')
-local window, cap = tonumber(policy[1] or 0), tonumber(policy[2] or 1000000)
-local dead_us, dead_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
+local window, cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 1000000
+local dead_us, dead_cap = tonumber(policy[3] or nil) or 0, tonumber(policy[4] or nil) or 0
 local LETTERS = 100
 call('HLEN', stats)
 call('HLEN', letters)

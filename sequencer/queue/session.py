@@ -65,7 +65,6 @@ class Session:
         await self.lanes(register=register, role=role)
         return self._policy
 
-    @property
     def keeps_history(self) -> bool:
         """Whether the queue keeps a history, as far as this client knows: as it was at its last look."""
         return self._policy.history_window > 0

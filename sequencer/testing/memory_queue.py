@@ -212,7 +212,7 @@ class _Run:
         self._options = options
         lanes = finish(queue._session.lanes(role="consume"))
         self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
-        self._held.writer, self._held.keeps_history = History("memory"), lambda: queue._session.keeps_history
+        self._held.writer, self._held.keeps_history = History("memory"), queue._session.keeps_history
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""

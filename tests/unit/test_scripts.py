@@ -38,7 +38,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),
     "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3), now_us=1),
     "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True, endings=["f"])], now_us=1),
-    "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, 0.5, b"{}"), now_us=1),
+    "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, None, b"{}", "drop", ended="d"), now_us=1),
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
     "resume": calls.resume(KEYS, "g", b"", "", ending="drop", now_us=1),
     "resume_many": calls.resume_many(KEYS, [calls.ParkedGroup("g", "0" * 40, "m", "Error")], now_us=1),

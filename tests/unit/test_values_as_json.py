@@ -28,7 +28,8 @@ SHOWN = {
 }
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
 FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
-    "outages": 0
+    "outages": 0,
+    "log": [],
 }
 
 
@@ -42,9 +43,10 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
             {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter"},
         ),
         (
-            MessageInfo("m", ("7",), "handled", None, 0, None, None),
+            MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
             {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
-            | {"message": None},
+            | {"message": None, "phase": "finished", "appended_at": None, "began_at": None, "finished_at": None}
+            | {"consumer": "", "kind": "", "note": ""},
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
         (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None}),

@@ -59,7 +59,9 @@ PLAIN = Remark()
 
 
 def handled(tries: int, stamp_us: int, began_us: float, ended_us: float, consumer: str, remark: Remark = PLAIN) -> str:
-    """What history says of a message whose handler came to its end. A busy consumer makes one a message."""
+    """What history says of a message whose handler came to its end. A busy consumer makes one a message. With another
+    letter before it, that of one that was given up.
+    """
     began_ms = int(began_us) // 1000
     waited_ms, took_ms = began_ms - stamp_us // 1000, int(ended_us) // 1000 - began_ms
     numbers = f"{tries:x} {began_ms:x} {max(0, waited_ms):x} {max(0, took_ms):x}"

@@ -22,14 +22,13 @@ end
 -- `entries`: group, newline, id; what became of it; ...
 local function keep_history(open, entries)
   if not open or #entries == 0 then return end
-  local is_due = open.is_over or now >= open.due
   if open.is_over then
     begin_bucket(open)
-  elseif is_due then
+  elseif open.is_due then
     local _, _, due = clean_history(open.window, math.huge)
     open.due = math.min(due, open.ends + open.window)
   end
-  if is_due then
+  if open.is_due then
     call('HSET', memory, 'history', fmt('%s %.0f %.0f', open.name, open.ends, open.due))
   end
   for from = 1, #entries, 4000 do

@@ -9,9 +9,9 @@ local PARTS = 24
 -- Looked up before the first write; nil where no history is kept. Window and cap are those of the
 -- policy, or false.
 local function open_history(window, cap)
-  window = tonumber(window or 0)
+  window = tonumber(window or 0) or 0
   if window <= 0 then return nil end
-  local open = {window = window, cap = tonumber(cap or 1000000), span = window / PARTS}
+  local open = {window = window, cap = tonumber(cap or nil) or 1000000, span = window / PARTS}
   open.share = math.max(1, math.floor(open.cap / PARTS))
   local text = call('HGET', memory, 'history') or ''
   local name, ends, due = text:match('^(%d+) (%d+) (%d+)$')
@@ -19,7 +19,8 @@ local function open_history(window, cap)
   open.name, open.ends, open.due = name, tonumber(ends or nil), tonumber(due or 0)
   open.is_over = not name or now >= open.ends or math.abs(now - began) >= open.span
     or call('HLEN', prefix .. 'history:' .. name) > open.share
-  if open.is_over then
+  open.is_due = open.is_over or now >= open.due
+  if open.is_due then
     listed() -- it has its type
   end
   return open

@@ -7,9 +7,14 @@ local function clean(word)
   return text
 end
 
-local function said_of_failure(failure) -- as it is kept, or ""
+-- `text`: how and when, perhaps with consumer and kind; `failure`: as it is kept, or "".
+local function ended_with(text, failure)
   local known = failure ~= '' and failure_of(failure)
-  if not known then return '' end
-  local said = {'', clean(known.owner), clean(known.kind), clean(first_of(known, 500))}
+  if not known then return text end
+  local _, lines = text:gsub('\n', '')
+  local said = {text, clean(known.owner), clean(known.kind), clean(first_of(known, 500))}
+  for _ = 1, math.min(lines, 2) do
+    table.remove(said, 2)
+  end
   return table.concat(said, '\n')
 end
