@@ -1,4 +1,4 @@
-"""What history keeps: for its window, up to a 24th longer; up to its cap; and nothing where it is off. Dead letters too."""
+"""What history keeps: for its window, up to a 24th longer; up to its cap; nothing where it is off. Dead letters too."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def swept(lane: Lane) -> tuple[int, int]:
 
 
 def four_days(lane: Lane, *, every_s: float, each: int, window_s: float, cap: int = 10**6) -> None:
-    """Messages end for four days, or for 1.4 windows if they end often; then nothing does, and the queue is swept. Raises AssertionError."""
+    """Messages end for four days, or for 1.4 windows if they end often. Then nothing does, and the queue is swept."""
     lane.rules(Policy(history_window=window_s, history_cap=cap, dedup_window=0))
     number, until = 0, lane.now + (4 * DAY_S if every_s > HOUR_S else 1.4 * window_s) * SECOND
     while lane.now < until:
@@ -191,7 +191,9 @@ def test_a_batch_of_many_is_whole(lane: Lane) -> None:
 
 def bury(lane: Lane, id: str, kind: str = "ValueError") -> None:
     lane.append(item(id, id))
-    lane.nack(lane.claim()[id], None, ending="dead", failure=b'{"member":"","type":"%s","message":"no"}' % kind.encode())
+    lane.nack(
+        lane.claim()[id], None, ending="dead", failure=b'{"member":"","type":"%s","message":"no"}' % kind.encode()
+    )
 
 
 def test_dead_letters_are_swept_the_oldest_first_but_none_with_an_open_question(lane: Lane) -> None:
