@@ -38,7 +38,7 @@ def test_a_plain_end_comes_back_in_few_bytes(tries: int, stamp: int, waited: flo
 
 @pytest.mark.parametrize("value", [b"", b"x", b"f", b"f1", b"q1 2 3", b"f1 2 3 4 5", b"fz 1 1", b"\xff\xfe"])
 def test_foreign_bytes_are_refused(value: bytes) -> None:
-    with pytest.raises(ValueError, match="end that begins|invalid literal|unpack"):
+    with pytest.raises(ValueError, match=r"end that begins|invalid literal|unpack"):
         decode_ending(value)
 
 
