@@ -11,9 +11,9 @@ from ..client import Sequencer, list_queues
 from ..errors import MessageNotFound
 from ..settings.events import many
 from ..values.commands import command
-from ..values.history import Outcome, Swept
+from ..values.history import MessageInfo, Outcome, Swept
 from ..values.text import plain
-from ..values.views import MessageInfo, as_json
+from ..values.views import as_json
 from .app import (
     JsonOption,
     LimitOption,

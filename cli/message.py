@@ -11,8 +11,8 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
+from ..values.history import MessageInfo
 from ..values.text import named, plain
-from ..values.views import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .render import (
     console,

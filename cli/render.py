@@ -18,10 +18,11 @@ from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
+from ..values.history import MessageInfo
 from ..values.message import Message, Tried
 from ..values.text import json_line, named, plain, quoted
 from ..values.unserved import unserved_text
-from ..values.views import DeadLetter, GroupInfo, MessageInfo, QueueInfo, as_json
+from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table
 

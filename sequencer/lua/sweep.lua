@@ -31,9 +31,8 @@ local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', histories)
 
 local gone, names = clean_history(window, window > 0 and cap or 0)
-local open = (call('HGET', memory, 'history') or ''):match('^%d+')
-if open and names[open] then
-  call('HDEL', memory, 'history')
+if names[call('HGET', memory, 'history:open') or ''] then
+  call('HDEL', memory, 'history:open', 'history:end', 'history:due')
 end
 
 local function is_question(letter)

@@ -25,9 +25,10 @@ from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
 from ..values.checks import check_limit
 from ..values.commands import command
+from ..values.history import MessageInfo
 from ..values.message import Message
 from ..values.unserved import Unserved
-from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
+from ..values.views import Explanation, GroupInfo, GroupState
 from .dead_letters import DeadLetterFilter, oldest
 from .explain import explanation, with_units, with_unserved
 from .history.ended import dead_info, ended_info, phase_of

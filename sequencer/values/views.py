@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from .history import HistoryInfo, Outcome, Phase
+from .history import HistoryInfo
 from .message import Failure, Message, Receipt, Tried
 from .unserved import Unserved
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
-
-
-MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +70,6 @@ class Gap:
     group: tuple[str, ...]
     first: int
     last: int
-
-
-@dataclass(frozen=True, slots=True)
-class MessageInfo:
-    """One message as the server has it at one moment."""
-
-    id: str
-    group: tuple[str, ...]
-    state: MessageState
-    """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
-    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content; how it
-    ended, where the queue keeps a history."""
-    due_in_s: float | None
-    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
-    attempts: int
-    error: Failure | None
-    message: Message | None
-    phase: Phase
-    """The state in one of four words: "error" waits for a person, or was given up."""
-    appended_at: float | None = None
-    """Seconds since 1970 by the server's clock, as are the next two."""
-    began_at: float | None = None
-    """When its handler began for the last time; of one that ended, where that is known."""
-    finished_at: float | None = None
-    """When it ended."""
-    consumer: str = ""
-    """Who handled it last."""
-    kind: str = ""
-    note: str = ""
-    """What else is to be said of its end: the error with which it was given up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def batch(lane: Lane, policy: Policy, *texts: str) -> Callable[[], None]:
 def test_off_costs_no_key_no_command_and_no_byte(lane: Lane) -> None:
     plain = calls_of(lane.link, batch(lane, Policy(dedup_window=0)))
     assert not [key for key in lane.link.command("KEYS", lane.keys.prefix + "*") if b"histor" in key]
-    assert lane.link.command("HGET", lane.keys.memory, "history") is None
+    assert lane.link.command("HGET", lane.keys.memory, "history:open") is None
     assert not {*lane.link.command("HKEYS", lane.keys.policy)} & {
         b"history_us",
         b"history_cap",
@@ -191,7 +191,7 @@ def test_off_costs_no_key_no_command_and_no_byte(lane: Lane) -> None:
     first = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
     later = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
     assert {name: count - plain.get(name, 0) for name, count in later.items() if count != plain.get(name, 0)} == {
-        "hget": 1,
+        "hmget": 1,
         "hlen": 1,
         "hset": 1,
     }

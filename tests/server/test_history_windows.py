@@ -72,7 +72,7 @@ def four_days(lane: Lane, *, every_s: float, each: int, window_s: float, cap: in
     swept(lane)
     assert kept(lane) == {}, "a queue at rest is not swept"
     assert buckets(lane) == 0
-    assert lane.link.command("HGET", lane.keys.memory, "history") is None
+    assert lane.link.command("HGET", lane.keys.memory, "history:open") is None
 
 
 @pytest.mark.parametrize(

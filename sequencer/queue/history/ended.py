@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...store.group import decode_group
 from ...store.history.ending import Ending, decode_ending, parts_of
-from ...values.history import Phase
+from ...values.history import MessageInfo, MessageState, Phase
 from ...values.message import Message
-from ...values.views import DeadLetter, MessageInfo, MessageState
+from ...values.views import DeadLetter
 
 PHASES: dict[MessageState, Phase] = {
     "leased": "running",

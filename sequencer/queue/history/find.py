@@ -8,7 +8,7 @@ from ...store.history.ending import parts_of
 from ...store.item import Id
 from ...store.keys import LaneKeys
 from ...store.replies import Reading
-from ...values.views import MessageInfo
+from ...values.history import MessageInfo
 from ..dead_letters import DeadLetterFilter, oldest
 from ..session import Session
 from ..views import message_info

@@ -11,8 +11,7 @@ from ...store.group import encode_group
 from ...store.item import Group
 from ...store.replies import Reading
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, check_number
-from ...values.history import OUTCOMES, Outcome
-from ...values.views import MessageInfo
+from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..session import Session
 from ..views import now_of
 from .buckets import Bucket, buckets_of, escaped, read_bucket

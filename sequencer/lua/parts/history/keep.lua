@@ -29,7 +29,8 @@ local function keep_history(open, entries)
     open.due = math.min(due, open.ends + open.window)
   end
   if open.is_due then
-    call('HSET', memory, 'history', fmt('%s %.0f %.0f', open.name, open.ends, open.due))
+    call('HSET', memory, 'history:open', open.name, 'history:end', fmt('%.0f', open.ends),
+      'history:due', fmt('%.0f', open.due))
   end
   for from = 1, #entries, 4000 do
     local to = math.min(from + 3999, #entries)
