@@ -21,7 +21,7 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, dead_letters, operate, views
 from .queue.audit_stream import prove_lanes
-from .queue.history import find, listed, sweep
+from .queue.history import find, known, listed, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.stuck import many
@@ -191,7 +191,7 @@ class Sequencer:
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)
     explain = blocking(views.explain)
-    get = blocking(views.get)
+    get = blocking(known.get)
     find = blocking(find.find)
     history = blocking_list(listed.history)
     dead = blocking(dead_letters.dead)

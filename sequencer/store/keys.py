@@ -25,8 +25,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:marks          hash    group -> watermark, "" -> padding; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
-    {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the bucket
-                                                in use, its end, and when the oldest is to be dropped
+    {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the
+                                                bucket in use, its end, and when the oldest is dropped
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
     {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same

@@ -11,9 +11,9 @@ from ...store.replies import Reading
 from ...values.history import MessageInfo
 from ..dead_letters import DeadLetterFilter, oldest
 from ..session import Session
-from ..views import message_info
 from .buckets import buckets_of, escaped, read_bucket
 from .ended import dead_info, info_of
+from .known import message_info
 
 
 async def find(session: Session, id: Id) -> list[MessageInfo]:
