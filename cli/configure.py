@@ -13,6 +13,7 @@ from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
 from ..values.checks import near_name
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
+from .many import seconds_of
 from .render import console, policy_table, print_json
 
 
@@ -58,6 +59,20 @@ def configure(
     on_gap: Annotated[
         OnGap | None, _policy("--on-gap", "For a group whose missing number did not come in time.")
     ] = None,
+    history_window: Annotated[
+        str | None,
+        _policy("--history", "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all."),
+    ] = None,
+    history_cap: Annotated[
+        int | None,
+        _policy("--history-cap", "Messages in the history of a lane above which the oldest are dropped."),
+    ] = None,
+    dead_window: Annotated[
+        str | None, _policy("--dead-window", "How long a dead letter is kept until `sweep`: 30d; 0: for ever.")
+    ] = None,
+    dead_cap: Annotated[
+        int | None, _policy("--dead-cap", "Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit.")
+    ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -69,6 +84,9 @@ def configure(
     fields that the queue remembers.
     """
     wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
+    for name, option in {"history_window": "--history", "dead_window": "--dead-window"}.items():
+        if name in wanted:
+            wanted[name] = seconds_of(wanted[name], option)
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
         before, known = looking.policy, list_queues(redis, namespace)

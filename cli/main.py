@@ -16,6 +16,7 @@ from . import (  # noqa: F401 - each registers its commands
     dead,
     doctor,
     group,
+    history,
     lifetime,
     message,
     server,

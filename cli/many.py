@@ -67,13 +67,13 @@ def refuse_alone(given: dict[str, object], why: str) -> None:
             raise ConfigurationError(f"{name} is {why}; leave it out")
 
 
-def seconds_of(since: str | None) -> float | None:
-    """`90s`, `10m`, `2h`, `1d` in seconds. Raises BadParameter."""
+def seconds_of(since: str | None, option: str = "--since") -> float | None:
+    """`90s`, `10m`, `2h`, `1d` in seconds. Raises BadParameter, which names the option."""
     if since is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", since.strip())
     if not found or found[2] not in UNITS:
-        raise typer.BadParameter(f"{since!r} is no time like 90s, 10m, 2h or 1d", param_hint="--since")
+        raise typer.BadParameter(f"{since!r} is no time like 90s, 10m, 2h or 1d", param_hint=option)
     return float(found[1]) * UNITS[found[2]]
 
 

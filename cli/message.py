@@ -11,18 +11,32 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
+from ..values.history import MessageInfo
 from ..values.text import named, plain
-from ..values.views import MessageInfo
 from .app import GroupArgument, IdOption, JsonOption, app, call_option, queue_command
-from .render import console, fields_table, group_words, id_word, moment, number, print_either, print_json, seconds
+from .render import (
+    console,
+    ended_fields,
+    fields_table,
+    group_words,
+    id_word,
+    log_fields,
+    moment,
+    number,
+    print_either,
+    print_json,
+    seconds,
+)
 
 
 @queue_command(app)
 def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """One message: its state, when it is due, attempts, error and content.
+    """One message: its state, when it is due, attempts, error and content; or how it ended.
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
-    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content).
+    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content). Where the
+    queue keeps a history, how it ended: finished, failed (finished, but parts of it failed), skipped, dropped,
+    cancelled, replaced.
     """
     found = client.get(group, id)
     if found is None:
@@ -30,16 +44,16 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     if json:
         print_json(found)
     else:
-        _show(found)
+        show_message(found)
 
 
-def _show(info: MessageInfo) -> None:
-    fields = {
-        "id": id_word(info.id),
-        "group": group_words(info.group),
-        "state": info.state,
-        "due in": seconds(info.due_in_s),
-    }
+def show_message(info: MessageInfo) -> None:
+    """For people, a field a line."""
+    fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
+    if info.finished_at is None:
+        fields |= {"due in": seconds(info.due_in_s)}
+    else:
+        fields |= ended_fields(info)
     if message := info.message:
         marks = [name for name in ("late", "redriven") if getattr(message, name)]
         fields |= {"attempts": str(info.attempts), "score": number(message.score)}
@@ -48,6 +62,7 @@ def _show(info: MessageInfo) -> None:
         fields |= {"marks": ", ".join(marks)} if marks else {}
     if info.error:
         fields |= {"error": f"{info.error.type}: {info.error.message}"}
+        fields |= log_fields(info.error.log)
     console().print(fields_table(fields))
     if info.error and info.error.traceback:
         typer.echo("\n".join(plain(line) for line in info.error.traceback.splitlines()))

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
-from ..values.message import Message
+from ..values.history import MessageInfo
+from ..values.message import Message, Tried
 from ..values.text import json_line, named, plain, quoted
 from ..values.unserved import unserved_text
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
@@ -150,6 +151,40 @@ def unserved_line(info: QueueInfo) -> str:
     """That nobody consumes the queue, and the command that begins to."""
     assert info.unserved is not None
     return plain(f"{info.queue}: {unserved_text(info.unserved, info.queue, info.namespace)}")
+
+
+def history_line(info: QueueInfo) -> str:
+    """How far back the history of a queue goes."""
+    assert info.history is not None
+    reaches, window = seconds(info.history.reaches_s), seconds(info.history.window_s)
+    return plain(f"{info.queue}: history {reaches} of {window}, {info.history.messages:,} messages")
+
+
+def message_info_table(infos: list[MessageInfo]) -> Table:
+    """Messages that ended. A narrow terminal shows id, group and state in any case."""
+    times = (Column("tries", 5), Column("took", 3), Column("ended", 1), Column("consumer", 6), Column("kind", 4))
+    rows = table("id", "group", "state", *times, Column("note", 2, is_cut=True))
+    for info in infos:
+        took_s = None if info.began_at is None else (info.finished_at or 0.0) - info.began_at
+        values = (str(info.attempts), seconds(took_s), moment(info.finished_at or 0.0))
+        rest = (*values, info.consumer, info.kind, info.note)
+        rows.add_row(id_word(info.id), group_words(info.group), *cells(info.state, *rest))
+    return rows
+
+
+def ended_fields(info: MessageInfo) -> dict[str, str]:
+    """How a message ended."""
+    times = {"appended": info.appended_at, "began": info.began_at, "ended": info.finished_at}
+    fields = {name: moment(at) for name, at in times.items() if at is not None}
+    fields |= {"took": seconds((info.finished_at or 0.0) - info.began_at)} if info.began_at is not None else {}
+    fields |= {"tries": str(info.attempts)}
+    texts = {"consumer": info.consumer, "kind": info.kind, "note": info.note}
+    return fields | {name: text for name, text in texts.items() if text}
+
+
+def log_fields(log: Sequence[Tried]) -> dict[str, str]:
+    """What a message failed with before, a try a line."""
+    return {f"attempt {one.attempt}": f"{moment(one.at)} {one.error}" for one in log}
 
 
 def message_table(messages: list[Message]) -> Table:

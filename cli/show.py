@@ -32,6 +32,8 @@ from .queues import require_queue
 from .render import (
     console,
     group_table,
+    history_line,
+    log_fields,
     message_table,
     outage_line,
     print_either,
@@ -72,7 +74,8 @@ def info(
 
 def _queues(infos: list[QueueInfo]) -> str:
     """The table, and below it what holds a queue back: an outage, or that nobody consumes."""
-    return "\n".join([str(queue_table(infos)), *_troubles(infos)])
+    histories = [history_line(one) for one in infos if one.history]
+    return "\n".join([str(queue_table(infos)), *histories, *_troubles(infos)])
 
 
 def _troubles(infos: list[QueueInfo]) -> list[str]:
@@ -179,4 +182,6 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it, in one sentence."""
     explanation = client.explain(group)
-    print_either(json, explanation, plain(explanation.text))
+    before = log_fields(explanation.log[:-1]).items()
+    lines = [explanation.text, *[f"{name} failed at {said}" for name, said in before]]
+    print_either(json, explanation, "\n".join(map(plain, lines)))

@@ -30,6 +30,7 @@ from .settings.body_fields import BodyFields
 from .settings.events import Event
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
+from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
 from .values.version import VERSION as __version__
 from .values.views import (
@@ -39,7 +40,6 @@ from .values.views import (
     Finding,
     Gap,
     GroupInfo,
-    MessageInfo,
     OutageInfo,
     QueueInfo,
     Redriven,

@@ -19,7 +19,9 @@ from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, operate, views
 from .queue.audit_stream import prove_lanes
-from .queue.dead_letters import listed, purge, redrive
+from .queue.dead_letters import listed as dead_letters
+from .queue.dead_letters import purge, redrive
+from .queue.history import find, known, listed, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.steps import seen
@@ -54,7 +56,7 @@ class Sequencer(Registered):
     `group_by`, `id_by`, `score_by` name fields of a body, `order.id` a field of a field. The queue remembers them from
     its first use on: who names none takes them, and another value is a ConfigurationError.
 
-    `dedup_window` to `on_gap` are the queue's policy and kept in the server: whoever names one sets it for all
+    `dedup_window` to `dead_cap` are the queue's policy and kept in the server: whoever names one sets it for all
     producers and consumers when it connects, and who names none takes what is there (see Policy).
 
     `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
@@ -186,10 +188,12 @@ class Sequencer(Registered):
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)
     explain = blocking(views.explain)
-    get = blocking(views.get)
+    get = blocking(known.get)
+    find = blocking(find.find)
+    history = blocking_list(listed.history)
     steps = blocking(seen.steps)
-    dead = blocking(listed.dead)
-    count_dead = blocking(listed.count_dead)
+    dead = blocking(dead_letters.dead)
+    count_dead = blocking(dead_letters.count_dead)
 
     @property
     def policy(self) -> Policy:
@@ -229,6 +233,7 @@ class Sequencer(Registered):
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(redrive.redrive)
     purge = blocking(purge.purge)
+    sweep = blocking(sweep.sweep)
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
@@ -285,7 +290,8 @@ class Sequencer(Registered):
         self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
-        return Consumer(*given, guide=self._net.guide, emitter=self._emitter)
+        keeps = self._session.keeps_history
+        return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
     def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
         """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
@@ -295,7 +301,8 @@ class Sequencer(Registered):
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
         lanes = finish(self._session.lanes(role="consume"))
-        return Lease.claim(self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
+        given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
+        return Lease.claim(*given, keeps_history=self._session.keeps_history())
 
 
 def find_server(redis: Any = None) -> Endpoint:

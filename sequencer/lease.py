@@ -16,7 +16,7 @@ from .calls.outage import Began
 from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.gate import refusal_of
-from .drain.held_group import HeldGroup
+from .drain.held_group import HeldGroup, History
 from .drain.outcome import failed_with
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
 from .net.pool import LinkPool
@@ -44,12 +44,15 @@ class Lease:
         groups: list[LeasedGroup],
         asked_at: float,
         emitter: EventEmitter | None = None,
+        history: History | None = None,
     ) -> None:
         self.owner = owner
         self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
         self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
-        self._held = [HeldGroup(group) for group in groups]
+        self._held = [HeldGroup(group, history=history) for group in groups]
         self._given: tuple[HeldGroup, Message] | None = None
+        self._given_at: dict[str, float] = {}
+        """When the last one of each group was given: for a history, its handling began then."""
         self._deadline = asked_at + options.lease_s
         self._is_repeat = False
 
@@ -62,8 +65,11 @@ class Lease:
         options: ConsumerOptions,
         owner: str,
         emitter: EventEmitter | None = None,
+        *,
+        keeps_history: bool = False,
     ) -> Lease:
         """Claim from the first lane that has something due, beginning at a random one."""
+        history = History(owner) if keeps_history else None
         events = ConsumerEvents(emitter := emitter or EventEmitter(queue.queue), queue, owner)
         first = random.randrange(len(lanes))
         for lane in (*lanes[first:], *lanes[:first]):
@@ -71,9 +77,11 @@ class Lease:
             call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits)
             with pool.lend() as link:
                 claimed = link.run_one(call)
+            if history:
+                history.clock.learn(claimed.now_us, asked_at, time.monotonic())
             events.claimed(claimed)
             if claimed.groups:
-                return cls(pool, lane, queue, options, owner, claimed.groups, asked_at, emitter)
+                return cls(pool, lane, queue, options, owner, claimed.groups, asked_at, emitter, history)
         return cls(pool, lanes[first], queue, options, owner, [], asked_at, emitter)
 
     def __enter__(self) -> Lease:
@@ -118,13 +126,15 @@ class Lease:
                 if refusal := refusal_of(self._queue, leased, position):
                     self._fail(message, refusal)
                     break
-                self._given = (held, message)
+                self._given, self._given_at[leased.key] = (held, message), time.monotonic()
                 yield message
 
     def ack(self, message: Message) -> None:
         """The message was handled: remove it. Raises LeaseLost, or ValueError for one that is not next in its group."""
         held = self._find(message)
         is_last = held.done + 1 == len(held.leased.messages)
+        now = time.monotonic()
+        held.times[held.done :] = [(self._given_at.get(held.leased.key, now), now)]
         entry = held.entry(held.done + 1, release=is_last)
         if self._run(calls.ack(self._keys, [entry])).refused:
             self._lost(held)
@@ -197,6 +207,8 @@ class Lease:
             self._events.failed(one)
         if isinstance(problem, Undecodable):
             self._doubt()
+        now = time.monotonic()
+        held.tried = self._given_at.get(held.leased.key, now), now
         told = one.told(held.leased.members[held.done])
         done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(told)))
         held.is_open = False

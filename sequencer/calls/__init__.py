@@ -7,7 +7,7 @@ The rule: only this room knows the order of a script's arguments and the form of
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
-from .examine import Checked, Facts, Found, inspect, repair
+from .examine import Checked, Facts, Found, find, inspect, repair
 from .operate import (
     MAX_RESUME,
     Ending,
@@ -15,6 +15,7 @@ from .operate import (
     Redriving,
     Resumed,
     Resuming,
+    SweptLane,
     pause,
     purge,
     redrive,
@@ -22,6 +23,7 @@ from .operate import (
     resume_many,
     revise,
     skip_gap,
+    sweep,
     wake,
 )
 from .outage import Ended, Waits, outage
@@ -57,12 +59,14 @@ __all__ = [
     "Redriving",
     "Resumed",
     "Resuming",
+    "SweptLane",
     "Waits",
     "ack",
     "adopt",
     "adopt_old",
     "append",
     "claim",
+    "find",
     "inspect",
     "nack",
     "note",
@@ -79,6 +83,7 @@ __all__ = [
     "resume_many",
     "revise",
     "skip_gap",
+    "sweep",
     "unregister",
     "wake",
     "woken",

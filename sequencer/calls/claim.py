@@ -85,14 +85,16 @@ class Claimed:
     was_ahead: bool = False
     """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
     halted: Sequence[Halted] = ()
+    now_us: int = 0
+    """The server's time when it was carried out."""
 
 
 def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     if len(reply) == 4 and isinstance(reply[2], int):
         now_us, due, groups, parked = reply
         wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
-        return Claimed([], wait, groups == parked)
-    _, token, words, records, more, *told = reply
+        return Claimed([], wait, groups == parked, now_us=now_us)
+    now_us, token, words, records, more, *told = reply
     number, text = int(token), token.decode()
     at = 0
     groups = []
@@ -129,7 +131,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         _tell_failure(groups[at - 1], failure.encode("utf-8", "surrogateescape"))
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
     halted = [_halted(*entry) for entry in loads_words(told[0])] if told and told[0] else ()
-    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted)
+    return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted, now_us=int(now_us))
 
 
 def _ledgers(records: Sequence[bytes]) -> Sequence[Written | None]:

@@ -46,11 +46,13 @@ class Facts(NamedTuple):
     """Whether the id asked for was handled lately."""
     outage: HeldBack | None = None
     """What holds the lane back."""
+    ended: bytes = b""
+    """What history says of the message that was asked for, where it is not pending."""
 
 
 def _parse_facts(reply: list[Any]) -> Facts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
-    head_record, mark, member, score, record, handled, *outage = reply[10:]
+    head_record, mark, member, score, record, handled, *outage = reply[10:19]
 
     return Facts(
         int(now_us),
@@ -70,6 +72,7 @@ def _parse_facts(reply: list[Any]) -> Facts:
         record,
         handled == b"1",
         _held_back(*outage) if outage else None,
+        reply[19] if len(reply) > 19 else b"",
     )
 
 
@@ -142,4 +145,13 @@ def repair(
         ),
         (keys.prefix, group, dumps_words([members, ids, letters]), "1" if dry_run else "0", now_text(now_us)),
         _parse_checked,
+    )
+
+
+def find(keys: LaneKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, list[str]]]:
+    """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
+    the end.
+    """
+    return Call(
+        "find", (keys.schedule,), (keys.prefix, message_id, cursor), lambda reply: (text(reply[0]), texts(reply[1:]))
     )

@@ -1,5 +1,5 @@
 """Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, revise,
-pause, redrive, purge.
+pause, redrive, purge, sweep.
 """
 
 from __future__ import annotations
@@ -184,4 +184,28 @@ def purge(keys: LaneKeys, letters: Sequence[str]) -> Call[int]:
         (keys.dead, keys.letters, keys.stats),
         (keys.prefix, dumps_words(letters)),
         int,
+    )
+
+
+class SweptLane(NamedTuple):
+    """What `sweep` deleted in a lane: messages of its history, dead letters; how many of those it looked at and left;
+    whether there may be more to do.
+    """
+
+    history: int
+    dead: int
+    passed: int
+    is_more: bool
+
+
+def sweep(keys: LaneKeys, passed: int = 0, *, now_us: int | None = None) -> Call[SweptLane]:
+    """Drop what history and dead letters have that is older than the policy keeps it, or above its cap.
+
+    `passed`: how many dead letters the calls before have looked at and left.
+    """
+    return Call(
+        "sweep",
+        (keys.policy, keys.memory, keys.histories, keys.dead, keys.letters, keys.stats),
+        (keys.prefix, str(passed), now_text(now_us)),
+        lambda reply: SweptLane(int(reply[0]), int(reply[1]), int(reply[2]), reply[3] == b"1"),
     )

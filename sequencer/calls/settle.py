@@ -41,6 +41,8 @@ class Ack(NamedTuple):
     runs: Sequence[HandlerRun] = ()
     next: str = ""
     """Of a group that is kept: the member that its consumer handles next, or ""."""
+    endings: Sequence[str] = ()
+    """What history says of each of its members, where one is kept."""
 
     @property
     def what_then(self) -> str:
@@ -84,6 +86,8 @@ class Nack(NamedTuple):
     """Whether a step became done since the ledger was written last: so they begin anew too."""
     is_missing: bool = False
     """Whether this version lacks what the message needs: it is given back, and nothing is counted but how often."""
+    ended: str = ""
+    """What history says of one that is dropped after a try, where one is kept."""
 
     @property
     def verdict(self) -> str:
@@ -151,6 +155,7 @@ def ack(
     """Remove handled messages and release groups."""
     words = dumps_words([[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks])
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
+    endings = (dumps_words([entry.endings for entry in acks]),) if any(entry.endings for entry in acks) else ()
     return Call(
         "ack",
         (keys.schedule,),
@@ -159,6 +164,7 @@ def ack(
             "1" if hint else "0",
             *(now_text(now_us), str(audit_length)),
             dumps_words(runs) if runs else "",
+            *endings,
         ),
         lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
     )
@@ -184,6 +190,7 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nack
             _waits(entry.outage),
             entry.before,
             ledger,
+            entry.ended,
             now_text(now_us),
         ),
         _parse_nacked,

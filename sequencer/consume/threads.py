@@ -31,6 +31,7 @@ from ..drain.effects import (
     Wait,
 )
 from ..drain.held import Held
+from ..drain.held_group import History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
@@ -77,7 +78,9 @@ class Consumer:
         owner: str | None = None,
         guide: Guide | None = None,
         emitter: EventEmitter | None = None,
+        keeps_history: Callable[[], bool] = bool,
     ) -> None:
+        """`keeps_history`: whether the queue keeps one, by now."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
@@ -85,8 +88,15 @@ class Consumer:
         self._main = Link(endpoint, guide)
         route = (lambda: guide.route) if guide else str
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
-        self._held = Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._declared = handler if isinstance(handler, Steps) else None
+        self._held = Held(
+            lanes,
+            options.lease_s,
+            audits=options.audit,
+            audit_length=options.audit_length,
+            writer=History(self.owner),
+            keeps_history=keeps_history,
+        )
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
         self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)

@@ -9,6 +9,7 @@
 6. Dead letters and their contents belong together.
 7. The lane has no other keys, and each of its keys has its type.
 8. What holds a lane back in an outage, and what is known of that outage, are there together.
+9. Each bucket of the history is listed, so that it is dropped in time.
 
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
 for broken. To repair: order and body are the truth, and the schedule is made to follow them. A message without its
@@ -22,6 +23,7 @@ from typing import Any
 
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
+from ..store.history.ending import bucket_began_us
 from ..store.keys import LaneKeys
 from ..store.record import STAMP_DIGITS
 from ..store.replies import scanned, texts
@@ -38,7 +40,7 @@ MEMBERS = 100
 RECORDS_PAGE = 20
 """Records read by one command, only where a group's order and body differ: they may be large."""
 TYPES = {
-    "zset": ("schedule", "dead"),
+    "zset": ("schedule", "dead", "histories"),
     "hash": (
         "leases",
         "failures",
@@ -130,10 +132,24 @@ class InvariantCheck:
                 group = _group_of(by_prefix[prefix], name) if prefix in by_prefix else ""
                 if group:
                     groups[prefix][group] = None
+                elif prefix in by_prefix and name.startswith(by_prefix[prefix].history("")):
+                    yield from self._bucket(by_prefix[prefix], name)
                 elif prefix in by_prefix and name not in known:
                     yield Finding("keys", "problem", f"unknown key {name!r}; nothing of ours wrote it")
             for prefix, some in groups.items():
                 yield from self._unscheduled(by_prefix[prefix], list(some))
+
+    def _bucket(self, keys: LaneKeys, key: str) -> Iterator[Finding]:
+        """A bucket of the history; to repair, one that is not listed is listed as over since its beginning."""
+        name = key.removeprefix(keys.history(""))
+        listed, kind = self._link.commands([("ZSCORE", keys.histories, name), ("TYPE", key)])
+        if kind not in (b"hash", b"none"):
+            yield Finding("keys", "problem", f"key {key!r} is of type {kind.decode()}, not hash; rename or delete it")
+        elif listed is None and kind == b"hash":
+            if self._repair:
+                self._link.command("ZADD", keys.histories, "NX", bucket_began_us(name), name)
+            text = f"history {key!r} is not listed, so that it would stay for ever"
+            yield Finding("keys", "problem", text, repaired=self._repair)
 
     def _unscheduled(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Finding]:
         """Check those of these groups that are not in the schedule, and were not checked before."""

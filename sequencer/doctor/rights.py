@@ -60,7 +60,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
         *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
-        *("pause", "redrive", "purge", "outage"),
+        *("pause", "redrive", "purge", "outage", "find", "sweep"),
     ),
 }
 
@@ -127,6 +127,8 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.resume(keys, SCRATCH, b"", "", ending="drop"),
         calls.resume_many(keys, [calls.ParkedGroup(SCRATCH, "", "", "")]),
         calls.inspect(keys, SCRATCH, "1"),
+        calls.find(keys, "1"),
+        calls.sweep(keys),
         calls.repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)

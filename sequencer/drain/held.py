@@ -25,7 +25,7 @@ for 4. With a pair of lines turned round, a group could be begun and given back 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
 from ..store.keys import LaneKeys
-from .held_group import HeldGroup
+from .held_group import HeldGroup, History
 from .outbox import Outbox, Sending
 from .outcome import Told
 
@@ -71,6 +71,12 @@ class Held:
     """Whether claims bring the failures of heads: passes over steps need them."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
+    writer: History = field(default_factory=lambda: History(""))
+    """What it writes into the history."""
+    keeps_history: Callable[[], bool] = bool
+    """Whether the queue keeps one, as far as its client knows; asked at each claim."""
+    history: History | None = None
+    """For the claim in hand."""
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
@@ -88,14 +94,17 @@ class Held:
         self.outboxes = [Outbox(lane, keys, self.audit_length) for lane, keys in enumerate(self.lanes)]
         self.outbox = self.outboxes[self.lane]
 
-    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float, answered_at: float) -> None:
+    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float, answered_at: float, now_us: int = 0) -> None:
         """Hold these groups, those with few messages first: one that never ends lets the others go before it.
-        Their leases are counted from before the claim was sent.
+        Their leases are counted from before the claim was sent. `now_us`: the server's time when it was carried out.
         """
+        self.history = self.writer if self.keeps_history() else None
+        self.writer.clock.learn(now_us, asked_at, answered_at)
         for leased in groups:
             leased.claimed_at = answered_at
         self.lane, self.outbox, self.current, self.number = lane, self.outboxes[lane], -1, self.number + 1
-        self.groups = [HeldGroup(leased) for leased in sorted(groups, key=lambda leased: len(leased.members))]
+        few_first = sorted(groups, key=lambda leased: len(leased.members))
+        self.groups = [HeldGroup(leased, audits=self.audits, history=self.history) for leased in few_first]
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
         self.is_more_due = self.is_held_back = False
@@ -113,7 +122,7 @@ class Held:
 
         The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
         """
-        if self.audits:
+        if self.audits or self.history:
             group.times.append((began, ended))
         group.done += 1
         self.handled += 1

@@ -1,28 +1,83 @@
-"""A leased group and how far it is: what is told the server of its messages. Pure."""
+"""A leased group and how far it is: what is told the server of its messages, and when they were handled. Pure."""
 
 from __future__ import annotations
 
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, HandlerRun, Nack, Note
+from ..store.history.ending import PLAIN, Remark, handled
 from ..store.ledger import Written
 from ..store.watermark import advance
 from .outcome import Told
+
+DRIFT = 0.001
+"""So fast two clocks may part: what is known of the other one gets less exact with time."""
+
+
+class ServerClock:
+    """The server's time at a moment of the consumer's clock, by the claims that were answered: one was carried out
+    between its sending and its answer, halfway as far as can be known. That of a wait says little, and is left out.
+    """
+
+    __slots__ = ("_ahead_us", "_at", "_width")
+
+    def __init__(self) -> None:
+        self._ahead_us = self._at = 0.0
+        self._width = float("inf")
+
+    def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
+        """The server said that it was `now_us`, in us since 1970, between these moments."""
+        width = answered_at - sent_at
+        if now_us and width <= self._width + (answered_at - self._at) * DRIFT:
+            self._ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
+            self._at, self._width = answered_at, width
+
+    def us(self, at: float) -> float:
+        """What the server's clock showed at this moment."""
+        return at * 1e6 + self._ahead_us
+
+
+class History:
+    """What a consumer writes into the history, while the queue keeps one."""
+
+    __slots__ = ("clock", "consumer")
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer, self.clock = consumer, ServerClock()
+
+    def endings(self, group: HeldGroup, first: int, done: int) -> list[str]:
+        """Of the messages of a group from `first` to before `done`, whose handlers came to their end."""
+        return [self._text(group, at, *group.times[at]) for at in range(first, done)]
+
+    def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
+        """Of the group's next message, which is given up after this try."""
+        return "d" + self._text(group, group.done, began, ended)[1:]
+
+    def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
+        message, us = group.leased.messages[at], self.clock.us
+        remark = group.remarks.get(at, PLAIN)
+        return handled(message.attempt, message.stamp, us(began), us(ended), self.consumer, remark)
 
 
 class HeldGroup:
     """A leased group and how far it is."""
 
-    __slots__ = ("acked", "done", "is_lost", "is_open", "leased", "mark", "times")
+    __slots__ = (
+        *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "mark", "remarks", "times", "tried"),
+    )
 
-    def __init__(self, leased: LeasedGroup) -> None:
-        self.leased = leased
+    def __init__(self, leased: LeasedGroup, *, audits: bool = False, history: History | None = None) -> None:
+        self.leased, self.audits, self.history = leased, audits, history
         self.done = 0
         self.acked = 0
         self.is_open = True
         self.is_lost = False
         self.mark = leased.mark
         self.times: list[tuple[float, float]] = []
-        """When each handler run began and ended; only for an audit."""
+        """When each handler run began and ended; only for an audit or a history."""
+        self.remarks: dict[int, Remark] = {}
+        """What history says besides of its messages, by position."""
+        self.tried: tuple[float, float] | None = None
+        """When the handler run began and ended with which its next message failed."""
 
     def entry(self, done: int, *, release: bool) -> Ack:
         """The entry that acknowledges the messages up to `done`, and perhaps gives the group back."""
@@ -35,9 +90,10 @@ class HeldGroup:
         else:
             mark = advance(self.mark, (leased.scores[done - 1],))
         late = sum(message.late for message in messages) if messages[0].late else 0
-        runs = [self._run(position) for position in range(first, done)] if self.times else ()
+        runs = [self._run(position) for position in range(first, done)] if self.audits else ()
+        endings = self.history.endings(self, first, done) if self.history else ()
         follows = leased.members[done] if done < len(leased.members) else ""
-        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows)
+        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows, endings)
 
     def acknowledged(self, entry: Ack) -> None:
         """This entry will reach the server, or has."""
@@ -83,4 +139,11 @@ class HeldGroup:
             written=told.written,
             has_progressed=told.has_progressed,
             is_missing=told.is_missing,
+            ended=self._dropped(told),
         )
+
+    def _dropped(self, told: Told) -> str:
+        is_dropped = told.delay_s is None and told.ending == "drop"
+        if not (self.history and self.tried and is_dropped and told.was_tried):
+            return ""
+        return self.history.dropped(self, *self.tried)

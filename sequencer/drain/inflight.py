@@ -114,7 +114,7 @@ class InFlight:
             return None
         claimed: Claimed = results[-1]
         self._note(claimed)
-        held.take(lane, claimed.groups, before, self._clock())
+        held.take(lane, claimed.groups, before, self._clock(), claimed.now_us)
         return claimed
 
     def _take_claim(self, effect: SettleAndClaim) -> Exchange[Claimed]:

@@ -238,6 +238,7 @@ def _handle_group(
         now = clock()
         held.running_since = None
         if problem is not None:
+            group.tried = began, now
             return problem
         held.finish(group, began, now)
     return None

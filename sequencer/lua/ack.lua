@@ -11,6 +11,8 @@
 -- ARGV[5] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
 --                  "1" if it was redriven or "0"], ...]: for the stream, also where the token is
 --                  refused
+-- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, ...] of each
+--                  entry, ...]
 -- RETURN  [how many groups are due, but for those given back now, and how many that are kept have
 --         another head than the member that comes next, position from 1 of each entry whose token
 --         is not valid, ...]; nothing of those was changed
@@ -20,14 +22,18 @@ local hint = ARGV[2]
 local now_us = ARGV[3]
 local length = ARGV[4]
 local runs = ARGV[5]
+local endings = #ARGV > 6 and ARGV[6]
 local route = ARGV[#ARGV]
 --+ prelude
 --+ packed_rules
 local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
-local policy = call('HMGET', prefix .. 'policy', 'packed', 'mark_cap')
-local packed = policy[1] or packed_rules(prefix .. 'policy')
+local policy_key = prefix .. 'policy'
+local policy = endings
+  and call('HMGET', policy_key, 'packed', 'mark_cap', 'history_us', 'history_cap')
+  or call('HMGET', policy_key, 'packed', 'mark_cap')
+local packed = policy[1] or packed_rules(policy_key)
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -55,6 +61,14 @@ local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
 --+ remove
 --+ ack/keep_highest
 --+ ack/release
+local history = nil
+if endings then -- else it pays nothing
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/taken
+  history = taken_in(open_history(policy[3], policy[4]), cjson.decode(endings))
+end
 local refused = {} -- by position
 local valid, orders = {}, {} -- the other entries, and the key of each one's order
 local cleared, ids, handled, late = {}, {}, 0, 0
@@ -70,7 +84,11 @@ for i, word in ipairs(words) do
     orders[#orders + 1] = order
     valid[#valid + 1] = word
     if #word > 5 then
-      local removed = remove(group, word, 6, ids, order)
+      local first = #ids
+      local removed, which = remove(group, word, 6, ids, order)
+      if history then
+        history.add(i, ids, first, which)
+      end
       local to = removed == #word - 5 and marks or doubtful
       handled = handled + removed
       late = late + word[5]
@@ -93,6 +111,9 @@ end
 remember_ids(ids, dedup_us, dedup_cap)
 remember_marks(marks, mark_us, mark_cap)
 remember_marks(keep_highest(doubtful, mark_us), mark_us, mark_cap)
+if history then
+  history.keep()
+end
 if handled > 0 then
   pcall('HINCRBY', stats, 'handled', handled)
 end

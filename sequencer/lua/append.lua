@@ -123,6 +123,14 @@ call('HEXISTS', leases, '')
 call('HEXISTS', failures, '')
 local wrong = rules.sequence and wrong_number(batch)
 if wrong then return redis.error_reply(wrong) end
+if (replaces or rules.on_late == 'drop') and not dry_run then -- else it pays nothing
+--+ history/listed_by_score
+--+ history/open
+--+ history/keep
+--+ history/ended
+--+ history/of_append
+  rules.history = history_of_append()
+end
 if replaces then
   check_groups(batch)
 else

@@ -10,7 +10,7 @@
 --         score of the head or "", the first 37 bytes of its record, watermark or "", member and
 --         score and record of the message with that id or "", "1" if that id was handled lately,
 --         us of the next probe of the outage that holds the lane back or "", us since when, its
---         last failure]
+--         last failure, what history says of the message with that id if it is not pending or ""]
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local policy_key, memory, paused, outage = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix = ARGV[1]
@@ -21,6 +21,8 @@ local now_us = ARGV[4]
 --+ route
 local now = time_us(now_us)
 --+ memory/marks_of
+--+ history/listed
+--+ history/found_in
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
 local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
@@ -38,7 +40,7 @@ if length >= 0 and head[1] then
   record = sub(call('HGET', body, sub(head[1], 17)) or '', 1, 37)
 end
 
-local member, score, kept, is_known = '', '', '', '0'
+local member, score, kept, is_known, ended = '', '', '', '0', ''
 if id ~= '' then
   kept = length >= 0 and call('HGET', body, id) or ''
   member = kept ~= '' and sub(kept, 1, 16) .. id or ''
@@ -48,6 +50,7 @@ if id ~= '' then
       is_known = '1'
     end
   end
+  ended = kept == '' and found_in_history(group .. '\n' .. id) or ''
 end
 return {
   fmt('%.0f', now),
@@ -69,4 +72,5 @@ return {
   policy[4] or '',
   trouble[1] or '',
   trouble[2] or '',
+  ended,
 }

@@ -18,7 +18,9 @@
 --                    next probe or ""]; else ""
 -- ARGV[13] before    the member whose ack was sent in front of this call, or ""
 -- ARGV[14] ledger    of the message, as its record keeps it (parts/record); "" leaves it
--- ARGV[15] now_us    "" for the server's time
+-- ARGV[15] ended     of one that is dropped after a try, where a history is kept: what that says of
+--                    it, but for the error; else ""
+-- ARGV[16] now_us    "" for the server's time
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
@@ -45,7 +47,8 @@ local verdict = ARGV[11]
 local waits = ARGV[12]
 local before = ARGV[13]
 local ledger = ARGV[14]
-local now_us = ARGV[15]
+local ended = ARGV[15]
+local now_us = ARGV[16]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -64,8 +67,14 @@ local now = time_us(now_us)
 --+ ledger
 --+ missing
 --+ outage/failed_probe
+--+ failure/with_log
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/ended
+--+ history/said
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'probe_us')
+  'probe_us', 'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
@@ -75,6 +84,10 @@ check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
+local history = open_history(policy[6], policy[7])
+if ledger == '' then
+  failure = with_log(failure, failed_before, member)
+end
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
   wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits),
@@ -114,6 +127,10 @@ elseif ending == 'dead' or ending == 'drop' then
   remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
   if mark ~= '' then
     remember_marks({group, mark}, mark_us, mark_cap)
+  end
+  if ending == 'drop' then
+    local text = ended_with(ended ~= '' and ended or ended_text('d', member, attempts), failure)
+    keep_history(history, {group .. '\n' .. id, text})
   end
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)

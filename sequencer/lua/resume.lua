@@ -46,7 +46,13 @@ end
 --+ remove
 --+ set_aside
 --+ ledger
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/ended
+--+ history/said
+local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
+  'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
 call('LLEN', dispatch)
@@ -55,6 +61,7 @@ call('ZCARD', schedule)
 call('HLEN', skipped)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
+local history = open_history(policy[5], policy[6])
 
 local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
 local score, record = '', ''
@@ -72,6 +79,8 @@ if member ~= '' then
       call('UNLINK', skipped)
       local kept = score .. '\n' .. failure .. '\n' .. record
       call('HSET', skipped, letter_of(group, member), kept)
+      local text = ended_with(ended_text('s', member, sub(record, 17, 20)), failure)
+      keep_history(history, {group .. '\n' .. id, text})
     end
     remove(group, {member}, 1, ids, order)
     remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))

@@ -35,8 +35,13 @@ local now = time_us(now_us)
 --+ remove_pending
 --+ record
 --+ head_of
+--+ history/listed
+--+ history/open
+--+ history/keep
+--+ history/ended
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'route')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'route', 'history_us',
+  'history_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -51,6 +56,7 @@ if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^%d+'))
 end
 call('ZCARD', order)
 check_memory()
+local history = open_history(policy[4], policy[5])
 
 if score == '' then
   call('HDEL', leases, '')
@@ -64,6 +70,7 @@ end
 if score == '' then
   pcall('HINCRBY', stats, 'cancelled', 1)
   forget_again(group, id)
+  keep_history(history, {group .. '\n' .. id, ended_text('c', record, sub(record, 17, 20))})
 else
   local at = tonumber(due)
   if sub(due, 1, 1) == '+' then

@@ -15,7 +15,9 @@ from ..store.failure import decode_failure
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, texts
+from ..values.history import HistoryInfo
 from ..values.views import OutageInfo, QueueInfo
+from .history.buckets import buckets_of
 from .session import Session
 from .state import group_state, is_leased
 from .views import PAGE, leases_of, now_of, pages, unserved
@@ -24,7 +26,7 @@ EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
 TOTALS = (
     *("appended", "handled", "failed", "parked", "expired", "skipped", "late", "refused", "dead", "dropped"),
-    *("redriven", "purged", "cancelled", "overtaken", "outages"),
+    *("redriven", "purged", "cancelled", "overtaken", "outages", "swept"),
 )
 
 
@@ -38,6 +40,7 @@ class LaneCounts(NamedTuple):
     is_paused: bool
     is_estimate: bool
     outage: OutageInfo | None = None
+    history: HistoryInfo | None = None
 
 
 async def info(session: Session) -> QueueInfo:
@@ -91,11 +94,19 @@ def _summed(lanes: list[LaneCounts], queue: str, namespace: str) -> QueueInfo:
         append_rate=None,
         handle_rate=None,
         outage=_first([lane.outage for lane in lanes if lane.outage]),
+        history=_whole([lane.history for lane in lanes if lane.history]),
     )
 
 
 def _first(outages: list[OutageInfo]) -> OutageInfo | None:
     return replace(min(outages, key=lambda one: one.since), lanes=len(outages)) if outages else None
+
+
+def _whole(lanes: list[HistoryInfo]) -> HistoryInfo | None:
+    if not lanes:
+        return None
+    least = min(lanes, key=lambda lane: lane.reaches_s)
+    return replace(least, messages=sum(lane.messages for lane in lanes))
 
 
 async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
@@ -107,14 +118,16 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
         ("ZCOUNT", keys.schedule, "inf", "inf"),
         ("HGETALL", keys.stats),
         ("ZCARD", keys.dead),
-        ("HMGET", keys.policy, "paused", "probe_us"),
+        ("HMGET", keys.policy, "paused", "probe_us", "history_us"),
         ("HMGET", keys.outage, "since_us", "failure", "probes"),
     ]
-    size, due, paused, parked, stats, dead, (is_paused, probe_us), trouble = await net.read(keys.schedule, commands)
+    size, due, paused, parked, stats, dead, rules, trouble = await net.read(keys.schedule, commands)
+    is_paused, probe_us, history_us = rules
     with Reading(net.name):
         size, due, paused, parked, dead = map(int, (size, due, paused, parked, dead))
         totals = {name.decode(): int(count) for name, count in pairs(stats)}
         outage = _outage(now, probe_us, *trouble) if probe_us else None
+        window_s = int(history_us or 0) / 1e6
     leases = await leases_of(net, keys)
     visible = await _visible(net, keys, list(leases))
     leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
@@ -130,7 +143,17 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
         "backlog": round(waiting * max(1.0, size / sampled)) if sampled else 0,
     }
     lag_s = 0.0 if oldest is None else max(0.0, (now - oldest) / 1e6)
-    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate=0 < sampled < size, outage=outage)
+    history = await _history(net, keys, now, window_s) if window_s else None
+    is_estimate = 0 < sampled < size
+    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate, outage, history)
+
+
+async def _history(net: Net, keys: LaneKeys, now: int, window_s: float) -> HistoryInfo:
+    buckets = await buckets_of(net, keys)
+    sizes = await net.read(keys.histories, [("HLEN", keys.history(bucket.name)) for bucket in buckets])
+    with Reading(net.name):
+        reaches_s = max(0.0, now - buckets[-1].began_us) / 1e6 if buckets else 0.0
+        return HistoryInfo(window_s, min(window_s, reaches_s), sum(max(0, size - 1) for size in sizes))
 
 
 def _outage(

@@ -11,7 +11,7 @@ from ..calls.examine import Facts
 from ..doctor.scores import in_seconds, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
-from ..store.failure import decode_failure
+from ..store.failure import decode_failure, log_of
 from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import STAMP_DIGITS, decode_head, owner_of
@@ -57,7 +57,8 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
         name, size = named(decode_group(group)), max(0, facts.order_size)
         head_id = facts.head[STAMP_DIGITS:] or None
-        return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id)
+        log = log_of(facts.failure) if facts.failure else ()
+        return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id, log)
 
     broken = _broken(facts, policy)
     if broken:

@@ -65,6 +65,10 @@ class Session:
         await self.lanes(register=register, role=role)
         return self._policy
 
+    def keeps_history(self) -> bool:
+        """Whether the queue keeps a history, as far as this client knows: as it was at its last look."""
+        return self._policy.history_window > 0
+
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
         keys = (await self.lanes(register=False))[0]
@@ -77,7 +81,7 @@ class Session:
             self._learn(lane)  # a server that loses its data gets this one again
         elif known and not known.protocol:
             kept = {BODY_FIELDS: fields[BODY_FIELDS]} if BODY_FIELDS in fields else {}
-            self._learn(replace(known, policy={**policy.stored(), **kept}))
+            self._learn(replace(known, policy={**policy.stored(fields), **kept}))
         return policy
 
     async def fresh_fields(self) -> BodyFields:

@@ -17,7 +17,8 @@ import math
 from ..calls.examine import Facts
 from ..store.keys import PAUSED
 from ..store.record import decode_head, number_of
-from ..values.views import GroupState, MessageState
+from ..values.history import MessageState
+from ..values.views import GroupState
 
 
 def is_leased(visible_us: float | None, lease: bytes | None, now_us: float) -> bool:

@@ -1,4 +1,4 @@
-"""What people see of groups and messages: groups, peek, get, explain. Operations over a net; nothing here writes.
+"""What people see of groups and messages: groups, peek, explain. Operations over a net; nothing here writes.
 
 A mere look does not register the queue. Every page is a bounded pipeline of cheap reads, so the server is never
 blocked. Counts of the whole queue are in `counts`.
@@ -14,10 +14,9 @@ from ..calls.net_protocol import Command, Net
 from ..doctor.leases import UNSERVED_S, find_unserved
 from ..errors import ConfigurationError, shown
 from ..settings.policy import Policy
-from ..store.envelope import encode_id
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
-from ..store.item import Group, Id
+from ..store.item import Group
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import STAMP_DIGITS, decode_head, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
@@ -26,11 +25,10 @@ from ..values.checks import check_limit
 from ..values.commands import command
 from ..values.message import Message
 from ..values.unserved import Unserved
-from ..values.views import Explanation, GroupInfo, GroupState, MessageInfo
-from .dead_letters.listed import DeadLetterFilter, oldest
+from ..values.views import Explanation, GroupInfo, GroupState
 from .explain import explanation, with_units, with_unserved
 from .session import Session
-from .state import group_state, message_state
+from .state import group_state
 
 T = TypeVar("T")
 PAGE = 500
@@ -168,30 +166,6 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
     with Reading(net.name):
         found = zip(members, records, strict=True)
         return [readable_message(member, score, record or b"", *rest) for (member, score), record in found]
-
-
-async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
-    """One message: its state, when it is due, attempts, error and content; None when nothing is known of it."""
-    key, message_id = encode_group(group), encode_id(id)
-    keys = await session.keys_of(key, register=False)
-    facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
-    if facts.member:
-        with Reading(session.net.name):
-            return _message_info(facts, key, message_id, session.options.queue)
-    for dead in await oldest(session, [keys], DeadLetterFilter(key, message_id)):
-        return MessageInfo(message_id, dead.message.group, "dead", None, dead.attempts, dead.error, dead.message)
-    return MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None) if facts.is_handled else None
-
-
-def _message_info(facts: calls.Facts, group: str, message_id: str, queue: str) -> MessageInfo:
-    parts = decode_group(group)
-    rest = (facts.member, facts.score or "nan", facts.record, parts, 0, queue)
-    message = readable_message(*rest, late_below(facts.mark))
-    failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
-    state, due_us = message_state(facts)
-    due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
-    error = failure if member == facts.member else None
-    return MessageInfo(message_id, parts, state, due_in_s, message.attempt - 1, error, message)
 
 
 async def explain(session: Session, group: Group) -> Explanation:

@@ -59,6 +59,10 @@ class QueueSettings(TypedDict, total=False):
     sequence: bool | None
     gap_timeout: float | None
     on_gap: OnGap | None
+    history_window: float | None
+    history_cap: int | None
+    dead_window: float | None
+    dead_cap: int | None
     wait_replicas: int
     wait_timeout: float
     kind_by: str | None
@@ -99,7 +103,7 @@ class QueueOptions:
     queue back. None: ConnectionError and TimeoutError, but for those that `park_on` or `dead_letter_on` names.
     """
     dedup_window: float | None = None
-    """From here to `on_gap`: see Policy. None takes what the queue has."""
+    """From here to `dead_cap`: see Policy. None takes what the queue has."""
     dedup_cap: int | None = None
     on_late: OnLate | None = None
     watermark_window: float | None = None
@@ -108,6 +112,10 @@ class QueueOptions:
     sequence: bool | None = None
     gap_timeout: float | None = None
     on_gap: OnGap | None = None
+    history_window: float | None = None
+    history_cap: int | None = None
+    dead_window: float | None = None
+    dead_cap: int | None = None
     wait_replicas: int = 0
     """How many replicas must confirm an append before it counts as done; 0 asks none."""
     wait_timeout_s: float = 1.0

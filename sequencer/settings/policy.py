@@ -7,7 +7,8 @@ at every call, so that a change takes effect at the next one. `sequence` decides
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ..errors import ConfigurationError, shown
@@ -44,6 +45,14 @@ class Policy:
     gap_timeout: float = 60.0
     """How long a message waits, from its arrival, for the numbers missing before it."""
     on_gap: OnGap = "park"
+    history_window: float = 0.0
+    """How long it is kept what became of a message that ended; 0: not at all. At most a 24th longer."""
+    history_cap: int = 1_000_000
+    """Messages in the history of a lane after which its oldest part, a 24th or more, is dropped early."""
+    dead_window: float = 0.0
+    """How long a dead letter is kept before `sweep` deletes it; 0: for ever."""
+    dead_cap: int = 0
+    """Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit."""
 
     def __post_init__(self) -> None:
         check_number("dedup_window", self.dedup_window, 0, 7 * DAY_S, " of seconds")
@@ -56,6 +65,10 @@ class Policy:
             raise ConfigurationError(f"sequence={shown(self.sequence)} must be True or False")
         check_number("gap_timeout", self.gap_timeout, 0, 366 * DAY_S, " of seconds")
         check_choice("on_gap", self.on_gap, ("park", "skip"))
+        check_number("history_window", self.history_window, 0, 366 * DAY_S, " of seconds")
+        check_integer("history_cap", self.history_cap, 24, 10**8)
+        check_number("dead_window", self.dead_window, 0, 10 * 366 * DAY_S, " of seconds")
+        check_integer("dead_cap", self.dead_cap, 0, 10**8)
         if self.sequence and self.reorder_window:
             raise ConfigurationError(
                 f"reorder_window={self.reorder_window!r} with sequence=True: a sequence waits for the "
@@ -71,9 +84,16 @@ class Policy:
         if self.on_late != "handle" and not self.watermark_window:
             raise ConfigurationError(f"on_late={self.on_late!r} needs a watermark_window above 0")
 
-    def stored(self) -> dict[str, str]:
-        """Field -> text, as the server keeps it: times in us."""
-        return {field.key: field.dump(getattr(self, name)) for name, field in FIELDS.items()}
+    def stored(self, before: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Field -> text, as the server keeps it: times in us. A field that most queues never set is left out while it
+        has its default, unless it was there `before`.
+        """
+        texts = {name: field.dump(getattr(self, name)) for name, field in FIELDS.items()}
+        return {
+            field.key: texts[name]
+            for name, field in FIELDS.items()
+            if not field.is_rare or field.key in before or getattr(self, name) != _DEFAULTS[name]
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +105,17 @@ class StoredField:
     load: Callable[[str], Any]
     is_number: bool = False
     """Whether the text is a whole number."""
+    is_rare: bool = False
+    """Whether the server has it only where it was set once: the others pay nothing for it."""
 
 
-def _time(key: str) -> StoredField:
+def _time(key: str, *, is_rare: bool = False) -> StoredField:
     """Seconds, kept in us."""
-    return StoredField(key, lambda seconds: str(round(seconds * 1e6)), lambda text: int(text) / 1e6, is_number=True)
+    return StoredField(key, lambda seconds: str(round(seconds * 1e6)), lambda text: int(text) / 1e6, True, is_rare)
 
 
-def _count(key: str) -> StoredField:
-    return StoredField(key, str, int, is_number=True)
+def _count(key: str, *, is_rare: bool = False) -> StoredField:
+    return StoredField(key, str, int, True, is_rare)
 
 
 def _flag(key: str) -> StoredField:
@@ -114,9 +136,14 @@ FIELDS: Mapping[str, StoredField] = {
     "sequence": _flag("sequence"),
     "gap_timeout": _time("gap_us"),
     "on_gap": _choice("on_gap"),
+    "history_window": _time("history_us", is_rare=True),
+    "history_cap": _count("history_cap", is_rare=True),
+    "dead_window": _time("dead_us", is_rare=True),
+    "dead_cap": _count("dead_cap", is_rare=True),
 }
 """Option -> its field in the server."""
 NAMES = tuple(FIELDS)
+_DEFAULTS = {one.name: one.default for one in fields(Policy)}
 
 
 def read_policy(stored: Mapping[str, str]) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..values.message import Failure
+from ..values.message import Failure, Tried
 from .replies import text
 from .text import dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
+LINE_BYTES = 200
+"""Of an error in the log, as lua/parts/failure/with_log.lua cuts it."""
 DIGEST_BYTES = 400
 """More than a failure needs behind its traceback: attempt, time and owner."""
 
@@ -54,8 +56,16 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
             outages=int(data.get("outages", 0)),
             missing=int(data.get("missing", 0)),
             missing_since=int(data.get("missing_us", 0)) / 1e6,
+            log=tuple(Tried(int(attempt), float(at), str(error)) for attempt, at, error in data.get("log", ())),
         )
         return failure, str(data.get("member", ""))
     except (ValueError, TypeError, AttributeError):
         text = record[:200].decode("utf-8", "backslashreplace")
         return Failure("", "Broken", f"unreadable failure record: {text}", "", 0, 0.0, ""), ""
+
+
+def log_of(record: bytes) -> tuple[Tried, ...]:
+    """What a message failed with: the tries before, and the last one."""
+    failure = decode_failure(record)[0]
+    said = f"{failure.type}: {failure.message}".partition("\n")[0].encode("utf-8", "replace")[:LINE_BYTES]
+    return (*failure.log, Tried(failure.attempt, failure.at, said.decode("utf-8", "ignore")))

@@ -1,7 +1,7 @@
 """Every key name, and how a group becomes part of one. No other Python file builds a key.
 
 Scripts make those of a group from the lane's prefix. Of the lane's they make some: append.lua, claim.lua, ack.lua,
-nack.lua and resume_many.lua, and in lua/parts/ set_aside and those of memory/ (seen, marks, numbers).
+nack.lua and resume_many.lua, and in lua/parts/ set_aside and those of memory/ (seen, marks, numbers) and history/.
 
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
@@ -25,12 +25,15 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:marks          hash    group -> watermark, "" -> padding; `marks:old` is the generation before
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
-    {sequencer:orders:0}:memory         hash    when those generations began and last grew, us
+    {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the
+                                                bucket in use, its end, and when the oldest is dropped
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
     {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same
     {sequencer:orders:0}:outage         hash    failures that may become an outage; since when one holds the lane back,
                                                 its last failure, its probes
+    {sequencer:orders:0}:histories      zset    bucket of the history -> its end, us; a bucket is named by its beginning
+    {sequencer:orders:0}:history:17...  hash    group, newline, id -> how that message ended; "" -> padding
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
     {sequencer:orders:registry}         hash    what is registered: route (protocol.epoch), version, table, policy
     sequencer:queues                    hash    queue -> "p" and its protocol; of 0.4.0: its number of lanes
@@ -70,6 +73,7 @@ class LaneKeys:
     skipped: str
     audit: str
     outage: str
+    histories: str
 
     @property
     def is_first(self) -> bool:
@@ -81,6 +85,9 @@ class LaneKeys:
 
     def body(self, group: str) -> str:
         return f"{self.prefix}body:{group}"
+
+    def history(self, bucket: str) -> str:
+        return f"{self.prefix}history:{bucket}"
 
 
 @lru_cache(maxsize=1024)

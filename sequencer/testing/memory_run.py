@@ -12,7 +12,7 @@ from ..consume.registered import Work
 from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
-from ..drain.held_group import HeldGroup
+from ..drain.held_group import HeldGroup, History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
@@ -65,6 +65,7 @@ class MemoryRun:
         lanes = finish(queue._session.lanes(role="consume"))
         self._held = _Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._held.on_finish = self.handled.append
+        self._held.writer, self._held.keeps_history = History("memory"), queue._session.keeps_history
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""

@@ -73,6 +73,17 @@ class BatchReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """A try of a message that failed, in few words."""
+
+    attempt: int
+    at: float
+    """Seconds since 1970 by the consumer's clock."""
+    error: str
+    """Class and text, at most 200 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The last failure of a group's head, kept until the head succeeds or is skipped."""
 
@@ -92,6 +103,8 @@ class Failure:
     """How often in a row it was given back, as the consumer's version lacked its kind or one of its steps."""
     missing_since: float = 0.0
     """Since when, in seconds since 1970 by the server's clock."""
+    log: tuple[Tried, ...] = ()
+    """What it failed with before that: the last four tries. Outages that counted no attempt are left out."""
 
 
 @dataclass(frozen=True, slots=True)

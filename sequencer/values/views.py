@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from .message import Failure, Message, Receipt
+from .history import HistoryInfo
+from .message import Failure, Message, Receipt, Tried
 from .unserved import Unserved
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
-
-
-MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +79,6 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageInfo:
-    """One message as the server has it at one moment."""
-
-    id: str
-    group: tuple[str, ...]
-    state: MessageState
-    """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
-    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content."""
-    due_in_s: float | None
-    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
-    attempts: int
-    error: Failure | None
-    message: Message | None
-
-
-@dataclass(frozen=True, slots=True)
 class GroupInfo:
     """One group as the server has it at one moment."""
 
@@ -144,6 +126,8 @@ class Explanation:
     """Seconds until it may move by itself; None when something has to be done."""
     backlog: int
     head_id: str | None
+    log: tuple[Tried, ...] = ()
+    """What its head failed with: the last five tries, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +174,15 @@ class QueueInfo:
     is_estimate: bool
     totals: dict[str, int]
     """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
-    redriven, purged, cancelled, overtaken, outages."""
+    redriven, purged, cancelled, overtaken, outages, swept."""
     append_rate: float | None
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None
     outage: OutageInfo | None = None
     unserved: Unserved | None = None
     """Set where groups have been due for five seconds, and no consumer has a group in hand."""
+    history: HistoryInfo | None = None
+    """Set where the queue keeps one."""
 
 
 Level = Literal["ok", "warning", "problem"]

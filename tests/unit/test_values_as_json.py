@@ -31,6 +31,7 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
     "outages": 0,
     "missing": 0,
     "missing_since": 0.0,
+    "log": [],
 }
 
 
@@ -44,9 +45,10 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
             {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter"},
         ),
         (
-            MessageInfo("m", ("7",), "handled", None, 0, None, None),
+            MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
             {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
-            | {"message": None},
+            | {"message": None, "phase": "finished", "appended_at": None, "began_at": None, "finished_at": None}
+            | {"consumer": "", "kind": "", "note": ""},
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
         (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None}),

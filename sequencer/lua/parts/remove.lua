@@ -3,20 +3,21 @@
 -- pcall, sub.
 local found = {} -- one table for all groups; each uses as much of it as it needs
 
--- Those of `found` that are still the ones that were claimed.
+-- Those of `found` that are still the ones that were claimed: how many, and which, by position.
 local function remove_changed(body, members, from, count)
   local records = pcall('HMGET', body, unpack(found, 1, count))
-  local removed = 0
+  local removed, which = 0, {}
   for j = 1, count do
     local id, record = found[j], records[j]
     if record and sub(record, 1, 16) == sub(members[from + j - 1], 1, 16) then
       removed = removed + call('HDEL', body, id)
+      which[j] = true
     end
   end
-  return removed
+  return removed, which
 end
 
--- How many there were; adds group, newline, id of each to `ids`.
+-- How many there were, and which, nil for all; adds group, newline, id of each to `ids`.
 local function remove(group, members, from, ids, order)
   local body, count = prefix .. 'body:' .. group, #members - from + 1
   local name, n = group .. '\n', #ids
@@ -30,7 +31,7 @@ local function remove(group, members, from, ids, order)
     for j = n + count, n + 1, -1 do
       ids[j] = nil
     end
-    return 0
+    return 0, {}
   end
   if removed ~= count then return remove_changed(body, members, from, count) end
   return tonumber(pcall('HDEL', body, unpack(found, 1, count))) or 0

@@ -185,7 +185,7 @@ class RouteSearch:
         if not self._asked and not any(self._fields) and stored:
             return stored
         with Reading(self.net.name):
-            wanted = merge_policy(self._options.queue, stored, self._asked).stored()
+            wanted = merge_policy(self._options.queue, stored, self._asked).stored(stored)
         text = await merged_fields(self.alone, self.net.name, self._options, there, self._fields)
         return {**wanted, BODY_FIELDS: text} if text else wanted
 

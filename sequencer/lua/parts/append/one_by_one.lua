@@ -2,8 +2,8 @@
 -- there already. Besides what by_group notes in `done`: {marks = by position the fate and the
 -- stamp, first = group -> from when on the earliest of its messages may be handled (none for a
 -- group of the quick way: now), late = messages that come too late, refused = the marks of what was
--- refused}. Needs: ARGV, prefix, now, pcall, word_of, stamp_of, arrival, fate_of, compare,
--- remove_pending, note_again.
+-- refused}. Needs: ARGV, prefix, now,
+-- pcall, word_of, stamp_of, arrival, fate_of, compare, remove_pending, note_again.
 --+ append/message
 --+ append/arrival
 --+ append/fate
@@ -14,10 +14,8 @@ local function note_stored(done, i, group, at)
   done.stored[#done.stored + 1] = i
   if not first[group] then
     done.list[#done.list + 1] = group
-    first[group] = at
-  elseif at < first[group] then
-    first[group] = at
   end
+  first[group] = math.min(at, first[group] or at)
 end
 
 -- What becomes of a message, and the stamp that is told.
@@ -36,8 +34,10 @@ local function store_closely(batch, i, rules, done)
   end
   if rules.replaces and not rules.dry_run then
     note_again(group, id, rules.dedup_us)
-    if remove_pending(group, id) then
-      at = now -- what lies behind the old one may be due
+    local old = remove_pending(group, id)
+    at = old and now or at -- what lies behind the old one may be due
+    if old and rules.history then
+      rules.history.add('r', group, id, old)
     end
   end
   local new = 1

@@ -16,7 +16,8 @@ local function keep_numbers(batch, stored)
   end
 end
 
-local function settle_late(batch, late, count) -- the entries of those whose ids stay known
+-- The entries of those whose ids stay known.
+local function settle_late(batch, late, count, history)
   local entries = {}
   for _, one in ipairs(late) do
     local i, fate, stamp, score, record = unpack(one)
@@ -31,6 +32,9 @@ local function settle_late(batch, late, count) -- the entries of those whose ids
     if fate ~= '<' then
       entries[#entries + 1] = group .. '\n' .. id
     end
+    if fate == '~' and history then
+      history.add('d', group, id, record)
+    end
     count[name] = (count[name] or 0) + 1
     count.late = (count.late or 0) + 1
   end
@@ -43,7 +47,11 @@ local function settle(batch, rules, done, waiting)
     keep_numbers(batch, done.stored)
   end
   schedule_groups(done.list, done.first, waiting)
-  remember_ids(settle_late(batch, done.late, count), rules.dedup_us, rules.dedup_cap)
+  local ids = settle_late(batch, done.late, count, rules.history)
+  remember_ids(ids, rules.dedup_us, rules.dedup_cap)
+  if rules.history then
+    rules.history.keep()
+  end
   for name, n in pairs(count) do
     if n > 0 then
       pcall('HINCRBY', stats, name, n)

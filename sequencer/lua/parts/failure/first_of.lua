@@ -1,0 +1,10 @@
+-- first_of: the first line of what a failure says, at most so many bytes. Needs: nothing.
+local function first_of(failure, most)
+  local said = tostring(failure.type or '') .. ': ' .. tostring(failure.message or '')
+  local text = said:match('^[^\n]*')
+  local size = math.min(most, #text)
+  while size < #text and size > 0 and text:byte(size + 1) >= 128 and text:byte(size + 1) < 192 do
+    size = size - 1 -- not within a character
+  end
+  return text:sub(1, size)
+end

@@ -1,0 +1,20 @@
+-- with_log: a failure, with the log of those before it that the same message had: the last four,
+-- each as [attempt, at, error]. An outage that counted no attempt is none of them. Needs: sub,
+-- failure_of, first_of.
+--+ failure/failure_of
+--+ failure/first_of
+local BEFORE = 4
+
+local function with_log(failure, before, member)
+  if not before or not before:find(sub(member, 1, 16), 1, true) then return failure end
+  local known = failure_of(before)
+  if not known or known.member ~= member then return failure end
+  local log = type(known.log) == 'table' and known.log or {}
+  if not known.outages then
+    log[#log + 1] = {tonumber(known.attempt) or 0, tonumber(known.at) or 0, first_of(known, 200)}
+  end
+  while #log > BEFORE do
+    table.remove(log, 1)
+  end
+  return #log > 0 and '{"log":' .. cjson.encode(log) .. ',' .. sub(failure, 2) or failure
+end

@@ -1,0 +1,39 @@
+-- keep: writes into the history, and drops what is too old or too much. Needs: prefix, memory, now,
+-- call, fmt, clean_history.
+--+ history/clean
+-- A bucket begins with a field "" of 65 bytes: so it is a hash table from the first on. In the
+-- packed form of a hash each write would go through up to 512 fields.
+local function begin_bucket(open)
+  local histories, last = prefix .. 'histories', tonumber(open.name or nil)
+  if last and open.ends > now then
+    call('ZADD', histories, fmt('%.0f', now), open.name) -- it ends early
+  end
+  local _, _, due = clean_history(open.window, open.cap - open.share)
+  local began = now
+  if last and last >= now and last - now < open.span then
+    began = last + 1
+  end
+  open.name, open.ends = fmt('%016.0f', began), now + math.ceil(open.span)
+  open.due = math.min(due, open.ends + open.window)
+  call('HSET', prefix .. 'history:' .. open.name, '', ('-'):rep(65))
+  call('ZADD', histories, fmt('%.0f', open.ends), open.name)
+end
+
+-- `entries`: group, newline, id; what became of it; ...
+local function keep_history(open, entries)
+  if not open or #entries == 0 then return end
+  if open.is_over then
+    begin_bucket(open)
+  elseif open.is_due then
+    local _, _, due = clean_history(open.window, math.huge)
+    open.due = math.min(due, open.ends + open.window)
+  end
+  if open.is_due then
+    call('HSET', memory, 'history:open', open.name, 'history:end', fmt('%.0f', open.ends),
+      'history:due', fmt('%.0f', open.due))
+  end
+  for from = 1, #entries, 4000 do
+    local to = math.min(from + 3999, #entries)
+    call('HSET', prefix .. 'history:' .. open.name, unpack(entries, from, to))
+  end
+end

@@ -1,0 +1,5 @@
+-- listed_by_score: what `listed` is, for one who appends and has no right to ZRANGE. Needs: prefix,
+-- call.
+local function listed()
+  return call('ZRANGEBYSCORE', prefix .. 'histories', '-inf', 'inf', 'WITHSCORES')
+end

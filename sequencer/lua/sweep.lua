@@ -1,0 +1,69 @@
+-- sweep: drops what history and dead letters have that is older than the policy keeps it, or above
+-- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
+-- KEYS[1] policy hash; KEYS[2] memory hash; KEYS[3] histories zset; KEYS[4] dead zset
+-- KEYS[5] letters hash; KEYS[6] stats hash
+-- ARGV[1] prefix   of the lane's keys
+-- ARGV[2] passed   how many dead letters, the oldest, an earlier call has looked at and left
+-- ARGV[3] now_us   "" for the server's time
+-- A dead letter with an open question is left: its failure is of the type StepUnknown. A person has
+-- to say what became of that step. Letters are read until they are 100, or more than 2 MB.
+-- RETURN  [messages of the history that went, dead letters that went, dead letters that were looked
+--         at and left, "1" if there may be more to do or "0"]
+local policy_key, memory, histories = KEYS[1], KEYS[2], KEYS[3]
+local dead, letters, stats = KEYS[4], KEYS[5], KEYS[6]
+local prefix = ARGV[1]
+local passed = ARGV[2]
+local now_us = ARGV[3]
+--+ prelude
+--+ route
+call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
+local now = time_us(now_us)
+--+ history/listed
+--+ history/clean
+--+ repair/is_enough
+local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap')
+local window, cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 1000000
+local dead_us, dead_cap = tonumber(policy[3] or nil) or 0, tonumber(policy[4] or nil) or 0
+local LETTERS = 100
+call('HLEN', stats)
+call('HLEN', letters)
+local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
+call('ZCARD', histories)
+
+local gone, names = clean_history(window, window > 0 and cap or 0)
+if names[call('HGET', memory, 'history:open') or ''] then
+  call('HDEL', memory, 'history:open', 'history:end', 'history:due')
+end
+
+local function is_question(letter)
+  return letter:match('^[^\n]*\n([^\n]*)'):find('"type":"StepUnknown"', 1, true) ~= nil
+end
+
+local swept, left, seen, is_over = 0, 0, {looked = 0, bytes = 0}, false
+local page = {}
+if dead_us > 0 or excess > 0 then
+  page = call('ZRANGE', dead, passed, passed + LETTERS - 1, 'WITHSCORES')
+end
+for i = 1, #page, 2 do
+  local name, is_old = page[i], dead_us > 0 and now - tonumber(page[i + 1]) >= dead_us
+  if not is_old and excess <= 0 then
+    is_over = true
+    break
+  end
+  local letter = call('HGET', letters, name) or '\n'
+  if is_question(letter) then
+    left = left + 1
+  else
+    call('HDEL', letters, name)
+    call('ZREM', dead, name)
+    swept = swept + 1
+    excess = excess - 1
+  end
+  if is_enough(seen, letter) then break end
+end
+if swept > 0 then
+  pcall('HINCRBY', stats, 'swept', swept)
+end
+local is_more = not is_over and seen.looked > 0
+  and (seen.looked == LETTERS or #page > 2 * seen.looked)
+return {gone, swept, left, is_more and '1' or '0'}

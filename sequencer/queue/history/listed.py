@@ -1,0 +1,141 @@
+"""The history of a queue: messages that ended, the newest end first. An operation over a net; nothing writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ...errors import ConfigurationError, shown
+from ...store.group import encode_group
+from ...store.item import Group
+from ...store.replies import Reading
+from ...values.checks import MAX_LIMIT, check_choice, check_limit, check_number
+from ...values.history import OUTCOMES, MessageInfo, Outcome
+from ..session import Session
+from ..views import now_of
+from .buckets import Bucket, buckets_of, escaped, read_bucket
+from .ended import info_of
+
+When = float | timedelta | datetime
+MAX_AGO_S = 100 * 365 * 86_400.0
+
+
+class HistoryFilter(NamedTuple):
+    """Which messages: those that fit all that is given."""
+
+    group: str | None
+    """Encoded."""
+    since: float
+    """Seconds since 1970; so is `until`."""
+    until: float
+    outcome: Outcome | None
+    kind: str | None
+
+    def fits(self, info: MessageInfo) -> bool:
+        ended_at = info.finished_at or 0.0
+        is_meant = self.outcome in (None, info.state) and self.kind in (None, info.kind)
+        return is_meant and self.since <= ended_at <= self.until
+
+
+def history(
+    session: Session,
+    group: Group | None = None,
+    *,
+    since: When | None = None,
+    until: When | None = None,
+    outcome: Outcome | None = None,
+    kind: str | None = None,
+    limit: int | None = None,
+) -> AsyncIterator[MessageInfo]:
+    """Messages that ended, the newest end first: all of them, or at most `limit`; those that fit all that is given.
+
+    `since` and `until` are seconds or a timedelta before now, or an aware datetime. They are read while they are
+    iterated, a 24th of the window at a time; a million takes about a second of the server's time. What is returned has
+    no length, and is false when nothing is left. Of an id that ended several times within a 24th of the window, its
+    last end is kept. Empty unless the queue has a `history_window`. Raises ConfigurationError, InvalidGroup.
+    """
+    if limit is not None:
+        check_limit(limit)
+    if outcome is not None:
+        check_choice("outcome", outcome, OUTCOMES)
+    if kind is not None and not isinstance(kind, str):
+        raise ConfigurationError(f"kind={shown(kind)} must be text")
+    for name, when in (("since", since), ("until", until)):
+        _check_when(name, when)
+    key = None if group is None else encode_group(group)
+    return _history(session, key, (since, until), outcome, kind, MAX_LIMIT if limit is None else limit)
+
+
+async def _history(
+    session: Session,
+    group: str | None,
+    span: tuple[When | None, When | None],
+    outcome: Outcome | None,
+    kind: str | None,
+    limit: int,
+) -> AsyncIterator[MessageInfo]:
+    net = session.net
+    lanes = [await session.keys_of(group, register=False)] if group else await session.lanes(register=False)
+    now = await now_of(net, lanes[0]) / 1e6
+    since, until = [_moment(when, now, default) for when, default in zip(span, (0.0, float("inf")), strict=True)]
+    wanted = HistoryFilter(group, since, until, outcome, kind)
+    pattern = None if group is None else f"{escaped(group)}\n*"
+    buckets: list[Bucket] = []
+    for keys in lanes:
+        buckets += await buckets_of(net, keys)
+    buckets.sort(key=lambda bucket: bucket.end_us, reverse=True)
+    found: list[MessageInfo] = []
+    left = limit
+    for at, bucket in enumerate(buckets):
+        if bucket.end_us < since * 1e6:
+            break
+        if bucket.began_us // 1000 <= until * 1000 + BEFORE_MS:
+            found += await _in_bucket(session, bucket, pattern, wanted)
+        found.sort(key=_ended_at, reverse=True)
+        older = buckets[at + 1].end_us / 1e6 if at + 1 < len(buckets) else 0.0
+        sure = [info for info in found if _ended_at(info) >= older]
+        found = found[len(sure) :]
+        for info in sure[:left]:
+            yield info
+        left -= len(sure)
+        if left <= 0:
+            return
+    for info in found[:left]:
+        yield info
+
+
+BEFORE_MS = 86_400_000
+"""So long before its bucket began a message may have ended: its consumer could not reach the server."""
+
+
+async def _in_bucket(session: Session, bucket: Bucket, pattern: str | None, wanted: HistoryFilter) -> list[MessageInfo]:
+    found: dict[str, MessageInfo] = {}
+    async for field, value in read_bucket(session.net, bucket, pattern):
+        with Reading(session.net.name):
+            info = info_of(field, value)
+        if wanted.fits(info):
+            found[field] = info
+    return list(found.values())
+
+
+def _ended_at(info: MessageInfo) -> float:
+    return info.finished_at or 0.0
+
+
+def _check_when(name: str, when: When | None) -> None:
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise ConfigurationError(f"{name}={shown(when)} has no time zone; give an aware datetime")
+    elif when is not None:
+        seconds = when.total_seconds() if isinstance(when, timedelta) else when
+        check_number(name, seconds, 0, MAX_AGO_S, " of seconds before now")
+
+
+def _moment(when: When | None, now: float, default: float) -> float:
+    """Seconds since 1970."""
+    if when is None:
+        return default
+    if isinstance(when, datetime):
+        return when.timestamp()
+    return now - (when.total_seconds() if isinstance(when, timedelta) else when)

@@ -1,0 +1,67 @@
+"""What people see of one message, while it is there and after its end; and how much is kept of that. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from .message import Failure, Message
+
+Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "replaced"]
+"""How a message ended. "failed": it is finished, but parts of it that need not succeed failed."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
+Phase = Literal["pending", "running", "finished", "error"]
+"""What a message is at, in one of four words."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageInfo:
+    """One message as the server has it at one moment."""
+
+    id: str
+    group: tuple[str, ...]
+    state: MessageState
+    """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
+    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content; how it
+    ended, where the queue keeps a history."""
+    due_in_s: float | None
+    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
+    attempts: int
+    error: Failure | None
+    message: Message | None
+    phase: Phase
+    """The state in one of four words: "error" waits for a person, or was given up."""
+    appended_at: float | None = None
+    """Seconds since 1970 by the server's clock, as are the next two."""
+    began_at: float | None = None
+    """When its handler began for the last time; of one that ended, where that is known."""
+    finished_at: float | None = None
+    """When it ended."""
+    consumer: str = ""
+    """Who handled it last."""
+    kind: str = ""
+    note: str = ""
+    """What else is to be said of its end: the error with which it was given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryInfo:
+    """How far back the history of a queue goes."""
+
+    window_s: float
+    """How far it shall."""
+    reaches_s: float
+    """How far it does: less where it is younger, or its cap dropped the oldest part. Of the lane where it is least."""
+    messages: int
+    """How many it has, in all lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What `sweep` deleted."""
+
+    history: int
+    """Messages of the history that were older than its window, or above its cap."""
+    dead: int
+    """Dead letters that were older than `dead_window`, or above `dead_cap`."""

@@ -1,0 +1,266 @@
+"""History on a real server: what consumers write, what is found of it, and what it costs where it is off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.calls.settle import Ack, ack
+from sequencer.doctor.invariants import InvariantCheck
+from sequencer.drain.held_group import History
+from sequencer.errors import ConfigurationError
+from sequencer.net.link import Link
+from sequencer.settings.policy import DAY_S, Policy
+from sequencer.store.keys import lane_keys
+
+from ..support.history_recorder import Recorder, handled_by
+from ..support.lane import Lane, item
+
+MakeSequencer = Callable[..., Sequencer]
+
+
+def drain(seq: Sequencer, recorder: Recorder, *, pause_s: float = 0.012) -> None:
+    """Consume, while the recorder looks at the same clock as the server."""
+
+    def handle(message: Message) -> None:
+        name, began = handled_by(recorder, time.time, message)
+        time.sleep(pause_s)
+        if message.body == "fails once" and message.attempt == 1:
+            raise ValueError("once")
+        recorder.end(name, "finished", time.time(), began)
+
+    seq.consume(handle, until_empty=True)
+
+
+def append(seq: Sequencer, recorder: Recorder, body: str = "") -> list[tuple[str, str]]:
+    names = [(f"g{n % 3}", f"e{n}") for n in range(24)]
+    for group, id in names:
+        receipt = seq.append(body if id == "e7" else "", group=group, id=id)
+        recorder.appended((group, id), (receipt.stamp or 0) / 1e6)
+    return names
+
+
+def test_every_answer_is_what_a_recorder_noted(make: MakeSequencer) -> None:
+    """Times are of two clocks and two processes: 10 ms, but for what a busy machine adds to one of them."""
+    seq, recorder = make(history_window=DAY_S, backoff=0.01), Recorder(exact_s=0.010)
+    names = append(seq, recorder, "fails once")
+    drain(seq, recorder)
+    assert len(recorder.ended) == len(names)
+    offs = [
+        abs((info.began_at or 0) - (recorder.ended[info.group[0], info.id].began_at or 0)) for info in seq.history()
+    ]
+    assert sorted(offs)[-3] <= 0.010, offs
+    recorder.exact_s = 0.25
+    recorder.compare(seq, names)
+    info = seq.get("g1", "e7")
+    assert info is not None
+    assert info.attempts == 2
+    assert info.consumer.count(":") == 2
+    found = seq.info().history
+    assert found is not None
+    assert (found.window_s, found.messages) == (DAY_S, 24)
+    assert 0 < found.reaches_s < 60
+
+
+def test_a_beginning_that_is_that_of_the_claim_is_found(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = History._text
+
+    def text(self: History, group: Any, at: int, began: float, ended: float) -> str:
+        claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
+        return real(self, group, at, claimed, ended)
+
+    monkeypatch.setattr(History, "_text", text)
+    seq, recorder = make(history_window=DAY_S), Recorder(exact_s=0.010)
+    names = append(seq, recorder)
+    drain(seq, recorder, pause_s=0.0)
+    seq.append("", group="g", id="last")
+    names = [("h", str(n)) for n in range(8)]
+    for group, id in names:
+        recorder.appended((group, id), (seq.append("", group=group, id=id).stamp or 0) / 1e6)
+    recorder.appended(("g", "last"), time.time())
+    drain(seq, recorder, pause_s=0.015)
+    with pytest.raises(AssertionError, match="s off"):
+        recorder.compare(seq, names)
+
+
+def test_a_lease_of_ones_own_writes_it_too(make: MakeSequencer) -> None:
+    seq = make(history_window=DAY_S, on_failure="drop", max_attempts=1)
+    for id in ("a", "b", "c"):
+        seq.append({}, group="g", id=id)
+    with seq.claim() as lease:
+        for message in lease:
+            time.sleep(0.02)
+            if message.id == "c":
+                lease.nack(message, ValueError("no"))
+            else:
+                lease.ack(message)
+    found = {info.id: info for info in seq.history()}
+    assert {id: info.state for id, info in found.items()} == {"a": "finished", "b": "finished", "c": "dropped"}
+    assert all(0.015 < (info.finished_at or 0) - (info.began_at or 0) < 0.5 for info in found.values())
+    assert found["c"].note == "ValueError: no"
+    assert found["c"].consumer == lease.owner == found["a"].consumer
+
+
+def test_a_consumer_that_runs_follows_at_its_next_look(make: MakeSequencer) -> None:
+    """What it wrote before is not there; a policy that is turned off ends it at once, as the server says it."""
+    seq = make()
+    seq.append({}, group="g", id="before")
+    handled: list[str] = []
+    seq.consume(lambda message: handled.append(message.id), until_empty=True)
+    make(history_window=60).connect()
+    seq.append({}, group="g", id="unseen")
+    seq.consume(lambda message: handled.append(message.id), until_empty=True)
+    other = make()
+    other.append({}, group="g", id="seen")
+    other.consume(lambda message: handled.append(message.id), until_empty=True)
+    make(history_window=0).connect()
+    other.append({}, group="g", id="off")
+    other.consume(lambda message: handled.append(message.id), until_empty=True)
+    told = [info.id for info in other.history()]
+    assert "seen" in told
+    assert not {"before", "off"} & {*told}
+    assert len(handled) == 4
+
+
+def test_find_looks_through_all_groups_and_lanes(make: MakeSequencer) -> None:
+    seq = make(lanes=3, history_window=DAY_S, max_attempts=1, on_failure="dead_letter", dedup_window=0)
+    odd = "a*[b]?\\\nc"
+    seq.append_many({"body": 1, "group": ["ended", n], "id": odd if n % 2 else f"{odd}x"} for n in range(60))
+
+    def handle(message: Message) -> None:
+        if message.body == 2:
+            raise ValueError("no")
+
+    seq.consume(handle, until_empty=True)
+    seq.append_many({"body": 2, "group": ["dead", n], "id": odd} for n in range(5))
+    seq.consume(handle, until_empty=True)
+    seq.append_many({"body": 1, "group": ["waits", n], "id": odd if n % 500 == 0 else n} for n in range(2500))
+    seq.append(3, group=["ended", 1], id=odd)
+    found = {info.group: info.state for info in seq.find(odd)}
+    assert {group: state for group, state in found.items() if group[0] == "dead"} == {
+        ("dead", str(n)): "dead" for n in range(5)
+    }
+    assert {group for group in found if group[0] == "waits"} == {("waits", str(n)) for n in range(0, 2500, 500)}
+    ended = {group: state for group, state in found.items() if group[0] == "ended"}
+    assert ended == {("ended", str(n)): "due" if n == 1 else "finished" for n in range(1, 60, 2)}
+    assert [info.group for info in seq.history(["ended", 3])] == [("ended", "3")]
+    assert len(list(seq.history())) == 60
+    assert seq.find("nobody") == []
+
+
+def calls_of(link: Link, act: Callable[[], object]) -> dict[str, int]:
+    """Commands that the server ran meanwhile, in scripts too."""
+
+    def counts() -> dict[str, int]:
+        lines = link.command("INFO", "commandstats").decode().splitlines()
+        words = [line.partition(":") for line in lines if line.startswith("cmdstat_") and "eval" not in line]
+        return {name[8:]: int(rest.partition("calls=")[2].partition(",")[0]) for name, _, rest in words}
+
+    before = counts()
+    act()
+    after = counts()
+    return {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)} | {
+        "info": 0
+    }
+
+
+def batch(lane: Lane, policy: Policy, *texts: str) -> Callable[[], None]:
+    lane.rules(policy)
+    lane.later(0.001)
+    lane.append(item("g", f"a{lane.now}"), item("g", f"b{lane.now}"))
+    lease = lane.claim()["g"]
+    entry = Ack("g", lease.token, lease.members, True, endings=texts)
+    return lambda: lane.run(ack(lane.keys, [entry], now_us=lane.now)) and None
+
+
+def test_off_costs_no_key_no_command_and_no_byte(lane: Lane) -> None:
+    plain = calls_of(lane.link, batch(lane, Policy(dedup_window=0)))
+    assert not [key for key in lane.link.command("KEYS", lane.keys.prefix + "*") if b"histor" in key]
+    assert lane.link.command("HGET", lane.keys.memory, "history:open") is None
+    assert not {*lane.link.command("HKEYS", lane.keys.policy)} & {
+        b"history_us",
+        b"history_cap",
+        b"dead_us",
+        b"dead_cap",
+    }
+    on = Policy(history_window=60, dedup_window=0)
+    first = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    later = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    assert {name: count - plain.get(name, 0) for name, count in later.items() if count != plain.get(name, 0)} == {
+        "hmget": 1,
+        "hlen": 1,
+        "hset": 1,
+    }
+    assert sum(first.values()) - sum(plain.values()) < 12
+    lane.link.command("HSET", lane.keys.policy, "history_us", "0")
+    assert calls_of(lane.link, batch(lane, Policy(dedup_window=0))) == plain
+    assert len(ack(lane.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
+
+
+def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arguments of each acknowledgement, with a history and without."""
+    sent: dict[str, list[int]] = {}
+
+    def counted(keys: Any, *given: Any, **more: Any) -> Any:
+        call = ack(keys, *given, **more)
+        sent.setdefault(keys.prefix.split(":")[1], []).append(len(call.args))
+        return call
+
+    monkeypatch.setattr("sequencer.drain.outbox.ack", counted)
+    for name, window in (("off", 0.0), ("on", 60.0)):
+        seq = make(name, history_window=window)
+        seq.append_many({"body": n, "group": "g", "id": n} for n in range(20))
+        seq.consume(lambda message: None, until_empty=True)
+    assert {*sent["off"]} == {5}
+    assert {*sent["on"]} == {6}
+
+
+def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: str) -> None:
+    seq, keys = make(history_window=DAY_S), lane_keys(namespace, "jobs", 0)
+    seq.append({}, group="g", id="a")
+    seq.consume(lambda message: None, until_empty=True)
+    assert [one for one in seq.doctor() if one.level == "problem"] == []
+    (name,) = link.command("ZRANGE", keys.histories, 0, -1)
+    link.command("ZREM", keys.histories, name)
+    found = list(InvariantCheck(link, [keys]).run())
+    assert [one.text.partition(" is not listed")[1] for one in found] == [" is not listed"]
+    assert [one.repaired for one in InvariantCheck(link, [keys], repair=True).run()] == [True]
+    assert [info.id for info in seq.history()] == ["a"]
+    link.command("SET", keys.history("1234567890123456"), "x")
+    assert "not hash" in next(iter(InvariantCheck(link, [keys]).run())).text
+    link.command("DEL", keys.history("1234567890123456"))
+    assert seq.delete() == 0
+    assert not [key for key in link.command("KEYS", keys.prefix + "*") if b"histor" in key]
+
+
+def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, namespace: str) -> None:
+    seq, keys = (
+        make(dead_window=3600, on_failure="dead_letter", max_attempts=1, lanes=2),
+        lane_keys(namespace, "jobs", 0),
+    )
+    for n in range(6):
+        seq.append({}, group=["g", n], id=str(n))
+
+    def fail(message: Message) -> None:
+        raise ValueError(message.id)
+
+    seq.consume(fail, until_empty=True)
+    assert seq.sweep().dead == 0
+    old = link.command("ZRANGE", keys.dead, 0, -1)
+    for name in old:
+        link.command("ZINCRBY", keys.dead, -3601e6, name)
+    assert seq.sweep().dead == len(old) > 0
+    assert seq.count_dead() == 6 - len(old)
+    assert seq.info().totals["swept"] == len(old)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"history_window": -1}, {"history_cap": 3}, {"dead_window": "x"}, {"dead_cap": -1}, {"history_cap": 1.5}]
+)
+def test_a_policy_out_of_range_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        Policy(**wrong)

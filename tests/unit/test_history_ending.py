@@ -1,0 +1,69 @@
+"""How an end is kept: what is written comes back; foreign bytes are refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.drain.held_group import ServerClock
+from sequencer.store.history.ending import NOTE_BYTES, Ending, Remark, decode_ending, field_of, handled, parts_of
+
+US = st.integers(1_600_000_000_000_000, 1_900_000_000_000_000)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=600)
+
+
+@given(st.integers(1, 9999), US, st.integers(0, 10**13), st.integers(0, 10**11), TEXT, TEXT, st.booleans())
+def test_an_end_comes_back(
+    tries: int, stamp: int, waited: int, took: int, kind: str, note: str, has_failures: bool
+) -> None:
+    began = stamp + waited
+    value = handled(tries, stamp, began, began + took, "host:7:abc", Remark(kind, note, has_failures)).encode()
+    cut = note.encode()[:NOTE_BYTES].decode("utf-8", "ignore")
+    times = (stamp // 1000, began // 1000, (began + took) // 1000)
+    outcome = "failed" if has_failures else "finished"
+    assert decode_ending(value) == Ending(outcome, tries, *times, "host:7:abc", kind, cut)
+    assert len(value) < 700 + len(kind.encode())
+
+
+@given(st.integers(1, 9999), US, st.floats(0, 1e13), st.floats(0, 1e11))
+def test_a_plain_end_comes_back_in_few_bytes(tries: int, stamp: int, waited: float, took: float) -> None:
+    value = handled(tries, stamp, stamp + waited, stamp + waited + took, "host:4711:0a1b2c").encode()
+    ending = decode_ending(value)
+    assert (ending.outcome, ending.tries, ending.consumer) == ("finished", tries, "host:4711:0a1b2c")
+    assert (ending.kind, ending.note, ending.appended_ms) == ("", "", stamp // 1000)
+    assert ending.began_ms == int(stamp + waited) // 1000
+    assert len(value) <= 64
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"f", b"f1", b"q1 2 3", b"f1 2 3 4 5", b"fz 1 1", b"\xff\xfe"])
+def test_foreign_bytes_are_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"end that begins|invalid literal|unpack"):
+        decode_ending(value)
+
+
+def test_an_id_may_hold_a_line_end() -> None:
+    assert parts_of(field_of("7:eu", "a\nb")) == ("7:eu", "a\nb")
+
+
+@given(st.lists(st.tuples(st.floats(0.0001, 60), st.floats(0.0, 0.5), st.floats(0, 1)), min_size=1, max_size=40))
+def test_the_servers_clock_is_known_within_half_of_a_quick_answer(
+    claims: list[tuple[float, float, float]],
+) -> None:
+    """However long others take, and if it runs fast or slow."""
+    clock, now, rate = ServerClock(), 100.0, 1 + 5e-4
+    best = float("inf")
+    for pause, width, place in claims:
+        now += pause
+        best = min(width, best + (pause + width) * 2e-3)
+        carried_out = now + width * place
+        clock.learn(round((1e9 + carried_out * rate) * 1e6), now, now + width)
+        now += width
+        assert abs(clock.us(now) / 1e6 - (1e9 + now * rate)) <= best + 1e-5
+
+
+def test_a_server_whose_clock_is_set_is_followed() -> None:
+    clock = ServerClock()
+    clock.learn(5_000_000, 1.0, 1.001)
+    clock.learn(90_000_000, 2.0, 2.001)
+    assert clock.us(2.0) == pytest.approx(90_000_000, abs=1000)
