@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, HandlerRun, Nack, Note
-from ..store.history.ending import PLAIN, Remark, handled
+from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
 from ..store.watermark import advance
 from .outcome import Told
@@ -18,22 +18,22 @@ class ServerClock:
     between its sending and its answer, halfway as far as can be known. That of a wait says little, and is left out.
     """
 
-    __slots__ = ("_ahead_us", "_at", "_width")
+    __slots__ = ("_at", "_width", "ahead_us")
 
     def __init__(self) -> None:
-        self._ahead_us = self._at = 0.0
+        self.ahead_us = self._at = 0.0
         self._width = float("inf")
 
     def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
         """The server said that it was `now_us`, in us since 1970, between these moments."""
         width = answered_at - sent_at
         if now_us and width <= self._width + (answered_at - self._at) * DRIFT:
-            self._ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
+            self.ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
             self._at, self._width = answered_at, width
 
     def us(self, at: float) -> float:
         """What the server's clock showed at this moment."""
-        return at * 1e6 + self._ahead_us
+        return at * 1e6 + self.ahead_us
 
 
 class History:
@@ -46,7 +46,10 @@ class History:
 
     def endings(self, group: HeldGroup, first: int, done: int) -> list[str]:
         """Of the messages of a group from `first` to before `done`, whose handlers came to their end."""
-        return [self._text(group, at, *group.times[at]) for at in range(first, done)]
+        if group.remarks:
+            return [self._text(group, at, *group.times[at]) for at in range(first, done)]
+        messages, times = group.leased.messages[first:done], group.times[first:done]
+        return all_handled(messages, times, self.clock.ahead_us, self.consumer)
 
     def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
         """Of the group's next message, which is given up after this try."""

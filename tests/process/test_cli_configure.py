@@ -47,7 +47,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
 
     changed = cli.run("configure", "jobs", "--on-late", "refuse")
     assert changed.stderr == ""
-    assert "on_late           refuse  drop\n" in changed.stdout
+    assert "on_late           refuse     drop\n" in changed.stdout
     assert "dedup_window      5 s" in changed.stdout
     again = json_of(cli, "configure", "jobs")
     assert again["policy"]["on_late"] == "refuse"

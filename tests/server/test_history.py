@@ -67,13 +67,14 @@ def test_every_answer_is_what_a_recorder_noted(make: MakeSequencer) -> None:
 
 
 def test_a_beginning_that_is_that_of_the_claim_is_found(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = History._text
+    real = History.endings
 
-    def text(self: History, group: Any, at: int, began: float, ended: float) -> str:
+    def endings(self: History, group: Any, first: int, done: int) -> list[str]:
         claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
-        return real(self, group, at, claimed, ended)
+        group.times = [(claimed, ended) for _, ended in group.times]
+        return real(self, group, first, done)
 
-    monkeypatch.setattr(History, "_text", text)
+    monkeypatch.setattr(History, "endings", endings)
     seq, recorder = make(history_window=DAY_S), Recorder(exact_s=0.010)
     names = append(seq, recorder)
     drain(seq, recorder, pause_s=0.0)

@@ -179,16 +179,17 @@ def test_a_plain_walk_is_noted() -> None:
 
 
 def test_an_end_that_begins_with_its_claim_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = History._text
+    real = History.endings
 
-    def text(self: History, group: Any, at: int, began: float, ended: float) -> str:
+    def endings(self: History, group: Any, first: int, done: int) -> list[str]:
         claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
-        return real(self, group, at, claimed, ended)
+        group.times = [(claimed, ended) for _, ended in group.times]
+        return real(self, group, first, done)
 
     walk = Walk("park", 60.0)
     for id in "12345678":
         walk.do("append", "a", id, "quick")
-    monkeypatch.setattr(History, "_text", text)
+    monkeypatch.setattr(History, "endings", endings)
     with pytest.raises(AssertionError, match="s off"):
         walk.do("drain", "a", "1", "")
     assert walk.queue.info().backlog == 0

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.drain.held_group import ServerClock
-from sequencer.store.history.ending import NOTE_BYTES, Ending, Remark, decode_ending, field_of, handled, parts_of
+from sequencer.store.history.ending import (
+    NOTE_BYTES,
+    Ending,
+    Remark,
+    all_handled,
+    decode_ending,
+    field_of,
+    handled,
+    parts_of,
+)
+from sequencer.values.message import Message
 
 US = st.integers(1_600_000_000_000_000, 1_900_000_000_000_000)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=600)
@@ -34,6 +44,30 @@ def test_a_plain_end_comes_back_in_few_bytes(tries: int, stamp: int, waited: flo
     assert (ending.kind, ending.note, ending.appended_ms) == ("", "", stamp // 1000)
     assert ending.began_ms == int(stamp + waited) // 1000
     assert len(value) <= 64
+
+
+RUN = st.tuples(st.integers(1, 3), st.integers(0, 5000), st.sampled_from([0.0, 1e-5, 0.4e-3, 2e-3, 3.0]))
+
+
+@given(st.lists(RUN, max_size=20), st.integers(10**15, 2 * 10**15), st.floats(0, 1e6))
+def test_many_quick_ones_are_told_as_each_by_itself(runs: list[tuple[int, int, float]], first: int, at: float) -> None:
+    """But for a ms, where a float is rounded."""
+    messages, times = [], []
+    for tries, waited, took in runs:
+        messages.append(Message("i", ("g",), 1.0, 1, {}, tries, 1, 1.0, "q", first - waited))
+        times.append((at, at + took))
+        at += took
+    many = (
+        [decode_ending(text.encode()) for text in all_handled(messages, times, first - times[0][0] * 1e6, "me")]
+        if times
+        else []
+    )
+    for message, (began, ended), found in zip(messages, times, many, strict=True):
+        us = [first + (moment - times[0][0]) * 1e6 for moment in (began, ended)]
+        one = decode_ending(handled(message.attempt, message.stamp, *us, "me").encode())
+        assert (found.outcome, found.tries, found.consumer, found.note) == ("finished", one.tries, "me", "")
+        for name in ("appended_ms", "began_ms", "ended_ms"):
+            assert abs(getattr(found, name) - getattr(one, name)) <= 1
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"f", b"f1", b"q1 2 3", b"f1 2 3 4 5", b"fz 1 1", b"\xff\xfe"])

@@ -8,15 +8,16 @@ order in either phase counts for nothing.
 
 `window` opens each message 0.05 s after its arrival, so its mixed rate includes that wait once, at the end.
 
-Memory is what MEMORY USAGE says (all samples) of the keys in which ids, watermarks and audit records are kept, once the
-drain phase has handled everything, over the number of entries. Ids are 16 characters long here, groups at most 5.
+Memory is what MEMORY USAGE says (all samples) of the keys in which ids, watermarks, history and audit records are kept,
+once the drain phase has handled everything, over the number of entries. Ids are 16 characters long here, groups at
+most 5.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ VARIANTS = (
     Variant("late-drop", {"on_late": "drop"}),
     Variant("window", {"reorder_window": 0.05}),
     Variant("sequence", {"sequence": True}),
+    Variant("history", {"history_window": 3 * 86_400}),
     Variant("audit", {}, audit=True),
 )
 
@@ -113,7 +115,7 @@ class Run:
     is_warmup: bool
     phases: tuple[Phase, ...]
     memory: dict[str, Kept] = field(default_factory=dict)
-    """Of `ids`, `watermarks` and `audit`, after the drain phase."""
+    """Of `ids`, `watermarks`, `history` and `audit`, after the drain phase."""
     system: System = "sequencer"
 
     @property
@@ -192,12 +194,14 @@ def run_phase(
 def kept(url: str, namespace: str) -> dict[str, Kept]:
     """What the server keeps of handled messages. Raises ServerError."""
     keys = lane_keys(namespace, QUEUE, 0)
-    places = {
+    link = Link(Endpoint.from_url(url))
+    buckets = [keys.history(name.decode()) for name in link.command("ZRANGE", keys.histories, 0, -1)]
+    places: dict[str, tuple[str, Sequence[str]]] = {
         "ids": ("SCARD", (keys.seen, f"{keys.seen}:old")),
         "watermarks": ("HLEN", (keys.marks, f"{keys.marks}:old")),
+        "history": ("HLEN", buckets),
         "audit": ("XLEN", (keys.audit,)),
     }
-    link = Link(Endpoint.from_url(url))
     try:
         return {
             name: Kept(
@@ -211,7 +215,7 @@ def kept(url: str, namespace: str) -> dict[str, Kept]:
 
 
 def _is_begun(link: Link, size: str, key: str) -> int:
-    """1 for watermarks: they begin with a field that is of no group."""
+    """1 for watermarks and history: they begin with a field that is of no message."""
     return int(link.command("HEXISTS", key, "")) if size == "HLEN" else 0
 
 

@@ -10,9 +10,11 @@ some fifty bytes, and take a consumer six times as long.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...values.history import Outcome
+from ...values.message import Message
 from ..record import STAMP_DIGITS
 from ..replies import text
 
@@ -56,6 +58,24 @@ class Remark(NamedTuple):
 
 
 PLAIN = Remark()
+
+
+def all_handled(
+    messages: Sequence[Message], times: Sequence[tuple[float, float]], ahead_us: float, consumer: str
+) -> list[str]:
+    """What history says of messages of which there is nothing besides to be said. `times`: when their handlers began
+    and ended, by a clock that the server's is ahead of. As `handled`, in a third of its time: quick handlers begin many
+    messages within one ms.
+    """
+    found, ahead_ms, last_ms, last_tries, head, at_once = [], ahead_us / 1000, -1, -1, "", f" 0\n{consumer}"
+    for message, (began, ended) in zip(messages, times, strict=True):
+        began_ms, tries = int(began * 1000.0 + ahead_ms), message.attempt
+        if began_ms != last_ms or tries != last_tries:
+            head, last_ms, last_tries = f"f{tries:x} {began_ms:x} ", began_ms, tries
+        took_ms, waited_ms = int(ended * 1000.0 + ahead_ms) - began_ms, began_ms - message.stamp // 1000
+        tail = f" {took_ms:x}\n{consumer}" if took_ms else at_once
+        found.append(f"{head}{waited_ms if waited_ms > 0 else 0:x}{tail}")
+    return found
 
 
 def handled(tries: int, stamp_us: int, began_us: float, ended_us: float, consumer: str, remark: Remark = PLAIN) -> str:

@@ -38,6 +38,7 @@ GROUPED = {
     "cancel",
     "reschedule",
     "dead list",
+    "history",
 }
 COMMANDS: dict[str, tuple[str, ...]] = {
     "append": ("--group-by", "--id-by", "--score-by", "--on-error", "--replace", "--max-body-bytes", "--lanes"),
@@ -54,6 +55,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "delete": ("--yes", "--dry-run"),
     "upgrade": ("--to", "--force"),
     "get": ("--id",),
+    "find": (),
+    "history": ("--since", "--until", "--outcome", "--kind", "--limit"),
+    "sweep": (),
     "cancel": ("--id",),
     "reschedule": ("--id", "--delay", "--at", "--score"),
     "dead list": ("--id", "--error", "--limit"),
@@ -66,6 +70,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
         *("--reorder-window", "--gap-timeout", "--on-gap"),
+        *("--history", "--history-cap", "--dead-window", "--dead-cap"),
     ),
 }
 """Commands that run in this process, with their options."""
@@ -235,7 +240,7 @@ def lines() -> Any:
             rest = st.one_of(st.just([GROUP]), st.lists(words, max_size=2))
         elif name == "append":
             rest = st.one_of(st.just([]), files.map(lambda file: [file]))
-        elif name == "dead show":
+        elif name in ("dead show", "find"):
             rest = words.map(lambda word: [word])
 
         def line(given: Any) -> Line:

@@ -60,6 +60,7 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
         "peek": lambda: (client.peek([GROUP]), client.peek([DEAD])),
         "explain": lambda: (client.explain([GROUP]), client.explain([DEAD])),
         "get": lambda: [client.get([GROUP], name) for name in ("m1", "m2", "d2")],
+        "history": lambda: (list(client.history()), list(client.history([GROUP])), client.find("m1"), client.sweep()),
         "dead": lambda: (client.dead(), client.count_dead(), client.count_dead(error="x")),
         "audit": client.audit,
         "policy": lambda: client.policy,

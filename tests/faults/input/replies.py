@@ -41,6 +41,8 @@ CALLS: dict[str, calls.Call[Any]] = {
     "revise": calls.revise(lane_keys("n", "q", 0), "g", "a", "", ""),
     "redrive": calls.redrive(lane_keys("n", "q", 0), ["x"]),
     "purge": calls.purge(lane_keys("n", "q", 0), ["x"]),
+    "find": calls.find(lane_keys("n", "q", 0), "a"),
+    "sweep": calls.sweep(lane_keys("n", "q", 0)),
     "inspect": calls.inspect(lane_keys("n", "q", 0), "g"),
     "repair": calls.repair(lane_keys("n", "q", 0), "g"),
 }

@@ -1,0 +1,126 @@
+"""history, find, sweep, and what get, explain, info and configure say of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+from ..support.said import json_of, refused
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+
+@pytest.fixture
+def queue(cli: Cli, make: Callable[..., Sequencer]) -> Sequencer:
+    """Messages that ended in each way, one that is parked, and one that waits."""
+    said = cli.call("configure", "jobs", "--history", "3d", "--dead-window", "12h", "--dead-cap", "9").stdout
+    assert [line.split()[:2] for line in said.splitlines() if "history" in line or "dead_" in line] == [
+        ["history_window", "259,200"],
+        ["history_cap", "1,000,000"],
+        ["dead_window", "43,200"],
+        ["dead_cap", "9"],
+    ]
+    queue = make(max_attempts=3, backoff=0.01)
+    for id in ("a", "b"):
+        queue.append({}, ["good", 1], id=id)
+    for group in ("bad", "worse"):
+        queue.append({}, group, id="c")
+
+    def handle(message: Message) -> None:
+        if message.id == "c":
+            raise ValueError(f"try {message.attempt}")
+
+    queue.consume(handle, until_empty=True)
+    queue.skip("bad")
+    queue.append({}, "later", id="d", delay=60)
+    queue.cancel("later", "d")
+    queue.append({}, "later", id="e", delay=60)
+    return queue
+
+
+def ids(cli: Cli, *words: str) -> list[str]:
+    """Those of messages in the history, in the order in which they are told."""
+    return [one["id"] for one in json_of(cli, "history", "jobs", *words)]
+
+
+def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
+    rows = cli.call("history", "jobs").stdout.splitlines()
+    assert rows[0].split() == ["id", "group", "state", "tries", "took", "ended", "consumer", "kind", "note"]
+    shown = [(row.split()[0], next(word for word in row.split() if word.endswith("ed"))) for row in rows[1:]]
+    assert shown == [("d", "cancelled"), ("c", "skipped"), ("b", "finished"), ("a", "finished")]
+    assert "ValueError: try 3" in rows[2]
+    assert ids(cli, "good", "1") == ["b", "a"]
+    assert ids(cli, "--outcome", "skipped", "--since", "1h") == ["c"]
+    assert json_of(cli, "history", "jobs", "--until", "1h") == []
+    assert json_of(cli, "history", "jobs", "--kind", "none") == []
+    cut = cli.call("history", "jobs", "--limit", "2").stdout.splitlines()
+    assert len(cut) == 4
+    assert cut[-1].startswith("the newest 2 are shown; there are more")
+    one = json_of(cli, "history", "jobs", "--limit", "1")[0]
+    assert {"state", "phase", "began_at", "finished_at", "consumer", "note", "attempts"} <= {*one}
+    assert "is no time like" in cli.call("history", "jobs", "--until", "soon").stderr
+    assert refused(cli, "history", "jobs", "--outcome", "done")
+
+
+def test_find_needs_no_group(cli: Cli, queue: Sequencer) -> None:
+    found = json_of(cli, "find", "jobs", "c")
+    assert [(one["group"], one["state"], one["phase"]) for one in found] == [
+        (["bad"], "skipped", "error"),
+        (["worse"], "parked", "error"),
+    ]
+    text = cli.call("find", "jobs", "a").stdout
+    assert [word for word in ("finished", "good 1", "began", "ended", "took", "consumer") if word not in text] == []
+    assert [one["state"] for one in json_of(cli, "find", "jobs", "e")] == ["delayed"]
+    lost = cli.call("find", "jobs", "nobody")
+    assert lost.returncode == 2
+    assert "no history tells of one" in lost.stderr
+
+
+def test_get_and_explain_show_the_log(cli: Cli, queue: Sequencer) -> None:
+    text = cli.call("explain", "jobs", "worse").stdout.splitlines()
+    assert [line.partition(" failed at ")[0] for line in text[1:]] == ["attempt 1", "attempt 2"]
+    assert text[2].endswith("UTC ValueError: try 2")
+    said = json_of(cli, "explain", "jobs", "worse")["log"]
+    assert [one["error"] for one in said] == [f"ValueError: try {n}" for n in (1, 2, 3)]
+    shown = cli.call("get", "jobs", "worse", "--id", "c").stdout
+    assert "ValueError: try 1" in shown
+    assert "error" in shown
+    assert json_of(cli, "get", "jobs", "good", "1", "--id", "a")["phase"] == "finished"
+    (parked,) = json_of(cli, "groups", "jobs", "--state", "parked")
+    assert [one["attempt"] for one in parked["failure"]["log"]] == [1, 2]
+
+
+def test_info_says_how_far_the_history_goes(cli: Cli, queue: Sequencer) -> None:
+    line = cli.call("info", "jobs").stdout.splitlines()[2]
+    assert line.startswith("jobs: history ")
+    assert line.endswith(" of 3.0 d, 4 messages")
+    assert json_of(cli, "info", "jobs")["history"]["messages"] == 4
+
+
+def test_sweep_deletes_what_is_kept_no_longer(
+    cli: Cli, queue: Sequencer, make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    make("other").append({}, "g")
+    queue.skip("worse", dead_letter=True)
+    assert cli.call("sweep", "jobs").stdout == "jobs: deleted 0 messages of the history, 0 dead letters\n"
+    keys = lane_keys(namespace, "jobs", 0)
+    for key in (keys.histories, keys.dead):
+        (name,) = link.command("ZRANGE", key, 0, -1)
+        link.command("ZADD", key, 1, name)
+    assert json_of(cli, "sweep") == [
+        {"queue": "jobs", "history": 4, "dead": 1},
+        {"queue": "other", "history": 0, "dead": 0},
+    ]
+    assert cli.call("history", "jobs").stdout == "no such messages in the history\n"
+    said = cli.call("history", "other").stdout
+    assert said.startswith(
+        "queue other keeps no history; to keep it for 3 days: sequencer configure other --history 3d"
+    )
+    assert cli.call("sweep", "nobody").returncode == 2
