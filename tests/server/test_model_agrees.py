@@ -92,7 +92,7 @@ class Both:
     def __init__(self, link: Link, keys: LaneKeys, policy: Policy, protocol: int) -> None:
         self.link, self.keys, self.model = link, keys, ModelLane(policy)
         self.model.protocol = protocol
-        link.command("HSET", keys.policy, "route", f"{protocol}.7")
+        link.command("HSET", keys.policy, "route", f"v{protocol}.7" if protocol > 1 else "1.7")
         link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
         self.leases: list[Any] = []
 
@@ -139,10 +139,7 @@ def plain(value: Any) -> Any:
             (g.key, g.token, g.expired_owner, g.messages, g.members, [*map(float, g.scores)], g.mark, g.on_late)
             for g in value.groups
         ]
-        groups += [
-            (g.ledgers, g.failure)
-            for g in value.groups
-        ]
+        groups += [(g.ledgers, g.failure) for g in value.groups]
         return (groups, wait, value.is_empty, list(value.halted))
     if isinstance(value, Resumed):
         return (value.status, float(value.score) if value.score else None, value.record)
