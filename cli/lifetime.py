@@ -45,13 +45,14 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
 @queue_command(app)
 def upgrade(
     client: Sequencer,
-    to: Annotated[int, call_option("--to", help="The protocol to raise the queue to.")] = 1,
+    to: Annotated[int, call_option("--to", help="The protocol to raise the queue to.")] = 2,
     force: Annotated[bool, call_option("--force", help="Also while consumers hold groups.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Raise the protocol of a queue: your word that no older program uses it.
 
-    A queue that 0.4.0 made stays as that knows it until then; afterwards it refuses programs that are older.
+    A queue stays as the version that made it knows it until then; afterwards it refuses programs that are older.
+    Protocol 1 is that of 0.6.0 and 0.7.0; handlers with steps need 2.
     """
     typer.echo(f"queue {client.queue}: {_said(client.usage())}", err=True)
     protocol = client.upgrade(to, force=force)

@@ -29,8 +29,8 @@ def register(
     `is_new`: a table is made, so the server gives the epoch, above that of `wanted`.
     """
     words = {
-        "seen": [seen.route, str(seen.version)] if seen else ["", ""],
-        "protocol": str(wanted.protocol),
+        "seen": [seen.registered_route, str(seen.version)] if seen else ["", ""],
+        "protocol": wanted.protocol_word,
         "epoch": "" if is_new else str(wanted.epoch),
         "least": wanted.epoch + 1,
         "version": str(wanted.version),
@@ -42,7 +42,7 @@ def register(
 
 def unregister(registry: str, seen: Registration) -> Call[Registration | None]:
     """Forget the queue where this is still what is registered; what is registered now."""
-    words = {"seen": [seen.route, str(seen.version)], "protocol": ""}
+    words = {"seen": [seen.registered_route, str(seen.version)], "protocol": ""}
     return Call("register", (registry,), (dumps_words(words), ""), _registered)
 
 

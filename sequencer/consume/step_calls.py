@@ -24,20 +24,20 @@ class StepCalls:
         self.is_running = False
         """Whether a step runs, so that it may be interrupted."""
         self.is_interrupted = False
-        self.on_first: Callable[[], object] | None = None
-        """Called once, before the first step begins."""
-        self._events, self._forks = events, Fork.count
+        self._events, self._forks, self._has_begun = events, Fork.count, False
 
-    def run(self, effect: Run, limit: TimeLimit | None) -> Returned | Raised:
-        """Call it. Raises KeyboardInterrupt, and nothing else.
+    def run(
+        self, effect: Run, limit: TimeLimit | None, on_first: Callable[[], object] | None = None
+    ) -> Returned | Raised:
+        """Call it; before the first one, `on_first`. Raises KeyboardInterrupt, and nothing else.
 
         Where its start is noted, a consumer that was interrupted before calls it all the same: else a person would be
         asked about a step that never ran.
         """
         results: list[Any] = []
-        if self.on_first:
-            self.on_first()
-            self.on_first = None
+        if on_first and not self._has_begun:
+            on_first()
+        self._has_begun = True
 
         def called(message: Message) -> None:
             results.append(effect.function(message, effect.call))

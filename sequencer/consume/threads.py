@@ -176,7 +176,6 @@ class Consumer:
     def _perform(self, effects: Any) -> ConsumeSummary:
         resume, forks, first = effects.send, Fork.count, self.on_first
         handler: Any = self._handler
-        self._step_calls.on_first = first
         limit = self._keeper.limit
         if limit is not None:
             handler = limit.limited(handler)
@@ -238,7 +237,7 @@ class Consumer:
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, Run):
             self._in_hand = effect.message
-            return self._step_calls.run(effect, self._keeper.limit)
+            return self._step_calls.run(effect, self._keeper.limit, self.on_first)
         elif isinstance(effect, Note):
             code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
             self._keeper.tell_refusals()

@@ -18,6 +18,7 @@ from ..values.message import Message
 from ..values.owner import end_command
 from ..values.text import named
 from .outcome import Failed
+from .steps.events import ledger_text
 
 
 def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
@@ -58,7 +59,7 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
     if decision.ending == "drop" and one.steps and one.steps.written:
-        fields["ledger"] = one.steps.written.ledger.decode()
+        fields["ledger"] = ledger_text(one.steps.written.ledger)
         said += f"; its ledger: {fields['ledger']}"
     if decision.ending == "drop":
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)

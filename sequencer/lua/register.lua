@@ -1,8 +1,9 @@
 -- register: changes what is registered of a queue, where it is still what the caller saw.
 -- KEYS[1] registry hash
 -- ARGV[1] words   JSON {seen = [route, version] that the caller saw ("", "" for nothing), protocol
---                 ("" to forget the queue), epoch ("" for the server's time in us, for a table that
---                 is made), least (an epoch that is made is not below), version, table, policy}
+--                 (as it is kept; "" to forget the queue), epoch ("" for the server's time in us,
+--                 for a table that is made), least (an epoch that is made is not below), version,
+--                 table, policy}
 -- ARGV[2] now_us  "" for the server's time
 -- RETURN  what is registered now: [field, value, ...]
 local registry = KEYS[1]

@@ -50,7 +50,7 @@ local arrived, due_us = tonumber(sub(record, 1, 16)) or 0, tonumber(due_before) 
 local was_there = math.max(arrived, due_us)
 if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
 if score == '' and sub(ledger, 1, 1) == '1' then return 'effects' end
-if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^%d+')) or 0) >= 2 then
+if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^v(%d+)')) or 0) >= 2 then
   local text = '{"v":1,"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
   ledger = '00001' .. fmt('%06x', #text) .. text
 end

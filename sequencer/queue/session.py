@@ -14,8 +14,9 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import Registration, of_lane, registered
+from ..store.registration import LEDGERS, NEWEST, Registration, of_lane, registered
 from ..store.replies import Reading, field_texts
+from ..values.commands import command
 from ..values.views import QueueInfo
 from .registry.route_search import find_route
 
@@ -109,6 +110,21 @@ class Session:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
         self._is_known = self._is_registered = False
         self._registration, self.route = None, ""
+
+    async def protocol(self) -> int:
+        """The queue's protocol; of one that is not registered yet, the newest, which it will have."""
+        await self.lanes(register=False)
+        return self._registration.protocol if self._registration else NEWEST
+
+    async def need_ledgers(self) -> None:
+        """Raises ConfigurationError where the queue's records may have no ledgers, which steps need."""
+        found, options = await self.protocol(), self.options
+        if found < LEDGERS:
+            mend = command("upgrade", options.queue, namespace=options.namespace)
+            raise ConfigurationError(
+                f"queue {options.queue!r} has protocol {found}, and steps need {LEDGERS}: once all its programs are "
+                f"new, raise it with {mend}"
+            )
 
     # -- for one who appends ------------------------------------------------------------------------------------
 

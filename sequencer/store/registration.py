@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..errors import ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
 from .replies import pairs
 
-FIRST, NEWEST = 1, 1
-"""Protocols with routes. 0 are the data of 0.4.0 and 0.5.0, which have none: a lane with a policy counts as 0.0."""
+FIRST, LEDGERS, NEWEST = 1, 2, 2
+"""Protocols with routes; from LEDGERS on records may have ledgers. 0 are the data of 0.4.0 and 0.5.0, which have no
+routes: a lane with a policy counts as 0.0.
+"""
 DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a route."""
 OLD_ROUTE = "0.0"
@@ -42,8 +45,18 @@ class Registration:
 
     @property
     def route(self) -> str:
-        """As calls bring it, and lanes compare it."""
-        return f"{self.protocol}.{self.epoch}"
+        """As calls bring it, and lanes compare it: 1.17..., from protocol 2 on v2.17..., which 0.7.0 can't read."""
+        return f"{'v' if self.protocol >= LEDGERS else ''}{self.protocol}.{self.epoch}"
+
+    @property
+    def protocol_word(self) -> str:
+        """The protocol as the registry has it: a program that is too old for it shows these words as its error."""
+        return str(self.protocol) if self.protocol < LEDGERS else f"{self.protocol}: this program is too old"
+
+    @property
+    def registered_route(self) -> str:
+        """As the registry has it."""
+        return f"{self.protocol_word}.{self.epoch}"
 
     @property
     def table(self) -> str:
@@ -97,11 +110,17 @@ def of_lane(fields: Mapping[str, str]) -> Registration | None:
 
 
 def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
-    protocol, _, epoch = fields["route"].partition(".")
+    word, _, epoch = fields["route"].partition(".")
+    protocol = int(word.removeprefix("v").partition(":")[0])
+    if protocol > NEWEST:
+        raise ServerNotUsable(
+            f"the queue has protocol {protocol}, and this program knows protocols up to {NEWEST}: it is too old; "
+            "install a newer sequencer"
+        )
     tags = tuple(fields["table"].split())
     if not 1 <= len(tags) <= MAX_LANES or len({*tags}) < len(tags):
         raise ValueError(f"a table of {len(tags)} lanes")
-    return Registration(int(protocol), int(epoch), int(fields["version"]), tags, policy)
+    return Registration(protocol, int(epoch), int(fields["version"]), tags, policy)
 
 
 def old_registration(lanes: int, fields: Mapping[str, str]) -> Registration:

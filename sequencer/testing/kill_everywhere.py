@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ..client import Sequencer
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, StepUnknown
 from ..processes.handlers.apps import load_app
 from ..server import EmbeddedServer
 from ..store.group import encode_group
 from ..values.message import Message
+from ..values.views import GroupInfo
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import judge
 from .points import APP, ARMED, DIRECTORY
@@ -39,6 +40,8 @@ class KillReport:
     """Runs in which a process died, or stood still, at its point."""
     passages: dict[str, int] = field(default_factory=dict)
     """Point -> the highest passage at which it was killed."""
+    questions: int = 0
+    """Groups that were parked at the end of a run, as a person has to say how a `once` step ended."""
     duplicates: int = 0
     """Messages handled again; each explained by the fault of its run, or it is among the problems."""
     recovery_s: list[float] = field(default_factory=list)
@@ -109,6 +112,7 @@ class _Runs:
                 self.check()
         except AssertionError as error:
             run.problems.append(f"check: {(str(error) or 'failed').splitlines()[0]}")
+        self.report.questions += run.questions
         self.left = run.left if self.left is None else self.left
         if run.left != self.left:
             run.problems.append(f"{run.left} messages left, {self.left} without a kill; {run.said[-500:]}")
@@ -130,7 +134,8 @@ class _Run:
     passed: set[str]
     """The points that any process passed."""
     left: int
-    """Messages in the queue at the end: of groups that the handler parked, say."""
+    """Messages in the queue at the end: of groups that the handler parked, say. Not those behind a question."""
+    questions: int
     said: str
     """What the consumers wrote to standard error."""
     duplicates: int
@@ -161,9 +166,10 @@ class _Setup:
                 status, said = self._consume(seq, server.url, directory, f"{point}:{passage}" if point else "")
                 ended = time.monotonic()
                 left = _names(_messages_in(seq))
+                asked = {encode_group(one.group) for one in seq.parked() if _is_question(one)}
                 dead = _names(letter.message for letter in seq.dead())
             events = read_events(sorted(directory.glob("*.ndjson")))
-            run = _judge(events, left, dead, ended, said)
+            run = _judge(events, left, dead, ended, said, asked)
             if status not in FINE:
                 run.problems.append(f"sequencer consume ended with status {status}: {said[-500:]}")
             return run
@@ -229,8 +235,17 @@ def _names(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(encode_group(message.group), message.id) for message in messages]
 
 
+def _is_question(group: GroupInfo) -> bool:
+    return group.failure is not None and group.failure.type == StepUnknown.__name__
+
+
 def _judge(
-    events: list[Event], left: list[tuple[str, str]], dead: list[tuple[str, str]], ended: float, said: str
+    events: list[Event],
+    left: list[tuple[str, str]],
+    dead: list[tuple[str, str]],
+    ended: float,
+    said: str,
+    asked: set[str],
 ) -> _Run:
     """What a run showed; whether a process was really killed is what its parent saw."""
     fault = next((event for event in events if event.what == "fault"), None)
@@ -243,7 +258,8 @@ def _judge(
     return _Run(
         is_killed=fault is not None,
         passed={event.id for event in events if event.kind == "passage"},
-        left=len(left),
+        left=sum(group not in asked for group, _ in left),
+        questions=len(asked),
         said=said,
         duplicates=verdict.duplicates,
         recovery_s=ended - fault.at if fault else 0.0,

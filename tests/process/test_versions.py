@@ -8,9 +8,9 @@ A version that this one can't share a queue with is named in CHANGELOG.md, and l
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -26,7 +26,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys
 from sequencer.testing import judge, read_events, wait_until
 
-from ..support.versions import COMMITS, PATIENCE_S, Version, unpacked
+from ..support.versions import COMMITS, LATER, PATIENCE_S, Version, unpacked
 
 pytestmark = pytest.mark.slow
 IN_GROUPS = {f"{group}": [f"l{group + lap}" for lap in (0, 20, 40)] for group in range(20)}
@@ -184,12 +184,14 @@ def share(
 def test_all_versions_share_a_queue_that_an_old_one_made(
     versions: dict[str, Version], environment: dict[str, str], make: Callable[..., Sequencer], link: Link
 ) -> None:
-    version_of = share(link, versions.values(), make("load", lanes=2), environment, MESSAGES, DIES_AT)
+    version_of = share(
+        link, [OURS, *[versions[name] for name in COMMITS]], make("load", lanes=2), environment, MESSAGES, DIES_AT
+    )
     events = read_events([environment["VERSION_HISTORY"]])
     judgement = judge(events, ack_s=ACK_S, expected=["killed", "duplicate refused"])
     assert judgement.is_clean, judgement.cases
-    assert judgement.messages == (len(versions) + 1) * MESSAGES
-    assert judgement.effects["killed"] == len(versions)
+    assert judgement.messages == (len(COMMITS) + 2) * MESSAGES
+    assert judgement.effects["killed"] == len(COMMITS) + 1
     by_group = defaultdict[str, set[str]](set)
     for event in events:
         if event.what == "ended" and event.who in version_of:
@@ -207,14 +209,69 @@ def test_a_lease_of_another_length_is_noticed(
 
 @pytest.mark.parametrize("old", COMMITS)
 def test_a_queue_that_is_made_now_is_refused_by_an_old_version_in_a_sentence(
-    versions: dict[str, Version], old: str, environment: dict[str, str], make: Callable[..., Sequencer]
+    versions: dict[str, Version],
+    old: str,
+    environment: dict[str, str],
+    make: Callable[..., Sequencer],
+    link: Link,
 ) -> None:
     make("audited").append(1, group="a")
+    before = dump(link, environment["VERSION_NAMESPACE"])
     with versions[old].start("version_process", environment, "write", "audited") as process:
         said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 1
-    assert re.search(r"queue 'audited' has b'p1' lanes; correct it with HSET", said), said
+    refused = (
+        "'2: this program is too old'" if old in LATER else "queue 'audited' has b'p2' lanes; correct it with HSET"
+    )
+    assert refused in said
+    assert dump(link, environment["VERSION_NAMESPACE"]) == before, "nothing was written"
     assert make("audited").info().backlog == 1
+
+
+def dump(link: Link, namespace: str) -> dict[bytes, Any]:
+    """Every key of a namespace, as the server would write it into a file."""
+    return {name: link.command("DUMP", name) for name in sorted(link.command("KEYS", f"*{namespace}:*"))}
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_client_of_protocol_1_is_refused_by_a_queue_that_is_new_or_was_raised(
+    versions: dict[str, Version],
+    environment: dict[str, str],
+    make: Callable[..., Sequencer],
+    link: Link,
+    is_connected: bool,
+) -> None:
+    namespace, ours = environment["VERSION_NAMESPACE"], make("q")
+    (old,) = [versions[name] for name in LATER]
+    code = (
+        "import os, sys; from sequencer import Sequencer\n"
+        "seq = Sequencer('q', os.environ['VERSION_URL'], namespace=os.environ['VERSION_NAMESPACE'])\n"
+        "for line in sys.stdin: print(seq.append(line, 'g').outcome, flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment, "PYTHONPATH": str(old.path)},
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        if is_connected:
+            print("first", file=process.stdin, flush=True)
+            assert process.stdout.readline() == "stored\n"
+            assert link.command("HGET", index_key(namespace), "q") == b"p1"
+            assert ours.append(3, "g").outcome == "stored", "a queue of protocol 1 works as before"
+            assert ours.upgrade() == 2
+        else:
+            ours.append(1, "g")
+        before = dump(link, namespace)
+        told, said = process.communicate("second\n", timeout=PATIENCE_S)
+    assert "'2: this program is too old'" in said
+    assert told == ""
+    assert dump(link, namespace) == before, "nothing was written"
+    assert ours.consume(lambda message: None, until_empty=True).handled == (2 if is_connected else 1)
 
 
 def test_a_copy_without_the_history_is_refused_with_a_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
 from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
-from sequencer.errors import ConfigurationError, GroupBusy, ServerUnavailable
+from sequencer.errors import ConfigurationError, GroupBusy, ServerNotUsable, ServerUnavailable
+from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
@@ -96,15 +97,51 @@ def test_an_upgrade_is_refused_while_consumers_hold_groups_and_connected_clients
         assert (seq.info().lanes, admin.command("EXISTS", REGISTRY)) == (2, 0)
         with seq.claim(), pytest.raises(GroupBusy, match="1 groups of queue 'q' are leased"):
             other.upgrade()
-        assert (other.upgrade(), other.upgrade()) == (1, 1)
+        assert (other.upgrade(1), other.upgrade(1)) == (1, 1)
         assert admin.command("HGET", INDEX, "q") == b"p1"
         assert admin.command("HGET", REGISTRY, "route").startswith(b"1.")
+        assert seq.append(3, "g").outcome == "stored"
+        assert (other.upgrade(), other.upgrade(2)) == (2, 2)
+        assert admin.command("HGET", INDEX, "q") == b"p2"
+        assert admin.command("HGET", REGISTRY, "route").startswith(b"2: this program is too old.")
         assert all(admin.command("GET", lane_keys("sequencer", "q", lane).clock).startswith(b"+") for lane in range(2))
         assert seq.append(2, "g").outcome == "stored"
-        assert seq.consume(lambda message: None, until_empty=True).handled == 2
-        for wrong in (0, 2, True):
-            with pytest.raises(ConfigurationError, match="must be a protocol from 1 to 1"):
+        assert seq.consume(lambda message: None, until_empty=True).handled == 3
+        for wrong in (0, 3, True):
+            with pytest.raises(ConfigurationError, match="must be a protocol from 1 to 2"):
                 other.upgrade(wrong)
+        with pytest.raises(ConfigurationError, match="has protocol 2, which is above 1"):
+            other.upgrade(1)
+
+
+def test_a_queue_of_a_newer_protocol_is_refused_in_a_sentence_before_anything_is_written(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        admin.command("HSET", REGISTRY, "route", f"3: this program is too old.{10**17}")
+        before = {name: admin.command("DUMP", name) for name in admin.command("KEYS", "*")}
+        with client(admin) as new:
+            uses: list[Callable[[], Any]] = [lambda: new.append(2, "g"), new.info, new.claim]
+            for use in uses:
+                with pytest.raises(
+                    ServerNotUsable, match=r"the queue has protocol 3, .* it is too old; install a newer"
+                ):
+                    use()
+        assert {name: admin.command("DUMP", name) for name in admin.command("KEYS", "*")} == before
+        admin.command("DEL", *before)
+
+
+def test_steps_need_a_queue_whose_records_may_have_ledgers(admin: Link) -> None:
+    make_old(admin)
+    with client(admin) as seq:
+        seq.append(1, "g")
+        said = "queue 'q' has protocol 0, and steps need 2: .* raise it with sequencer upgrade q"
+        with pytest.raises(ConfigurationError, match=said):
+            finish(seq._session.need_ledgers())
+        with client(admin) as other:
+            other.upgrade()
+        seq.append(2, "g")
+        finish(seq._session.need_ledgers())
+        assert finish(seq._session.protocol()) == 2
 
 
 def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: Link) -> None:

@@ -15,7 +15,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, revise
-from sequencer.calls.settle import Ack, Nack, Nacked, ack, nack, renew
+from sequencer.calls.settle import Ack, Nack, Nacked, Note, ack, nack, note, renew
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
@@ -25,6 +25,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import decode_failure, digest_of
 from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.ledger import Written
 from sequencer.store.watermark import advance
 
 from ..support.lane import Lane, item
@@ -41,6 +42,8 @@ ITEM = st.tuples(
     st.sampled_from("xy"),
     st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "1699999999000000", "1700000001500000"]),
 )
+SERIALS = st.sampled_from([1, 2, 3, 0x7FFF, 0x8001, 0xFFFF, 0])
+WRITTEN = st.builds(Written, st.sampled_from([b"{}", b'{"v":1,"k":7,"s":[]}']), SERIALS, st.booleans())
 STEP = st.one_of(
     st.tuples(
         st.just("append"),
@@ -54,16 +57,18 @@ STEP = st.one_of(
         st.sampled_from([1, 60, 10_000]),
         st.booleans(),
         st.sampled_from([None, 0, 2, 9]),
+        st.booleans(),
     ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
     st.tuples(
         st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0]), st.integers(0, 9)
     ),
+    st.tuples(st.just("note"), st.integers(0, 3), st.integers(0, 2), WRITTEN, st.booleans(), st.integers(0, 9)),
     st.tuples(st.just("renew"), st.integers(0, 3)),
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
-    st.tuples(st.just("redrive"), st.integers(0, 3)),
-    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "dead"])),
+    st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
+    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "dead"]), st.none() | WRITTEN),
     st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )
@@ -84,8 +89,10 @@ POLICIES = st.sampled_from(
 class Both:
     """Runs each call on the server and on the model, with the same time, and compares."""
 
-    def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
+    def __init__(self, link: Link, keys: LaneKeys, policy: Policy, protocol: int) -> None:
         self.link, self.keys, self.model = link, keys, ModelLane(policy)
+        self.model.protocol = protocol
+        link.command("HSET", keys.policy, "route", f"v{protocol}.7" if protocol > 1 else "1.7")
         link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
         self.leases: list[Any] = []
 
@@ -128,10 +135,11 @@ def plain(value: Any) -> Any:
     """A reply without what may differ: groups of a claim as tuples, scores as numbers."""
     if isinstance(value, Claimed):
         wait = None if value.next_due_s is None else round(value.next_due_s, 5)
-        groups = [
+        groups: list[Any] = [
             (g.key, g.token, g.expired_owner, g.messages, g.members, [*map(float, g.scores)], g.mark, g.on_late)
             for g in value.groups
         ]
+        groups += [(g.ledgers, g.failure) for g in value.groups]
         return (groups, wait, value.is_empty, list(value.halted))
     if isinstance(value, Resumed):
         return (value.status, float(value.score) if value.score else None, value.record)
@@ -139,10 +147,10 @@ def plain(value: Any) -> Any:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
-def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
+@given(policy=POLICIES, protocol=st.sampled_from([1, 2]), steps=st.lists(STEP, max_size=25))
+def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, protocol: int, steps: list[Any]) -> None:
     link, keys = Link(Endpoint.from_url(server.url)), lane_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
-    both = Both(link, keys, policy)
+    both = Both(link, keys, policy, protocol)
     try:
         for kind, *args in steps:
             do(both, kind, args)
@@ -159,7 +167,8 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
-        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, ahead=args[3], alone=args[4], now_us=now))
+        how = {"ahead": args[3], "alone": args[4], "with_failures": args[5]}
+        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, **how, now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":
         model.now_us += args[0] * 1000
@@ -170,14 +179,17 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(lambda now: pause(keys, args[0], args[1], now_us=now))
     elif kind == "redrive":
         letters = [*sorted(model.letters)[: args[0]], "1700000000000000a\n1"]
-        both.run(lambda now: redrive(keys, letters, now_us=now))
+        told = [model.told.get(letter, "").encode() if args[2] == "seen" else b"another" for letter in letters]
+        digests = [digest_of(failure) for failure in told] if args[2] else ()
+        both.run(lambda now: redrive(keys, letters, digests=digests, written=args[1], now_us=now))
     elif kind == "resume":
         failure = model.failures.get(args[0], "").encode()
         member = decode_failure(failure)[1] if failure else ""
         score = model.orders.get(args[0], {}).get(member)
         is_sequence = model.is_sequence and args[1] and score is not None
         mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
-        both.run(lambda now: resume(keys, args[0], failure, member, ending=args[1], mark=mark, now_us=now))
+        how = {"ending": args[1], "mark": mark, "written": args[2]}
+        both.run(lambda now: resume(keys, args[0], failure, member, **how, now_us=now))
     elif kind == "resume_many":
         groups = [parked_group(model, group, is_seen=args[1] or group != "a") for group in GROUPS]
         both.run(lambda now: resume_many(keys, groups, ending=args[0], now_us=now))
@@ -212,8 +224,19 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         failure = b'{"member":"%s"}' % lease.members[0].encode()
         attempt = lease.messages[0].attempt
         before = lease.members[-1] if args[2] == 0 else ""  # as if that had been acknowledged in front of it
-        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark, before=before)
+        told: Any = {
+            "before": before,
+            "has_progressed": args[2] % 2 == 1,
+            "written": lease.ledgers and lease.ledgers[0],
+        }
+        told["written"] = (told["written"] or None) if args[2] > 3 else Written(b"{}", args[2], False)
+        told["is_missing"] = args[2] == 9 and delay_s is not None
+        entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark, **told)
         both.run(lambda now: nack(keys, entry_n, now_us=now))
+    elif kind == "note":
+        before = lease.members[-1] if args[4] == 0 else ""
+        entry_w = Note(lease.key, lease.token, lease.members[args[1] % len(lease.members)], before, *args[2:4])
+        both.run(lambda now: note(keys, entry_w))
     else:
         both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
 

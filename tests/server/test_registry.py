@@ -140,7 +140,7 @@ def test_a_registry_key_that_is_lost_alone_is_made_again_within_a_minute(
         with caplog.at_level(logging.WARNING, "sequencer"):
             seq.append(3, "g")
         assert admin.command("HGETALL", REGISTRY) == before
-        assert admin.command("HGET", INDEX, "q") == b"p1"
+        assert admin.command("HGET", INDEX, "q") == b"p2"
         assert "its registration was lost; registered again, with 3 lanes" in caplog.text
 
 

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sequencer.calls.append import append
 from sequencer.calls.operate import pause, redrive, revise
-from sequencer.drain.effects import Flush, SettleAndClaim, Wait
+from sequencer.drain.effects import Flush, Note, SettleAndClaim, Wait
+from sequencer.drain.steps.declared import Steps
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
@@ -43,6 +44,8 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     """Rules are what can happen; checks are made when a handler starts, and at the end after a clean drain."""
 
     lane_class: type[ModelLane] = ModelLane
+    declared: Steps | None = None
+    """The steps of each message; None where a handler takes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +101,8 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             item = Item(group, member[16:], encode_score(score), encode_envelope("again", None, 1000), delay)
             (mark,) = self.lane.run(append(KEYS, [item], on_conflict="replace"))
             if mark.outcome != "stored":
-                assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
+                is_refused = mark.outcome == "effects" and self.declared is not None
+                assert is_refused or self.policy.sequence or self.policy.on_late != "handle", mark.outcome
                 return
             self.excused.add(member)
             self.put(group, member[16:], mark.stamp)
@@ -156,7 +160,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
         consumer = self.consumers[which]
-        if isinstance(consumer.effect, SettleAndClaim | Flush | Wait):
+        if isinstance(consumer.effect, SettleAndClaim | Flush | Wait | Note):
             consumer.network(fate)
         elif consumer.effect is None:
             self.consumers[which] = self.new_consumer()
@@ -167,14 +171,15 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     def succeed(self, which: int) -> None:
         consumer = self.consumers[which]
         if consumer.running is not None:
-            self.on_success(consumer, consumer.running)
-            consumer.resume(None)
+            if self.declared is None:
+                self.on_success(consumer, consumer.running)
+            consumer.end()
 
     @rule(which=st.integers(0, 1), failure=st.sampled_from(FAILURES))
     def fail(self, which: int, failure: Exception) -> None:
         consumer = self.consumers[which]
         if consumer.running is not None:
-            consumer.resume(failure)
+            consumer.end(failure)
 
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "request lost", "reply lost"]))
     def keep(self, which: int, fate: str) -> None:

@@ -6,11 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from sequencer.calls.claim import Claimed
 from sequencer.consume.exchange import carry_out
-from sequencer.drain.effects import Ahead, Control, Exchange, Flush, Handle, Locked, SettleAndClaim, Wait
+from sequencer.drain.effects import (
+    Ahead,
+    Control,
+    Exchange,
+    Flush,
+    Handle,
+    Locked,
+    Note,
+    Run,
+    SettleAndClaim,
+    Tell,
+    Wait,
+)
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import Claimant, InFlight
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
+from sequencer.drain.steps.actions import Raised, Returned
+from sequencer.drain.steps.note import note
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
 from sequencer.store.keys import lane_keys
@@ -81,6 +95,7 @@ class SimConsumer:
             clock=lambda: machine.now_s,
             wall=lambda: machine.now_s,
             random=lambda: 0.5,
+            declared=machine.declared,
         )
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
@@ -88,16 +103,21 @@ class SimConsumer:
     def resume(self, answer: Any, error: Exception | None = None) -> None:
         try:
             self.effect = self.generator.throw(error) if error else self.generator.send(answer)
-            while isinstance(self.effect, Ahead | Failed | Locked):
+            while isinstance(self.effect, Ahead | Failed | Locked | Tell):
                 self.effect = self.generator.send(self.at_once(self.effect))
         except StopIteration:
             self.effect = None
         self.running = None
-        if isinstance(self.effect, Handle):
+        if isinstance(self.effect, Handle | Run):
             self.running = self.effect.message
             self.machine.on_start(self, self.effect.message)
 
-    def at_once(self, effect: Ahead | Failed | Locked) -> Any:
+    def end(self, error: BaseException | None = None) -> None:
+        """What runs returns, or raises this."""
+        is_step = isinstance(self.effect, Run)
+        self.resume((Returned("ok") if error is None else Raised(error)) if is_step else error)
+
+    def at_once(self, effect: Ahead | Failed | Locked | Tell) -> Any:
         """What needs no turn of its own; nobody is told of a failure here."""
         if isinstance(effect, Locked):
             return effect.act()
@@ -109,12 +129,15 @@ class SimConsumer:
 
     def network(self, fate: str) -> None:
         """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""
-        answer, effect = None, self.effect
+        answer: Any = None
+        effect = self.effect
         try:
             if isinstance(effect, SettleAndClaim):
                 answer = self.carry_out(self.in_flight.settle_and_claim(effect), fate)
             elif isinstance(effect, Flush):
                 self.carry_out(self.in_flight.flush(is_awaited=effect.is_awaited), fate)
+            elif isinstance(effect, Note):
+                answer = self.carry_out(note(effect, self.held, self.in_flight, self.machine.now_s), fate)
             elif isinstance(effect, Wait) and effect.lane is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:

@@ -21,7 +21,9 @@ COMMITS = {
     "0.4.0": "4969a6f39b94e6ad827614ad4452d8df7924e762",
     "0.5.0": "28fcf74ebd755171efe445857044d742ab798f92",
 }
-"""Version -> the commit whose wheel it is."""
+"""Version -> the commit whose wheel it is: of those that know no registry."""
+LATER = {"0.7.0": "a4962cf04c747f59bd1465786e01ec07ed715232"}
+"""The last one that knows protocol 1; 0.6.0 reads a registry as it does."""
 BUILDER = "setuptools>=77"
 """As these commits ask for."""
 PATIENCE_S = 30.0
@@ -64,7 +66,7 @@ class Version(NamedTuple):
         return json.loads(out)
 
 
-def unpacked(folder: Path, names: Iterable[str] = COMMITS, root: Path = ROOT) -> dict[str, Version]:
+def unpacked(folder: Path, names: Iterable[str] = {**COMMITS, **LATER}, root: Path = ROOT) -> dict[str, Version]:
     """The wheels of these versions, built side by side and unpacked in `folder`; once for all who share it.
 
     Raises AssertionError, with what to do, where the repository does not have a commit.
@@ -81,7 +83,7 @@ def unpacked(folder: Path, names: Iterable[str] = COMMITS, root: Path = ROOT) ->
             _finish(_start("-m", "pip", "install", "-q", "--no-deps", "-t", folder / "tools", BUILDER), BUILDER)
         building = {name: _build(name, folder) for name in missing}
         for name, process in building.items():
-            _finish(process, f"the wheel of {name} from {COMMITS[name]}")
+            _finish(process, f"the wheel of {name} from {(COMMITS | LATER)[name]}")
             (wheel,) = folder.glob(f"wheel-{name}/*.whl")
             with zipfile.ZipFile(wheel) as file:
                 file.extractall(wanted[name])
@@ -89,7 +91,7 @@ def unpacked(folder: Path, names: Iterable[str] = COMMITS, root: Path = ROOT) ->
 
 
 def _check_out(name: str, folder: Path, root: Path) -> None:
-    archive, source, commit = folder / f"{name}.tar", folder / f"source-{name}", COMMITS[name]
+    archive, source, commit = folder / f"{name}.tar", folder / f"source-{name}", (COMMITS | LATER)[name]
     source.mkdir(exist_ok=True)
     words = ["git", "-C", str(root), "archive", "-o", str(archive), commit]
     found = subprocess.run(words, text=True, capture_output=True, check=False)

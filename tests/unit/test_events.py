@@ -14,21 +14,28 @@ from hypothesis import strategies as st
 
 from sequencer.calls.claim import Halted, LeasedGroup
 from sequencer.calls.outage import Began, Ended, LaneOutage
+from sequencer.calls.settle import Ending
 from sequencer.drain import consumer_events
-from sequencer.drain.outcome import failed_with
-from sequencer.errors import LeaseExpired, Park, Retry, SetAside, TooLate, Undecodable
+from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, failed_with
+from sequencer.drain.steps import events as steps_events
+from sequencer.drain.steps.actions import CallStep
+from sequencer.drain.steps.declared import Function, Step
+from sequencer.errors import LeaseExpired, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
 from sequencer.queue.registry.told import policy_changed, queue_new, queue_restored
 from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
+from sequencer.store.ledger import Entry, Ledger, Written
 from sequencer.values.commands import command
 from sequencer.values.message import Message
+from sequencer.values.steps import StepCall
 from sequencer.values.text import plain
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
 SECRET = "the body's own text"
+LEDGER = b'{"v":1,"k":1,"s":[["points","a","d",1,1,0,1.0,0.1,"' + b"x" * 10_000 + b'"]]}'
 
 
 class Unspeakable(Exception):
@@ -50,6 +57,28 @@ def told(
     queue = QueueOptions(queue="orders", **{"backoff_s": 1.0, "backoff_cap_s": 1.0, **options})
     judged = failed_with(queue, one or message(), error, owner="me", at=1.0, random=0.5, is_held=is_held)
     return consumer_events.failed(queue, "me", judged, parked=parked)
+
+
+def told_of_steps(error: BaseException, ending: Ending, one: Message | None = None) -> Event:
+    queue, asked = QueueOptions(queue="orders"), one or message()
+    steps = OfSteps(Written(LEDGER, 1, True), False, 0, True)
+    failed = Failed(asked, error, Decision(None, ending), describe(error, asked, "me", 1.0, 3), steps=steps)
+    return consumer_events.failed(queue, "me", failed)
+
+
+def events_of_steps() -> list[Event]:
+    """What is told of steps."""
+    queue, step = QueueOptions(queue="orders"), Step("mail", Function(print), optional=True)
+    asked, ledger = CallStep(step, StepCall("mail", "k", 1, 1, None, {})), Ledger(1, (Entry("mail", state="done"),))
+    question = StepUnknown("step charge failed", ("charge",), "resume --done charge", "resume --again charge")
+    return [
+        *(told_of_steps(question, ending) for ending in ("park", "dead")),
+        told_of_steps(ValueError("no"), "drop"),
+        steps_events.step_failed(queue, "me", message(), asked, ValueError("no")),
+        steps_events.with_failures(queue, "me", message(), ("mail",)),
+        steps_events.step_missing(queue, "me", message(), StepMissing("no step"), 30.0),
+        steps_events.message_gone(queue, "me", message(), ledger),
+    ]
 
 
 def all_events() -> list[Event]:
@@ -101,6 +130,7 @@ def all_events() -> list[Event]:
         queue_restored("orders", 4),
         queue_new("ordrs", ["orders"], "sequencer"),
         lines_lost(3, "No space left on device"),
+        *events_of_steps(),
     ]
 
 
@@ -135,8 +165,17 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
 
     for one in all_events():
         assert json.loads(json.dumps(one.fields)) == one.fields
-    long = told(ValueError("\x1b" * 10_000), one=message(("g" * 250, "h" * 250), "i" * 200))
-    assert len(json.dumps(dict(long.fields))) < 4000
+    one, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)
+    for long in (told(error, one=one), told_of_steps(error, "drop", one)):
+        assert len(json.dumps(dict(long.fields))) < 4000
+
+
+def test_a_question_is_told_with_both_answers() -> None:
+    assert events_of_steps()[0].text == (
+        "orders: group parked: group=1002 77 id=evt-1 error=StepUnknown: step charge failed; see: sequencer explain "
+        "orders 1002 77; look whether it took effect; if it did: resume --done charge; if it did not: resume --again "
+        "charge"
+    )
 
 
 def test_the_sentences() -> None:

@@ -87,7 +87,7 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
 def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
     server, net, seq = made()
     run(seq.lanes())
-    at = net.one.asked.index(("HSET", INDEX, "q", "p1"))
+    at = net.one.asked.index(("HSET", INDEX, "q", "p2"))
     assert net.one.asked[at + 1] == ("HGETALL", INDEX)
     other = ModelNet(server)
     run(session(other).lanes())

@@ -43,9 +43,11 @@ def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     server, net, seq = made(lanes=2)
     assert run(seq.lanes(role="append")) == KEYS
     assert server.hashes[REGISTRY]["table"] == "0 1"
-    assert server.hashes[INDEX] == {"q": "p1"}
-    assert {server.hashes[keys.policy]["route"] for keys in KEYS} == {seq.route} == {server.hashes[REGISTRY]["route"]}
-    assert seq.route.startswith("1.17")
+    assert server.hashes[INDEX] == {"q": "p2"}
+    assert {server.hashes[keys.policy]["route"] for keys in KEYS} == {seq.route}
+    assert seq.route.startswith("v2.17")
+    assert server.hashes[REGISTRY]["route"] == f"2: this program is too old.{seq.route.partition('.')[2]}"
+    assert run(seq.protocol()) == 2
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
     assert (run(seq.lanes(role="append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])

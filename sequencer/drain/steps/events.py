@@ -8,9 +8,12 @@ from ...settings.events import Event, duration, error_text, event, type_name
 from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
 from ...values.message import Message
-from ...values.text import named
+from ...values.text import named, plain
 from .actions import CallStep
 from .rules import fitting
+
+LEDGER_CHARACTERS = 2000
+"""Of a ledger in an event: with the rest of it, it fits into one write to a pipe."""
 
 
 def _of(message: Message) -> str:
@@ -52,7 +55,13 @@ def step_missing(queue: QueueOptions, owner: str, message: Message, error: BaseE
 
 def message_gone(queue: QueueOptions, owner: str, message: Message, ledger: Ledger) -> Event:
     """It was removed or replaced while its steps ran: what they did is nowhere else."""
-    kept = encode_ledger(fitting(ledger)).decode()
+    kept = ledger_text(encode_ledger(fitting(ledger)))
     said = f"{_of(message)}: it was removed or replaced while its steps ran, so nothing is acknowledged; its ledger: "
     fields = _fields(message, owner) | {"ledger": kept}
     return event("message gone", queue.queue, f"{said}{kept}", fields)
+
+
+def ledger_text(ledger: bytes) -> str:
+    """A ledger as a line of the log takes it: its beginning, of one with large results."""
+    text = plain(ledger.decode())
+    return text if len(text) <= LEDGER_CHARACTERS else f"{text[:LEDGER_CHARACTERS]}..."

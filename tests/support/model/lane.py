@@ -148,7 +148,7 @@ class ModelLane(ArrivingLane, MendedLane):
         failure: str,
         mark: str,
         _is_late: str,
-        _verdict: str,
+        verdict: str,
         _waits: str,
         before: str,
         ledger: str,
@@ -159,6 +159,8 @@ class ModelLane(ArrivingLane, MendedLane):
             return 0
         if before in self.orders.get(group, {}):
             return -2
+        if verdict == "missing":
+            failure = self.missing(failure, self.failures.get(group, ""), member)
         self.leases.pop(group)
         record = self.bodies.get(group, {}).get(member[16:], "")
         self.schedule[group] = self.now_us
@@ -179,6 +181,12 @@ class ModelLane(ArrivingLane, MendedLane):
             self.schedule[group] = math.inf if ending == "park" else self.now_us + int(delay_ms) * 1000
         self.drop_empty()
         return 1
+
+    def missing(self, failure: str, before: str, member: str) -> str:
+        """With how often in a row this message was given back, and since when."""
+        known = json.loads(before) if before.startswith('{"missing":') and member[:16] in before else {}
+        count, since = known.get("missing", 0) + 1, known.get("missing_us", self.now_us)
+        return f'{{"missing":{count},"missing_us":{since},{failure[1:]}'
 
     def note(self, _p: str, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         if not self.holds(group, token):

@@ -1,0 +1,300 @@
+"""Steps on a real server, with the threads of a real consumer: round trips, lost answers, lost leases, stops."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.consume.threads import Consumer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.store.ledger import Ledger, decode_ledger
+from sequencer.store.record import decode_head
+from sequencer.testing import wait_until
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+from sequencer.testing.wire import Wire, name_of, wired
+
+Make = Callable[..., Sequencer]
+
+
+class Spy(Wire):
+    """Notes the scripts that are sent, with their sizes."""
+
+    def __init__(self, inner: Any, sent: list[tuple[str, int]]) -> None:
+        super().__init__(inner)
+        self._sent = sent
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        for words in commands:
+            if (name := name_of(words)).islower():
+                size = sum(len(word if isinstance(word, bytes) else str(word).encode()) for word in words)
+                self._sent.append((name, size))
+        return commands
+
+
+def spied(make: Make, seq: Sequencer) -> tuple[Sequencer, list[tuple[str, int]]]:
+    sent: list[tuple[str, int]] = []
+    return make(redis=wired(seq.endpoint, lambda inner: Spy(inner, sent)), backoff=0.01), sent
+
+
+def declare(seq: Sequencer, *names: str, **options: Any) -> list[str]:
+    """Steps that note their names when they run; `once_` before a name makes it `once`."""
+    ran: list[str] = []
+    for order, name in enumerate(names):
+        once = name.startswith("once_")
+        seq.step(name=name, order=order, once=once, **options)(lambda message, call: ran.append(call.name))
+    return ran
+
+
+def ledger_of(link: Link, seq: Sequencer, group: str = "g", id: str = "m") -> Ledger:
+    key = f"{lane_keys(seq.options.namespace, seq.queue, 0).prefix}body:{group}"
+    written = decode_head(link.command("HGET", key, id)).written
+    assert written is not None
+    return decode_ledger(written.ledger)
+
+
+# -- round trips -----------------------------------------------------------------------------------------------------
+
+
+def counted(sent: list[tuple[str, int]]) -> Counter[str]:
+    return Counter(name for name, _ in sent if name in ("claim", "ack", "nack", "note", "renew"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "notes"),
+    [(("a",), 0), (("a", "b", "c"), 2), (("once_a",), 2), (("a", "once_b", "c"), 2), (("once_a", "once_b"), 3)],
+)
+def test_notes_of_a_message(make: Make, seq: Sequencer, steps: tuple[str, ...], notes: int) -> None:
+    """n automatic steps: n-1 waited notes; a `once` start shares the note of the step before it."""
+    client, sent = spied(make, seq)
+    ran = declare(client, *steps)
+    seq.append(1, group="g", id="m")
+    client.consume(until_empty=True)
+    assert ran == list(steps)
+    assert counted(sent)["note"] == notes
+
+
+def test_one_automatic_step_sends_what_a_plain_handler_sends(make: Make, seq: Sequencer) -> None:
+    def batch(client: Sequencer, handler: Any) -> None:
+        seq.append_many({"body": n, "group": n % 5} for n in range(50))
+        client.consume(handler, until_empty=True)
+        client.close()
+
+    plain, sent_by_plain = spied(make, seq)
+    batch(plain, lambda message: None)
+    stepped, sent_by_steps = spied(make, seq)
+    declare(stepped, "a")
+    batch(stepped, None)
+    assert counted(sent_by_plain).keys() == counted(sent_by_steps).keys() == {"claim", "ack"}
+    sizes = [{size for name, size in sent if name == "claim"} for sent in (sent_by_plain, sent_by_steps)]
+    assert sizes[0] == sizes[1], "a claim of a plain consumer is no longer than one of a consumer with steps"
+
+
+def test_the_next_message_begins_behind_the_acknowledgement_of_the_one_before(make: Make, seq: Sequencer) -> None:
+    """A `once` start is noted behind it: so never a step of a message behind one that may come again."""
+    there: list[list[str]] = []
+
+    @seq.step(once=True)
+    def charge(message: Any) -> None:
+        there.append([one.id for one in seq.peek("g")])
+
+    for n in range(4):
+        seq.append(n, group="g", id=f"m{n}")
+    seq.consume(until_empty=True)
+    assert there == [["m0", "m1", "m2", "m3"], ["m1", "m2", "m3"], ["m2", "m3"], ["m3"]]
+
+
+# -- what the network does ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["reply lost", "request reset", "request repeated"])
+def test_a_lost_answer_to_a_note_repeats_no_step(make: Make, proxy: FaultProxy, seq: Sequencer, shape: str) -> None:
+    client = make(redis=proxy.url, backoff=0.01)
+    ran: list[str] = []
+
+    def step(message: Any, call: Any) -> None:
+        ran.append(call.name)
+        if call.name != "c":
+            proxy.add(shape, on=("note",))
+
+    for order, name in enumerate("abc"):
+        client.step(name=name, order=order, once=name == "b")(step)
+    seq.append(1, group="g", id="m")
+    client.consume(until_empty=True)
+    assert ran == ["a", "b", "c"]
+    assert seq.info().backlog == 0
+
+
+def test_a_step_that_outlives_its_lease_is_not_acknowledged(make: Make, seq: Sequencer, link: Link) -> None:
+    """Another consumer has the group: the note of the first one is refused, and no next step of it begins."""
+    ran: list[tuple[str, int]] = []
+
+    def step(message: Any, call: Any) -> None:
+        ran.append((call.name, message.token))
+        if len(ran) == 1:
+            keys = lane_keys(seq.options.namespace, "jobs", 0)
+            link.command("ZADD", keys.schedule, 0, "g")  # as if the lease had run out
+            with make().claim() as other:
+                (message,) = list(other)
+                assert message.attempt == 2
+
+    for order, name in enumerate("ab"):
+        seq.step(name=name, order=order)(step)
+    seq.append(1, group="g", id="m")
+    summary = seq.consume(until_empty=True)
+    assert [name for name, _ in ran] == ["a", "a", "b"]
+    assert ran[0][1] < ran[1][1]
+    assert summary.lost == 1
+
+
+def test_a_message_that_is_gone_ends_its_pass(
+    make: Make, seq: Sequencer, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+    keys = lane_keys(seq.options.namespace, "jobs", 0)
+
+    def step(message: Any, call: Any) -> str:
+        ran.append(f"{message.id} {call.name}")
+        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in hand
+            link.command("HDEL", f"{keys.prefix}body:g", "m0")
+            link.command("ZREM", f"{keys.prefix}order:g", f"{message.stamp:016d}m0")
+        return "paid"
+
+    for order, name in enumerate("ab"):
+        seq.step(name=name, order=order)(step)
+    for n in range(2):
+        seq.append(n, group="g", id=f"m{n}")
+    seq.consume(until_empty=True)
+    assert ran == ["m0 a", "m1 a", "m1 b"]
+    (gone,) = [record.getMessage() for record in caplog.records if "message gone" in record.getMessage()]
+    assert '"a","a","d",1,1,0' in gone
+    assert '"paid"' in gone
+
+
+# -- stops -----------------------------------------------------------------------------------------------------------
+
+
+def consuming(seq: Sequencer) -> tuple[list[Consumer], Callable[[Consumer], None]]:
+    got: list[Consumer] = []
+    return got, got.append
+
+
+@pytest.mark.parametrize("first", ["a", "once_a"])
+def test_a_stop_comes_between_two_steps_and_what_is_done_stays_done(
+    make: Make, seq: Sequencer, link: Link, first: str
+) -> None:
+    consumers, on_start = consuming(seq)
+    ran: list[str] = []
+
+    def step(message: Any, call: Any) -> None:
+        ran.append(call.name)
+        consumers[-1].stop()
+
+    for order, name in enumerate((first, "once_b", "c")):
+        seq.step(name=name, order=order, once=name.startswith("once"))(step)
+    seq.append(1, group="g", id="m")
+    for count in (1, 2, 3):
+        assert seq.consume(on_start=on_start).reason == "stopped"
+        assert ran == [first, "once_b", "c"][:count]
+        if count < 3:
+            states = [entry.state for entry in ledger_of(link, seq).entries]
+            assert states == ["done"] * count + ["open"] * (3 - count), "no start is noted that no call follows"
+    assert seq.info().backlog == 0
+
+
+def test_an_interruption_ends_a_step_and_a_once_step_is_a_question_then(make: Make, seq: Sequencer) -> None:
+    consumers, on_start = consuming(seq)
+    ran: list[str] = []
+
+    def step(message: Any, call: Any) -> None:
+        ran.append(call.name)
+        if call.name == "once_b":
+            consumers[0].interrupt()
+            ran.append("not reached")
+
+    for order, name in enumerate(("a", "once_b")):
+        seq.step(name=name, order=order, once=name.startswith("once"))(step)
+    seq.append(1, group="g", id="m")
+    assert seq.consume(on_start=on_start).reason == "stopped"
+    seq.consume(until_empty=True)
+    assert ran == ["a", "once_b"]
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert parked.failure.type == "StepUnknown"
+
+
+def test_an_interruption_that_comes_in_a_note_cuts_no_note(
+    make: Make, seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its start is in the server: so the step is called, or a person would be asked about nothing."""
+    consumers, on_start = consuming(seq)
+    ran = declare(seq, "once_a", "b")
+    original = Link.run
+
+    def run(link: Any, calls: Any, **options: Any) -> Any:
+        if any(call.script == "note" for call in calls) and not ran:
+            consumers[0].interrupt()
+        return original(link, calls, **options)
+
+    monkeypatch.setattr(Link, "run", run)
+    seq.append(1, group="g", id="m")
+    assert seq.consume(on_start=on_start).reason == "stopped"
+    assert ran == ["once_a"]
+    assert [entry.state for entry in ledger_of(link, seq).entries] == ["done", "open"]
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
+
+
+def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
+    ran: Counter[str] = Counter()
+    pause = threading.Event()
+
+    def step(message: Any, call: Any) -> None:
+        ran[call.name] += 1
+        pause.wait(0.7)
+
+    for order, name in enumerate("ab"):
+        seq.step(name=name, order=order)(step)
+    seq.append(1, group="g", id="m")
+    seq.consume(until_empty=True, lease=0.5)
+    assert ran == {"a": 1, "b": 1}
+
+
+def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
+    def waiting(seconds: float) -> Callable[[Any], None]:
+        return lambda message: threading.Event().wait(seconds) and None
+
+    seq.step(name="a", order=1)(waiting(0.3))
+    seq.step(name="b", order=2)(waiting(0.3))
+    seq.step(name="late", order=3, once=True)(waiting(30))
+    seq.append(1, group="g", id="m")
+    seq.consume(until_empty=True, handler_timeout=0.5)
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert "step late failed at" in parked.failure.message
+    assert "HandlerTimeout: it ran longer than 0.5 s" in parked.failure.message
+
+
+def test_two_consumers_hand_a_message_on_from_step_to_step(make: Make, seq: Sequencer) -> None:
+    """One dies in the second step; the other goes on behind the first."""
+    ran: list[str] = []
+
+    def step(message: Any, call: Any) -> None:
+        ran.append(call.name)
+        if ran == ["a", "b"]:
+            raise KeyboardInterrupt
+
+    for order, name in enumerate("abc"):
+        seq.step(name=name, order=order)(step)
+    seq.append(1, group="g", id="m")
+    with pytest.raises(KeyboardInterrupt):
+        seq.consume(until_empty=True)
+    seq.consume(until_empty=True)
+    assert ran == ["a", "b", "b", "c"]
+    wait_until(lambda: seq.info().backlog == 0)

@@ -1,0 +1,82 @@
+"""The real drain with steps, in virtual time, with links that lose requests and replies: what runs again, and when."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import sequencer.drain.protocol
+from sequencer.drain.batch import BatchSize
+from sequencer.drain.steps.rules import View
+from sequencer.drain.steps.runner import StepRunner
+
+from ..support.model.lane import ModelLane
+from ..support.steps_machine import StepsMachine
+from .test_drain import SEARCH, SETTINGS
+
+
+@pytest.fixture(autouse=True)
+def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs here are too short for a batch to grow by itself."""
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=8))
+
+
+def test_few_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
+    run_state_machine_as_test(StepsMachine, settings=settings(SETTINGS, max_examples=40))
+
+
+@pytest.mark.slow
+def test_many_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
+    run_state_machine_as_test(StepsMachine, settings=SETTINGS)
+
+
+class NotesOfAnybody(ModelLane):
+    """A note is taken from whose lease was ever valid."""
+
+    def note(self, *words: Any) -> int:
+        prefix, group, token, *rest = words
+        held = self.leases.get(group)
+        return super().note(prefix, group, held[:16] if held else token, *rest)
+
+
+class NotesNothing(ModelLane):
+    """A note is answered and not written."""
+
+    def note(self, *words: Any) -> int:
+        kept = {group: dict(bodies) for group, bodies in self.bodies.items()}
+        code = super().note(*words)
+        for group, bodies in kept.items():
+            self.bodies[group].update(bodies)
+        return code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lane", [NotesOfAnybody, NotesNothing])
+def test_a_lane_that_keeps_no_ledger_is_caught(lane: type[ModelLane]) -> None:
+    machine = type("Twin", (StepsMachine,), {"lane_class": lane})
+    with pytest.raises((AssertionError, KeyError)):
+        run_state_machine_as_test(machine, settings=SEARCH)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["goes on without a note", "once as automatic"])
+def test_a_broken_engine_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if name == "once as automatic":
+        is_open = View.is_open
+        state = "started"
+        monkeypatch.setattr(
+            View, "is_open", lambda self, one: is_open(self, one) or self.entry(one.name).state == state
+        )
+    else:
+
+        def unwaited(self: Any, group: Any, asked: Any) -> Any:
+            return 1
+            yield
+
+        monkeypatch.setattr(StepRunner, "_note", unwaited)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(StepsMachine, settings=SEARCH)
