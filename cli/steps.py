@@ -13,7 +13,7 @@ import typer
 from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.commands import command, id_option
-from ..values.steps import MessageSteps, StepInfo
+from ..values.history import MessageSteps, StepInfo
 from ..values.text import named, plain
 from .app import GroupArgument, JsonOption, app, call_option, queue_command
 from .render import cells, console, moment, print_json, table

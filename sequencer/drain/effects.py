@@ -57,8 +57,7 @@ from ..calls.call import Call
 from ..settings.events import Event
 from ..settings.options import ClaimLimits
 from ..store.ledger import Written
-from ..values.message import ConsumeSummary, Message
-from ..values.steps import StepCall
+from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.declared import Function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from .message import Failure, Message
 
@@ -11,6 +11,7 @@ Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "repl
 """How a message ended. "failed": it is finished, but parts of it that need not succeed failed."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
+StepState = Literal["open", "started", "done", "failed", "left"]
 Phase = Literal["pending", "running", "finished", "error"]
 """What a message is at, in one of four words."""
 
@@ -65,3 +66,55 @@ class Swept:
     """Messages of the history that were older than its window, or above its cap."""
     dead: int
     """Dead letters that were older than `dead_window`, or above `dead_cap`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """What became of one step of a message."""
+
+    name: str
+    state: StepState
+    """`started`: it runs, or nobody knows how it ended; `left`: an optional one that was given up."""
+    once: bool
+    optional: bool
+    tries: int
+    """Since the message was last resumed or redriven."""
+    turn: int
+    """1, and one more each time that somebody said `again`."""
+    at: float | None
+    """When it last moved, in seconds since 1970."""
+    took_s: float
+    who: str
+    """The person who said that it is done, or ""."""
+    result: Any
+    error: str
+    """Of its last failure; of a step that is done: why its result could not be kept."""
+    key: str
+    """What it hands to a provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """A failure of the past."""
+
+    attempt: int
+    at: float
+    """In seconds since 1970."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSteps:
+    """What became of the steps of a message: of those that began, or that a pass left open."""
+
+    id: str
+    group: tuple[str, ...]
+    is_dead: bool
+    """Whether the message is a dead letter."""
+    steps: tuple[StepInfo, ...]
+    failures: tuple[StepFailure, ...]
+    """The last five, the oldest first."""
+    questions: tuple[str, ...]
+    """Required `once` steps that began or failed, and whose end a person must tell."""
+    unreadable: str = ""
+    """Why the ledger can't be read, or ""."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +36,24 @@ class Message(NamedTuple):
     """Whether a message with a higher score was handled in its group before it."""
     redriven: bool = False
     """Whether it was a dead letter and was put back."""
+
+
+class StepCall(NamedTuple):
+    """One call of a step, or of its check: the second argument of their functions."""
+
+    name: str
+    key: str
+    """Stable over all tries and consumers, and never that of another message: hand it to a provider, so that it knows a
+    repeat as one. At most 200 characters of ASCII.
+    """
+    token: int
+    """The fencing token of the lease."""
+    attempt: int
+    """1 for the first call."""
+    result: Any
+    """Of the step that this one comes after; None where it names none."""
+    results: Mapping[str, Any]
+    """What the steps that are done returned, as JSON has it, by their names."""
 
 
 class Receipt(NamedTuple):

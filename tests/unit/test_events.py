@@ -28,8 +28,7 @@ from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.store.ledger import Entry, Ledger, Written
 from sequencer.values.commands import command
-from sequencer.values.message import Message
-from sequencer.values.steps import StepCall
+from sequencer.values.message import Message, StepCall
 from sequencer.values.text import plain
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -82,7 +82,7 @@ def consumed(case: Case) -> Outcome:
     sending = held.outgoing()
     nacks = [call for call in sending.calls if call.script == "nack"] if sending else []
     return given, [
-        call._replace(args=(*call.args[:-3], "", *call.args[-2:])) for call in nacks
+        call._replace(args=(*call.args[:-4], "", *call.args[-3:])) for call in nacks
     ]  # a loop waits for acks
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...calls.settle import Ending
 from ...store.ledger import Ledger
-from ...values.steps import StepCall
+from ...values.message import StepCall
 from .declared import Step
 
 

@@ -26,7 +26,7 @@ from ...store.ledger import (
     kept_result,
     step_key,
 )
-from ...values.steps import StepCall
+from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (

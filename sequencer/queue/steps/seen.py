@@ -10,7 +10,7 @@ from ...store.keys import LaneKeys
 from ...store.ledger import LedgerError, Written, decode_ledger, step_key
 from ...store.record import STAMP_DIGITS, record_of_letter, written_of
 from ...store.replies import Reading
-from ...values.steps import MessageSteps, StepFailure, StepInfo
+from ...values.history import MessageSteps, StepFailure, StepInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
 

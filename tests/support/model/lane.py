@@ -152,6 +152,7 @@ class ModelLane(ArrivingLane, MendedLane):
         _waits: str,
         before: str,
         ledger: str,
+        _ended: str,
         _now: str,
     ) -> int:
         """Not of outages: see tests/support/outage_lane.py."""
