@@ -20,6 +20,7 @@ from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys
 from ..store.replies import micros, pairs, scanned, text
 from ..values.checks import check_name
+from ..values.commands import command
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .leases import held_long, told_unserved
@@ -98,7 +99,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
             yield from _numbers(link, name, keys, limit)
-            yield from _invariants(link, name, keys, repair, limit)
+            yield from _invariants(link, namespace, name, keys, repair, limit)
             yield from held_long(link, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
@@ -197,7 +198,9 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
         )
 
 
-def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None) -> Iterator[Finding]:
+def _invariants(
+    link: Link, namespace: str, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None
+) -> Iterator[Finding]:
     check = InvariantCheck(link, lanes, repair=repair, limit=limit)
     counts: Counter[tuple[str, bool]] = Counter()
     for one in check.run():
@@ -219,4 +222,6 @@ def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, lim
         yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")
     else:
         level: Level = "problem" if left else "ok"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen})")
+        repairing = command("doctor", queue, namespace=namespace, options=["--repair"])
+        mend = "" if repair else f"; to repair what the data allow: {repairing}"
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen}){mend}")

@@ -23,6 +23,15 @@ from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
 
+COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
+    "parked": [("to resume it", "resume", True), ("to go on without that message", "skip", True)],
+    "backoff": [("to try at once", "resume", True)],
+    "paused": [("to unpause it", "unpause", True)],
+    "queue paused": [("to unpause it", "unpause", False)],
+    "due": [("if that lasts, see", "info", False)],
+}
+"""Reason -> for what, the command, and whether it names the group."""
+
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     """The numbers that a sequence waits for before its head: first and last."""
@@ -97,7 +106,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if facts.lease:
         owner = owner_of(facts.lease)
         waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
-    return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
+    return because("due", f"{waits} and waits for a free consumer", now)
 
 
 def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
@@ -127,6 +136,15 @@ def held_by(facts: Facts) -> str:
         return f"{owner}, whose lease ran out, until a consumer takes it over"
     held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
     return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
+
+
+def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
+    """With the commands that make it move, or show why it does not."""
+    text = found.text
+    for said, name, is_of_group in COMMANDS.get(found.reason, ()):
+        group = found.group if is_of_group else ()
+        text += f"; {said}: {command(name, options.queue, *group, namespace=options.namespace)}"
+    return replace(found, text=text)
 
 
 def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:
