@@ -23,9 +23,7 @@ from .queue import counts, dead_letters, operate, views
 from .queue.audit_stream import prove_lanes
 from .queue.registry import lifetime, names
 from .queue.session import Session
-from .queue.stuck import many
-from .queue.stuck.parked import count_parked, parked
-from .queue.stuck.unskip import unskip
+from .queue.stuck import many, parked, rescore, unskip
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.options import (
@@ -185,8 +183,8 @@ class Sequencer:
 
     info = blocking(counts.info)
     groups = blocking(views.groups)
-    parked = blocking_list(parked)
-    count_parked = blocking(count_parked)
+    count_parked = blocking(parked.count_parked)
+    parked = blocking_list(parked.parked)
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)
     explain = blocking(views.explain)
@@ -223,9 +221,10 @@ class Sequencer:
     resume_many = blocking(many.resume_many)
     skip = blocking(operate.skip)
     skip_many = blocking(many.skip_many)
-    unskip = blocking(unskip)
+    unskip = blocking(unskip.unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
+    rescore = blocking(rescore.rescore)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)

@@ -103,7 +103,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from held_long(link, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
-                yield from check_units(link, name, keys, limit)
+                yield from check_units(link, namespace, name, keys, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:

@@ -12,9 +12,11 @@ from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
+from ..values.commands import command
 from ..values.views import Finding
 
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
+PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 PAGE = 500
 """Groups looked at in one round trip."""
 Scored = tuple[str, float]
@@ -26,7 +28,12 @@ def unit_of(score: float) -> str:
     return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
 
 
-def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
+def rescoring(queue: str, namespace: str) -> str:
+    """The command that gives all messages that wait a score in one unit."""
+    return command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
+
+
+def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "sequencer") -> Finding | None:
     """What is said of scores in these units, of each one example; None where there is one unit."""
     if len(examples) < 2:
         return None
@@ -39,13 +46,20 @@ def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
         "scores",
         "warning",
         f"queue {queue}: scores look like times in {said}, which do not order each other; let all producers send one "
-        "unit, and give the messages that wait a score in it: reschedule --delay 0 --score",
+        f"unit, then: {rescoring(queue, namespace)}",
     )
 
 
-def in_seconds(score: float) -> float:
-    """The time that a score of any unit is."""
-    return score / {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}[unit_of(score)]
+def in_unit(score: float, unit: str) -> float:
+    """The time that a score of any unit is, in this one."""
+    return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
+
+
+def ranges_beside(unit: str) -> list[tuple[str, str]]:
+    """Lowest and highest score of each other unit, as BYSCORE takes them. Times before 1970 are not looked for."""
+    limits = ["0", *(f"{limit:.0f}" for limit, _ in UNITS[:-1]), "inf"]
+    ends = zip(limits[:-1], limits[1:], UNITS, strict=True)
+    return [(low, f"({high}") for low, high, (_, name) in ends if name != unit]
 
 
 def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
@@ -56,7 +70,9 @@ def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
     return found
 
 
-def check_units(link: Link, queue: str, lanes: Sequence[LaneKeys], limit: int | None) -> Iterator[Finding]:
+def check_units(
+    link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys], limit: int | None
+) -> Iterator[Finding]:
     """Look at the lowest and the highest score of each group, about `limit` of them; a sequence has no times."""
     if link.command("HGET", lanes[0].policy, "sequence") == b"1":
         return
@@ -64,7 +80,7 @@ def check_units(link: Link, queue: str, lanes: Sequence[LaneKeys], limit: int | 
     for keys in lanes:
         for scored in _pages(link, keys, limit):
             found = {**examples_of(scored), **found}
-    if finding := unit_finding(queue, found):
+    if finding := unit_finding(queue, found, namespace):
         yield finding
 
 

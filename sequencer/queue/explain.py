@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.examine import Facts
-from ..doctor.scores import in_seconds, unit_of
+from ..doctor.scores import rescoring, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
@@ -16,7 +16,7 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import STAMP_DIGITS, decode_head, owner_of
 from ..store.watermark import Sequenced
-from ..values.commands import command, id_option
+from ..values.commands import command
 from ..values.owner import advice, ending, is_held_long
 from ..values.text import named
 from ..values.unserved import Unserved, unserved_text
@@ -86,7 +86,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
         tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""
-        return because("parked", f"is parked on {failure.id or head}{tried} ({said}); resume it, or skip that message")
+        return because("parked", f"is parked on {failure.id or head}{tried} ({said})")
     closed = _gate(facts, policy, head)
     if closed:
         reason, text, until = closed
@@ -98,7 +98,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         text = (
             f"backs off until {_when(visible, now)} after {tried or _tries(failure.attempt)} of {failure.id} ({said})"
         )
-        return because("backoff", f"{text}; resume it to try at once", visible)
+        return because("backoff", text, visible)
     if is_put_off(visible, now):
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
         return because("due", f"{text}; resume it to wake it", visible)
@@ -165,10 +165,9 @@ def with_units(found: Explanation, facts: Facts, last: tuple[str, float], option
         return found
     said = f"scores look like times in {unit_of(score)} (its first message: {score:.17g}) and {unit_of(last_score)} "
     said += f"({id}: {last_score:.17g}), so that {id} comes after all of the others, whenever it was meant; "
-    lasting = [*id_option(id), "--delay", "0", "--score", repr(in_seconds(last_score))]
-    mend = command("reschedule", options.queue, *found.group, namespace=options.namespace, options=lasting)
+    mend = rescoring(options.queue, options.namespace)
     doctor = command("doctor", options.queue, namespace=options.namespace)
-    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; to give it one in seconds: {mend}")
+    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; let all producers send one unit, then: {mend}")
 
 
 def _said(record: bytes) -> str:

@@ -28,6 +28,7 @@ MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
+    "rescore": ("--unit", "seconds"),
     "dead show": ("m",),
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),

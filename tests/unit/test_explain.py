@@ -104,7 +104,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         {"visible_us": INF, "failure": FAILURE},
         Policy(),
         None,
-        ["parked on m1 after 3 failed attempts", "resume"],
+        ["parked on m1 after 3 failed attempts"],
     ),
     ("paused", {"visible_us": PAUSED, "is_paused": True}, Policy(), None, ["unpause the group"]),
     ("paused", {"is_paused": True}, Policy(), None, ["unpause the group"]),
