@@ -7,6 +7,7 @@ that in microseconds. What has no score of its own is scored by its arrival, in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from ..net.link import Link
 from ..store.group import decode_group
@@ -50,6 +51,24 @@ def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "s
     )
 
 
+def mark_finding(
+    queue: str, namespace: str, marks: Mapping[str, Scored], scores: Mapping[str, Scored], window_s: float
+) -> Finding | None:
+    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none."""
+    units = [name for _, name in UNITS if name in marks or name in scores]
+    if len(units) < 2 or units[-1] not in marks:
+        return None
+    group, mark = marks[units[-1]]
+    forget, keep = (
+        command("configure", queue, namespace=namespace, options=["--watermark-window", f"{seconds:.15g}"])
+        for seconds in (0.001, window_s)
+    )
+    said = f"the watermark of group {list(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), others "
+    said += f"in {' and '.join(units[:-1])}: what comes there in {units[0]} is late; when all producers send one unit, "
+    said += f"to forget it: {forget}; then, when some messages were handled: {keep}"
+    return Finding("scores", "warning", f"queue {queue}: {said}")
+
+
 def in_unit(score: float, unit: str) -> float:
     """The time that a score of any unit is, in this one."""
     return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
@@ -82,6 +101,23 @@ def check_units(
             found = {**examples_of(scored), **found}
     if finding := unit_finding(queue, found, namespace):
         yield finding
+    names = [name for keys in lanes for name in (keys.marks, keys.marks_old)]
+    marks = examples_of(one for name in names for one in _marks(link, name, limit))
+    window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
+    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
+        yield finding
+
+
+def _marks(link: Link, key: str, limit: int | None) -> Iterator[Scored]:
+    """The watermarks of a generation, about `limit` of them; what no client of ours wrote is told elsewhere."""
+    cursor: bytes | None = b"0"
+    count = 0
+    while cursor is not None and (limit is None or count < limit):
+        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", PAGE))
+        count += len(words) // 2
+        for name, mark in pairs(words):
+            with suppress(ValueError):
+                yield text(name), float(mark)
 
 
 def _pages(link: Link, keys: LaneKeys, limit: int | None) -> Iterator[list[Scored]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.scores import examples_of, in_unit, unit_finding, unit_of
+from sequencer.errors import LateMessage
+from sequencer.testing import wait_until
 
 NOW_S = 1_795_000_000
 
@@ -80,3 +83,35 @@ def test_explain_of_a_group_with_two_units_names_what_mends_it(seq: Sequencer, n
 @given(st.floats(1e8, 4e9), st.sampled_from([1, 1_000, 1_000_000]))
 def test_a_score_of_any_unit_is_a_time_in_seconds(seconds: float, factor: int) -> None:
     assert in_unit(seconds * factor, "seconds") == pytest.approx(seconds)
+
+
+def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
+    make: Callable[..., Sequencer], namespace: str
+) -> None:
+    """It makes all that comes later in seconds late, for as long as its group goes on; `rescore` can't reach it."""
+    seq = make(on_late="refuse", watermark_window=900.0)
+    seq.append(1, group="a", score=NOW_S * 1000)
+    seq.append(1, group="b", score=NOW_S)
+    seq.consume(lambda message: None, until_empty=True)
+    with pytest.raises(LateMessage, match="where producers send times in several units, see: sequencer doctor"):
+        seq.append(2, group="a", score=NOW_S + 1)
+    (one,) = told(seq)
+    forget, keep = (
+        f"sequencer configure jobs --watermark-window {s} --namespace {namespace}" for s in ("0.001", "900")
+    )
+    assert f"the watermark of group ['a'] looks like a time in milliseconds ({NOW_S * 1000}), others in sec" in one.text
+    assert one.text.endswith(f"to forget it: {forget}; then, when some messages were handled: {keep}")
+    other = make(watermark_window=0.001)
+
+    def is_forgotten() -> bool:
+        with suppress(LateMessage):  # of what was remembered in the last thousandth of the window
+            other.append(2, group="a", score=NOW_S + 2)
+            other.consume(lambda message: None, until_empty=True)
+        return not told(other)
+
+    wait_until(is_forgotten)
+    again = make(watermark_window=900.0)
+    assert told(again) == []
+    again.append(5, group="a", score=NOW_S + 5)
+    with pytest.raises(LateMessage):
+        again.append(0, group="a", score=NOW_S)
