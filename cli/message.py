@@ -11,10 +11,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..queue.stuck.rescore import Unit
 from ..settings.events import many
 from ..values.text import named, plain
-from ..values.views import MessageInfo
+from ..values.views import MessageInfo, Unit
 from .app import FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .many import DryRunOption, progress
 from .render import console, fields_table, group_words, id_word, moment, number, print_either, print_json, seconds

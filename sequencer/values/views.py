@@ -65,6 +65,10 @@ class ManySummary:
     """The other groups that are parked behind a failure, which did not fit, by type of error."""
 
 
+Unit = Literal["seconds", "milliseconds", "microseconds"]
+"""In which a score counts, where it is a time since 1970."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rescored:
     """What `rescore` did, or would do."""

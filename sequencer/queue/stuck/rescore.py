@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ... import calls
 from ...calls.net_protocol import Net
@@ -18,12 +18,10 @@ from ...store.envelope import encode_score
 from ...store.keys import LaneKeys
 from ...store.record import STAMP_DIGITS, decode_head
 from ...store.replies import Reading, pairs, scanned, text
-from ...values.views import Rescored
+from ...values.views import Rescored, Unit
 from ..session import Session
 from ..views import PAGE, now_of
 from .many import Progress, how_of, paced, paged
-
-Unit = Literal["seconds", "milliseconds", "microseconds"]
 
 
 class _Scored(NamedTuple):
