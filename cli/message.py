@@ -103,10 +103,6 @@ def rescore(
     unit: Annotated[
         Unit, call_option("--unit", help="In which all scores are to be, as times since 1970.", show_default=False)
     ],
-    rate: Annotated[
-        float | None,
-        call_option("--rate", help="Messages a second, at most.", show_default=False),
-    ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -116,7 +112,7 @@ def rescore(
     have in hand is left alone: pause the queue before, or run this again. Exits 1 when some were left.
     """
     with progress("rescoring") as told:
-        done = client.rescore(unit=unit, rate=rate, dry_run=dry_run, on_progress=told)
+        done = client.rescore(unit=unit, dry_run=dry_run, on_progress=told)
     status = GAVE_UP if done.left else FINE
     if json:
         print_json(done)

@@ -6,8 +6,8 @@ that in microseconds. What has no score of its own is scored by its arrival, in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from ..net.link import Link
 from ..store.group import decode_group
@@ -17,6 +17,8 @@ from ..values.commands import command
 from ..values.views import Finding
 
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
+SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
 PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 PAGE = 500
 """Groups looked at in one round trip."""
@@ -56,7 +58,7 @@ def mark_finding(
 ) -> Finding | None:
     """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none."""
     units = [name for _, name in UNITS if name in marks or name in scores]
-    if len(units) < 2 or units[-1] not in marks:
+    if len(units) < 2 or units[-1] not in marks or not window_s:
         return None
     group, mark = marks[units[-1]]
     forget, keep = (
@@ -102,22 +104,21 @@ def check_units(
     if finding := unit_finding(queue, found, namespace):
         yield finding
     names = [name for keys in lanes for name in (keys.marks, keys.marks_old)]
-    marks = examples_of(one for name in names for one in _marks(link, name, limit))
+    held = (one for name in names for one in hash_pairs(link, name, limit))
+    marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
     window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
     if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
         yield finding
 
 
-def _marks(link: Link, key: str, limit: int | None) -> Iterator[Scored]:
-    """The watermarks of a generation, about `limit` of them; what no client of ours wrote is told elsewhere."""
+def hash_pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
+    """The fields of a hash and what they hold, in pages: about `limit` of them."""
     cursor: bytes | None = b"0"
     count = 0
     while cursor is not None and (limit is None or count < limit):
-        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", PAGE))
+        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", 500))
         count += len(words) // 2
-        for name, mark in pairs(words):
-            with suppress(ValueError):
-                yield text(name), float(mark)
+        yield from pairs(words)
 
 
 def _pages(link: Link, keys: LaneKeys, limit: int | None) -> Iterator[list[Scored]]:

@@ -110,7 +110,7 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     done = cli.call("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
     back = f"sequencer dead redrive jobs --error LookupError --namespace {namespace}"
-    assert done.stderr == f"this puts them back: {back}\n"
+    assert done.stderr == f"this puts all such dead letters back: {back}\n"
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
     assert "there is no terminal to ask on; add --yes to do it, or --dry-run to see how many it would be" in said

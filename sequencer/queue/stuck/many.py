@@ -50,7 +50,7 @@ async def resume_many(
     ConfigurationError, ServerError.
     """
     wanted = FailureFilter.chosen(error, since, everything, "resume_many")
-    return await _run(session, wanted, "", how_of(rate, dry_run, on_progress))
+    return await _run(session, wanted, "", _how(rate, dry_run, on_progress))
 
 
 async def skip_many(
@@ -69,7 +69,7 @@ async def skip_many(
     With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
-    return await _run(session, wanted, "drop" if discard else "dead", how_of(rate, dry_run, on_progress))
+    return await _run(session, wanted, "drop" if discard else "dead", _how(rate, dry_run, on_progress))
 
 
 async def unpause_many(
@@ -86,11 +86,11 @@ async def unpause_many(
     """
     if not everything:
         raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
-    how = how_of(rate, dry_run, on_progress)
+    how = _how(rate, dry_run, on_progress)
     await session.allow("operate")
     names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes(register=False)]
     total, done, passed = sum(len(some) for _, some in names), 0, 0
-    async for keys, some in paced(session.net, paged([] if dry_run else names, how), how):
+    async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
         answer = await session.net.ask_all([calls.pause(keys, name, False) for name in some])
         done += len(some) if answer.is_repeat else sum(answer.value)
         passed += len(some)
@@ -101,8 +101,8 @@ async def unpause_many(
 # -- how all of them do it -------------------------------------------------------------------------------------
 
 
-class How(NamedTuple):
-    """What a caller says besides which groups or messages."""
+class _How(NamedTuple):
+    """What a caller says besides which groups."""
 
     rate: float | None
     dry_run: bool
@@ -113,21 +113,21 @@ class How(NamedTuple):
             self.on_progress(done, total)
 
 
-def how_of(rate: float | None, dry_run: bool, on_progress: Progress | None, what: str = "groups") -> How:
+def _how(rate: float | None, dry_run: bool, on_progress: Progress | None) -> _How:
     """Raises ConfigurationError for a wrong rate."""
-    return How(None if rate is None else check_rate(rate, what), dry_run, on_progress)
+    return _How(None if rate is None else check_rate(rate, "groups"), dry_run, on_progress)
 
 
 Pages = list[tuple[LaneKeys, Sequence[T]]]
 
 
-def paged(by_lane: Iterable[tuple[LaneKeys, Sequence[T]]], how: How) -> Pages[T]:
+def _pages(by_lane: Iterable[tuple[LaneKeys, Sequence[T]]], how: _How) -> Pages[T]:
     """What goes into one call each: at a given rate a tenth of a second's worth."""
     size = PAGE if how.rate is None else max(1, min(PAGE, int(how.rate / 10)))
     return [(keys, some[first : first + size]) for keys, some in by_lane for first in range(0, len(some), size)]
 
 
-async def paced(net: Net, pages: Pages[T], how: How) -> AsyncIterator[tuple[LaneKeys, Sequence[T]]]:
+async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[LaneKeys, Sequence[T]]]:
     """One page after the other, each when the rate allows it."""
     began, sent = await net.now(), 0
     for keys, some in pages:
@@ -138,10 +138,10 @@ async def paced(net: Net, pages: Pages[T], how: How) -> AsyncIterator[tuple[Lane
         sent += len(some)
 
 
-async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: How) -> ManySummary:
+async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
     await session.allow("operate")
     chosen, counts = await choose(session, wanted), Counter[str]()
-    async for keys, some in paced(session.net, paged([] if how.dry_run else chosen.by_lane, how), how):
+    async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_lane, how), how):
         groups = await _marked(session, keys, some) if ending else some
         answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
         with Reading(session.net.name):

@@ -20,8 +20,9 @@ from ...store.record import STAMP_DIGITS, decode_head
 from ...store.replies import Reading, pairs, scanned, text
 from ...values.views import Rescored, Unit
 from ..session import Session
-from ..views import PAGE, now_of
-from .many import Progress, how_of, paced, paged
+from ..views import PAGE as GROUPS
+from ..views import now_of
+from .many import PAGE, Progress
 
 
 class _Scored(NamedTuple):
@@ -38,7 +39,6 @@ async def rescore(
     session: Session,
     *,
     unit: Unit = "seconds",
-    rate: float | None = None,
     dry_run: bool = False,
     on_progress: Progress | None = None,
 ) -> Rescored:
@@ -46,25 +46,27 @@ async def rescore(
 
     A score below 1e11 is one in seconds, below 1e14 in milliseconds, above that in microseconds. A message that waits
     for a time goes on waiting for it; as by `reschedule`, attempts are fresh. One that a consumer may have in hand is
-    left alone: `pause` the queue before, or run it again. At most `rate` messages a second, if given. With `dry_run`
-    nothing is changed. `on_progress(done, total)` is called now and then. Raises ConfigurationError, InvalidScore for
-    the numbers of a sequence, ServerError.
+    left alone: `pause` the queue before, or run it again. With `dry_run` nothing is changed.
+    `on_progress(done, total)` is called now and then. Raises ConfigurationError, InvalidScore for the numbers of a
+    sequence, ServerError.
     """
     if unit not in PER_SECOND:
         raise ConfigurationError(f"unit={shown(unit)} must be seconds, milliseconds or microseconds")
-    how = how_of(rate, dry_run, on_progress, "messages")
     await session.allow("operate")
     if (await session.policy(register=False)).sequence:
         raise InvalidScore("in a queue with sequence=True a score is a number, and stays what it is")
     chosen = [(keys, await _choose(session.net, keys, unit)) for keys in await session.lanes(register=False)]
     every = [one for _, some in chosen for one in some]
     done = passed = 0
-    async for keys, some in paced(session.net, paged([] if how.dry_run else chosen, how), how):
-        done += await _revise(session.net, keys, some)
-        passed += len(some)
-        how.tell(passed, len(every))
+    for keys, found in [] if dry_run else chosen:
+        for first in range(0, len(found), PAGE):
+            some = found[first : first + PAGE]
+            done += await _revise(session.net, keys, some)
+            passed += len(some)
+            if on_progress:
+                on_progress(passed, len(every))
     groups, units = len({one.group for one in every}), Counter(one.unit for one in every)
-    return Rescored(len(every), groups, done, passed - done, dict(units), how.dry_run)
+    return Rescored(len(every), groups, done, passed - done, dict(units), dry_run)
 
 
 async def _choose(net: Net, keys: LaneKeys, unit: Unit) -> list[_Scored]:
@@ -73,7 +75,7 @@ async def _choose(net: Net, keys: LaneKeys, unit: Unit) -> list[_Scored]:
     ranges = [(low, high, "BYSCORE", "WITHSCORES") for low, high in ranges_beside(unit)]
     cursor: bytes | None = b"0"
     while cursor is not None:
-        (page,) = await net.read(keys.schedule, [("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+        (page,) = await net.read(keys.schedule, [("ZSCAN", keys.schedule, cursor, "COUNT", GROUPS)])
         with Reading(net.name):
             cursor, words = scanned(page)
             names = [text(name) for name, _ in pairs(words)]
