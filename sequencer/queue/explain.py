@@ -133,7 +133,8 @@ def held_by(facts: Facts) -> str:
         return "a consumer just now"
     owner, since_s = _holder(facts)
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
-        return f"{owner}, whose lease ran out, until a consumer takes it over"
+        pause = ", which a pause keeps off: unpause first" if facts.is_paused or facts.is_queue_paused else ""
+        return f"{owner}, whose lease ran out, until a consumer takes it over{pause}"
     held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
     return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
 
