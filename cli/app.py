@@ -88,7 +88,7 @@ GroupArgument = Annotated[
 ]
 OptionalGroupArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PART...", help="The parts of one group; without them, all.", show_default=False),
+    typer.Argument(metavar="PART...", help="The parts of one group.", show_default=False),
 ]
 IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_default=False)]
 

@@ -116,7 +116,7 @@ def _append_lines(
         problem = ""
         for number, line in some:
             try:
-                good.append((number, parse(line, is_envelope=client.options.group_by is None)))
+                good.append((number, parse(line, is_envelope=tally.fields.group_by is None)))
             except ValueError as error:
                 problem = f"line {number}: {error}"
                 if on_error == "stop":

@@ -136,7 +136,12 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
             return FINE
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
-    return say_many(done, "skipped", client.queue, client.options.namespace, json, how=how_they_end)
+    status = say_many(done, "skipped", client.queue, client.options.namespace, json, how=how_they_end)
+    if done.done and not (discard or json):
+        chosen = ["--error", how["error"]] if how["error"] else ["--all"]
+        back = command("dead redrive", client.queue, namespace=client.options.namespace, options=chosen)
+        typer.echo(f"this puts all such dead letters back: {back}", err=True)
+    return status
 
 
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:

@@ -70,7 +70,11 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
         raise ValueError(f"not JSON: {error.msg}{at}") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
         raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
-    if is_envelope and isinstance(value, dict):
+    if is_envelope and not (isinstance(value, dict) and "body" in value):
+        raise ValueError(
+            "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"
+        )
+    if is_envelope:
         for name in ("group", "id", "score"):
             if name in value and value[name] is None:
                 hint = "give it a value" if name == "group" else "give it a value, or leave the field out"

@@ -31,7 +31,7 @@ def say_interrupted(tally: Tally, ctx: typer.Context, *, is_unknown: bool) -> No
         again = "a rerun adds nothing twice, because each message has an id"
     else:
         rest = rest_of(ctx, tally.last_line + 1)
-        again = f"a rerun stores them again, because they have no ids; go on with: {rest}"
+        again = f"a rerun stores them again, because they have no ids; to go on{_input(ctx)}: {rest}"
     say(f"{stored}; {again}")
 
 
@@ -41,7 +41,11 @@ def say_broken_off(tally: Tally, ctx: typer.Context, error: Exception) -> None:
     last, but = tally.last_line, ", but for the lines that were refused" if tally.refused else ""
     stored = f"what stands up to line {last:,} is stored{but}" if last else "nothing is stored yet"
     stored += _perhaps(tally) if isinstance(error, OutcomeUnknown) else f"; line {last + 1:,} is the first that is not"
-    say(f"{stored}; to go on from there: {rest_of(ctx, last + 1)}")
+    say(f"{stored}; to go on from there{_input(ctx)}: {rest_of(ctx, last + 1)}")
+
+
+def _input(ctx: typer.Context) -> str:
+    return ", with the same input" if ctx.params["file"] == "-" else ""
 
 
 def _perhaps(tally: Tally) -> str:
@@ -58,7 +62,7 @@ def rest_of(ctx: typer.Context, first_line: int) -> str:
     again = command("append", given["queue"], namespace=given["namespace"], options=options)
     file = given["file"]
     if file == "-":
-        return f"tail -n +{first_line} INPUT | {again}"
+        return f"tail -n +{first_line} | {again}"
     name = quoted(f"./{file}" if file.startswith("-") else file)
     return f"{_read(file, name, first_line)} | {again}"
 

@@ -25,9 +25,7 @@ from .queue.history import find, known, listed, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.steps import seen
-from .queue.stuck import head, many
-from .queue.stuck.parked import count_parked, parked
-from .queue.stuck.unskip import unskip
+from .queue.stuck import head, many, parked, rescore, unskip
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.options import (
@@ -183,8 +181,8 @@ class Sequencer(Registered):
 
     info = blocking(counts.info)
     groups = blocking(views.groups)
-    parked = blocking_list(parked)
-    count_parked = blocking(count_parked)
+    count_parked = blocking(parked.count_parked)
+    parked = blocking_list(parked.parked)
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)
     explain = blocking(views.explain)
@@ -224,9 +222,10 @@ class Sequencer(Registered):
     resume_many = blocking(many.resume_many)
     skip = blocking(head.skip)
     skip_many = blocking(many.skip_many)
-    unskip = blocking(unskip)
+    unskip = blocking(unskip.unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
+    rescore = blocking(rescore.rescore)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)

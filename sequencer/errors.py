@@ -96,7 +96,8 @@ class LateMessage(SequencerError):
         self.group = group
         super().__init__(
             f"message {message_id!r} of group {list(group)} comes too late: a higher score than {score} was handled; "
-            "give it a later score, or set the queue's on_late to handle, dead_letter or drop"
+            "give it a later score, or set the queue's on_late to handle, dead_letter or drop; where producers send "
+            "times in several units, see: sequencer doctor"
         )
 
 

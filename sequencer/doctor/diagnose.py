@@ -18,22 +18,21 @@ from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys
-from ..store.replies import micros, pairs, scanned, text
+from ..store.replies import micros, pairs, text
 from ..values.checks import check_name
+from ..values.commands import command
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .leases import held_long, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
-from .scores import check_units
+from .scores import SCORE, check_units, hash_pairs
 from .server import MAX_CLOCK_OFF_S, full, reply_or_error, server_facts, server_findings
 from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
-_SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
-"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
 _WHOLE_FIELDS = [field.key for field in FIELDS.values() if field.is_number]
@@ -98,11 +97,11 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
             yield from _numbers(link, name, keys, limit)
-            yield from _invariants(link, name, keys, repair, limit)
+            yield from _invariants(link, namespace, name, keys, repair, limit)
             yield from held_long(link, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
-                yield from check_units(link, name, keys, limit)
+                yield from check_units(link, namespace, name, keys, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if not queues:
@@ -160,8 +159,8 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
         for key in (keys.numbers, keys.marks, keys.marks_old):
             if link.command("TYPE", key) not in (b"hash", b"none"):
                 continue  # the check of invariants finds it
-            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (_SCORE, "57.5")
-            for group, mark in _pairs(link, key, limit):
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (SCORE, "57.5")
+            for group, mark in hash_pairs(link, key, limit):
                 if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
                     count += 1
                     if count <= MAX_SHOWN:
@@ -170,16 +169,6 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
         yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these")
-
-
-def _pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
-    """The fields of a hash and what they hold, in pages: about `limit` of them."""
-    cursor: bytes | None = b"0"
-    count = 0
-    while cursor is not None and (limit is None or count < limit):
-        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", 500))
-        count += len(words) // 2
-        yield from pairs(words)
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
@@ -197,7 +186,9 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
         )
 
 
-def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None) -> Iterator[Finding]:
+def _invariants(
+    link: Link, namespace: str, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None
+) -> Iterator[Finding]:
     check = InvariantCheck(link, lanes, repair=repair, limit=limit)
     counts: Counter[tuple[str, bool]] = Counter()
     for one in check.run():
@@ -219,4 +210,6 @@ def _invariants(link: Link, queue: str, lanes: list[LaneKeys], repair: bool, lim
         yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")
     else:
         level: Level = "problem" if left else "ok"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen})")
+        repairing = command("doctor", queue, namespace=namespace, options=["--repair"])
+        mend = "" if repair else f"; to repair what the data allow: {repairing}"
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen}){mend}")

@@ -6,15 +6,20 @@ that in microseconds. What has no score of its own is scored by its arrival, in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
+from ..values.commands import command
 from ..values.views import Finding
 
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
+SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
+PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 PAGE = 500
 """Groups looked at in one round trip."""
 Scored = tuple[str, float]
@@ -26,7 +31,12 @@ def unit_of(score: float) -> str:
     return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
 
 
-def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
+def rescoring(queue: str, namespace: str) -> str:
+    """The command that gives all messages that wait a score in one unit."""
+    return command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
+
+
+def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "sequencer") -> Finding | None:
     """What is said of scores in these units, of each one example; None where there is one unit."""
     if len(examples) < 2:
         return None
@@ -39,13 +49,38 @@ def unit_finding(queue: str, examples: Mapping[str, Scored]) -> Finding | None:
         "scores",
         "warning",
         f"queue {queue}: scores look like times in {said}, which do not order each other; let all producers send one "
-        "unit, and give the messages that wait a score in it: reschedule --delay 0 --score",
+        f"unit, then: {rescoring(queue, namespace)}",
     )
 
 
-def in_seconds(score: float) -> float:
-    """The time that a score of any unit is."""
-    return score / {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}[unit_of(score)]
+def mark_finding(
+    queue: str, namespace: str, marks: Mapping[str, Scored], scores: Mapping[str, Scored], window_s: float
+) -> Finding | None:
+    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none."""
+    units = [name for _, name in UNITS if name in marks or name in scores]
+    if len(units) < 2 or units[-1] not in marks or not window_s:
+        return None
+    group, mark = marks[units[-1]]
+    forget, keep = (
+        command("configure", queue, namespace=namespace, options=["--watermark-window", f"{seconds:.15g}"])
+        for seconds in (0.001, window_s)
+    )
+    said = f"the watermark of group {list(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), others "
+    said += f"in {' and '.join(units[:-1])}: what comes there in {units[0]} is late; when all producers send one unit, "
+    said += f"to forget it: {forget}; then, when some messages were handled: {keep}"
+    return Finding("scores", "warning", f"queue {queue}: {said}")
+
+
+def in_unit(score: float, unit: str) -> float:
+    """The time that a score of any unit is, in this one."""
+    return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
+
+
+def ranges_beside(unit: str) -> list[tuple[str, str]]:
+    """Lowest and highest score of each other unit, as BYSCORE takes them. Times before 1970 are not looked for."""
+    limits = ["0", *(f"{limit:.0f}" for limit, _ in UNITS[:-1]), "inf"]
+    ends = zip(limits[:-1], limits[1:], UNITS, strict=True)
+    return [(low, f"({high}") for low, high, (_, name) in ends if name != unit]
 
 
 def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
@@ -56,7 +91,9 @@ def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
     return found
 
 
-def check_units(link: Link, queue: str, lanes: Sequence[LaneKeys], limit: int | None) -> Iterator[Finding]:
+def check_units(
+    link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys], limit: int | None
+) -> Iterator[Finding]:
     """Look at the lowest and the highest score of each group, about `limit` of them; a sequence has no times."""
     if link.command("HGET", lanes[0].policy, "sequence") == b"1":
         return
@@ -64,8 +101,24 @@ def check_units(link: Link, queue: str, lanes: Sequence[LaneKeys], limit: int | 
     for keys in lanes:
         for scored in _pages(link, keys, limit):
             found = {**examples_of(scored), **found}
-    if finding := unit_finding(queue, found):
+    if finding := unit_finding(queue, found, namespace):
         yield finding
+    names = [name for keys in lanes for name in (keys.marks, keys.marks_old)]
+    held = (one for name in names for one in hash_pairs(link, name, limit))
+    marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
+    window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
+    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
+        yield finding
+
+
+def hash_pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes, bytes]]:
+    """The fields of a hash and what they hold, in pages: about `limit` of them."""
+    cursor: bytes | None = b"0"
+    count = 0
+    while cursor is not None and (limit is None or count < limit):
+        cursor, words = scanned(link.command("HSCAN", key, cursor, "COUNT", 500))
+        count += len(words) // 2
+        yield from pairs(words)
 
 
 def _pages(link: Link, keys: LaneKeys, limit: int | None) -> Iterator[list[Scored]]:

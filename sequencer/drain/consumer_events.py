@@ -132,7 +132,8 @@ def runs_long(options: QueueOptions, owner: str, message: Message, seconds: floa
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
     fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
     said = f"{message_name(message)} for {seconds:.0f} s{'; the stop waits for it' if is_stopping else ''}; "
-    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (the message is tried again)"
+    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (the message is tried again; "
+    said += "--handler-timeout sets a limit)"
     return event("handler runs", options.queue, said, fields)
 
 

@@ -222,8 +222,8 @@ def check_embedded_allowed() -> None:
         raise ConfigurationError(
             "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, or pass redis="
         )
-    if wish is not None:
-        raise ConfigurationError(f"SEQUENCER_EMBEDDED={wish!r} is not 'never'; unset it to allow the embedded server")
+    if wish not in (None, "yes"):
+        raise ConfigurationError(f"SEQUENCER_EMBEDDED={wish!r} is neither 'never' nor 'yes'; correct it, or unset it")
 
 
 _told = threading.Event()
@@ -231,13 +231,11 @@ _told = threading.Event()
 
 
 def tell_embedded(directory: object) -> None:
-    """Say once that nobody named a server, and where the data are now."""
-    if not _told.is_set():
+    """Say once that nobody named a server, and where the data are now; not to who says that it is meant."""
+    if not _told.is_set() and os.environ.get("SEQUENCER_EMBEDDED") != "yes":
         _told.set()
-        text = (
-            "no redis= and no SEQUENCER_REDIS: using the embedded server in %s; SEQUENCER_EMBEDDED=never forbids that"
-        )
-        log.warning(text, directory)
+        text = "no redis= and no SEQUENCER_REDIS: using the embedded server in %s; "
+        log.warning(text + "SEQUENCER_EMBEDDED=never forbids that, =yes means it", directory)
 
 
 def leave_embedded_untold() -> None:

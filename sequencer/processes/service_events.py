@@ -22,8 +22,10 @@ def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> 
     make = command("append", queue, "FILE.ndjson", namespace=namespace)
     is_new = known is not None and queue not in known
     said = "it did not exist, and is made now, with nothing in it" if is_new else "it has had no message yet"
+    mend = command("delete", queue, namespace=namespace) if near and is_new else ""
     said += f"; did you mean {near!r}?" if near else ";"
-    fields = {"near": near, "make": make}
+    said += f" then end this, and: {mend}; else" if mend else ""
+    fields = {"near": near, "make": make, "mend": mend}
     return event("queue unused", queue, f"{said} its first message comes by append() or: {make}", fields)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.examine import Facts
-from ..doctor.scores import in_seconds, unit_of
+from ..doctor.scores import rescoring, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import decode_failure, log_of
@@ -16,12 +16,21 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import STAMP_DIGITS, decode_head, owner_of
 from ..store.watermark import Sequenced
-from ..values.commands import command, id_option
+from ..values.commands import command
 from ..values.owner import advice, ending, is_held_long
 from ..values.text import named
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
+
+COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
+    "parked": [("to resume it", "resume", True), ("to go on without that message", "skip", True)],
+    "backoff": [("to try at once", "resume", True)],
+    "paused": [("to unpause it", "unpause", True)],
+    "queue paused": [("to unpause it", "unpause", False)],
+    "due": [("if that lasts, see", "info", False)],
+}
+"""Reason -> for what, the command, and whether it names the group."""
 
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
@@ -78,7 +87,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
         tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""
-        return because("parked", f"is parked on {failure.id or head}{tried} ({said}); resume it, or skip that message")
+        return because("parked", f"is parked on {failure.id or head}{tried} ({said})")
     closed = _gate(facts, policy, head)
     if closed:
         reason, text, until = closed
@@ -90,7 +99,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         text = (
             f"backs off until {_when(visible, now)} after {tried or _tries(failure.attempt)} of {failure.id} ({said})"
         )
-        return because("backoff", f"{text}; resume it to try at once", visible)
+        return because("backoff", text, visible)
     if is_put_off(visible, now):
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
         return because("due", f"{text}; resume it to wake it", visible)
@@ -98,7 +107,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if facts.lease:
         owner = owner_of(facts.lease)
         waits = f"is due: the lease of {owner} ran out {(now - visible) / 1e6:.1f} s ago"
-    return because("due", f"{waits} and waits for a free consumer; if that lasts, see whether consumers run", now)
+    return because("due", f"{waits} and waits for a free consumer", now)
 
 
 def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
@@ -125,9 +134,19 @@ def held_by(facts: Facts) -> str:
         return "a consumer just now"
     owner, since_s = _holder(facts)
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
-        return f"{owner}, whose lease ran out, until a consumer takes it over"
+        pause = ", which a pause keeps off: unpause first" if facts.is_paused or facts.is_queue_paused else ""
+        return f"{owner}, whose lease ran out, until a consumer takes it over{pause}"
     held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
     return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
+
+
+def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
+    """With the commands that make it move, or show why it does not."""
+    text = found.text
+    for said, name, is_of_group in COMMANDS.get(found.reason, ()):
+        group = found.group if is_of_group else ()
+        text += f"; {said}: {command(name, options.queue, *group, namespace=options.namespace)}"
+    return replace(found, text=text)
 
 
 def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:
@@ -148,10 +167,9 @@ def with_units(found: Explanation, facts: Facts, last: tuple[str, float], option
         return found
     said = f"scores look like times in {unit_of(score)} (its first message: {score:.17g}) and {unit_of(last_score)} "
     said += f"({id}: {last_score:.17g}), so that {id} comes after all of the others, whenever it was meant; "
-    lasting = [*id_option(id), "--delay", "0", "--score", repr(in_seconds(last_score))]
-    mend = command("reschedule", options.queue, *found.group, namespace=options.namespace, options=lasting)
+    mend = rescoring(options.queue, options.namespace)
     doctor = command("doctor", options.queue, namespace=options.namespace)
-    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; to give it one in seconds: {mend}")
+    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; let all producers send one unit, then: {mend}")
 
 
 def _said(record: bytes) -> str:

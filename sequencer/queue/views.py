@@ -26,7 +26,7 @@ from ..values.commands import command
 from ..values.message import Message
 from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState
-from .explain import explanation, with_units, with_unserved
+from .explain import explanation, with_commands, with_units, with_unserved
 from .session import Session
 from .state import group_state
 
@@ -181,6 +181,7 @@ async def explain(session: Session, group: Group) -> Explanation:
     if found.reason == "due" and waits_s >= UNSERVED_S:
         nobody = await unserved(session, await session.lanes(register=False))
         found = with_unserved(found, nobody, waits_s, session.options)
+    found = with_commands(found, session.options)
     if facts.order_size < 2 or policy.sequence:
         return found
     (words,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), -1, -1, "WITHSCORES")])

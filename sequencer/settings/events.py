@@ -174,7 +174,9 @@ EVENTS: Mapping[str, Kind] = {
     "groups not released": Kind(WARNING, "a consumer ended without giving back its groups", ("owner", "error")),
     "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
     "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
-    "queue unused": Kind(WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make")),
+    "queue unused": Kind(
+        WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make", "mend")
+    ),
     "consumer died": Kind(
         WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", "in_hand")
     ),

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 
 from .commands import command
 
+APP = ["--app", "MODULE:NAME"]
+"""To be filled in: without it, consume would print the messages, and they would be gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
@@ -40,7 +43,7 @@ def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
         text += "; no connection says that it is a consumer's"
     else:
         text += "; who is connected can't be seen (CLIENT LIST is not permitted)"
-    return f"{text}; to start consumers: {command('consume', queue, namespace=namespace)}"
+    return f"{text}; to start consumers: {command('consume', queue, namespace=namespace, options=APP)}"
 
 
 def _moment(at: float) -> str:

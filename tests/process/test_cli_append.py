@@ -140,7 +140,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
     bad = [
         ("{", "not JSON: "),
         ('{"group": ["a"], "body": NaN}', "not JSON: "),
-        ("[1]", "must be a mapping with 'body' and 'group'"),
+        ("[1]", "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"),
         ({"body": body}, "no group given"),
         ({"group": [], "body": body}, "group is empty"),
         ({"group": ["a", ""], "body": body}, "has an empty part"),

@@ -91,9 +91,9 @@ def test_refused_lines_are_counted_and_the_options_of_the_call_are_those_of_the_
         given = ("--on-error", "skip", "--chunk", 4, "--redis", proxy.url)
         done = cli.run("append", "jobs", *given, input=text)
         assert done.returncode == 3
-        nothing = "nothing is stored yet; line 1 is the first that is not; to go on from there: tail -n +1 INPUT | "
+        nothing = "nothing is stored yet; line 1 is the first that is not; to go on from there, with the same input: "
         options = f"--on-error skip --chunk 4 --redis {proxy.url} --namespace {namespace}"
-        assert f"{nothing}sequencer append jobs {options}\n" in done.stderr
+        assert f"{nothing}tail -n +1 | sequencer append jobs {options}\n" in done.stderr
         assert "the others are stored" not in done.stderr
         assert json.loads(cli.run("append", "jobs", *given, "--json", input=text).stdout)["appended"] == 0
 
@@ -104,4 +104,4 @@ def test_a_server_that_goes_away_leaves_the_lines_in_hand_unknown(cli: Cli, seq:
         proxy.add("reply lost", on=["append"], times=None)
         done = cli.run("append", "jobs", "--chunk", 4, "--redis", proxy.url, input=lines(9))
     assert done.returncode == 3
-    assert "nothing is stored yet, and of the 4 lines behind it perhaps some; to go on from there: " in done.stderr
+    assert "nothing is stored yet, and of the 4 lines behind it perhaps some; to go on from there, " in done.stderr

@@ -83,3 +83,11 @@ def test_a_null_in_a_field_that_an_option_names_is_said(cli: Cli, option: str, n
     assert done.returncode == 2
     of = option.lstrip("-").replace("-", "_")
     assert f"line 1: field '{name}' of the body, which {of} names, is null; give it a value" in done.stderr
+
+
+def test_a_null_in_a_field_without_a_meaning_is_a_part_of_the_body(cli: Cli, seq: Sequencer) -> None:
+    """The queue remembers the fields of its first use: then a line is a body."""
+    for words in (("--group-by", "user"), ()):
+        done = cli.call("append", "jobs", *words, input='{"user": 1, "id": null, "score": null}')
+        assert done.returncode == 0, done.stderr
+    assert [message.body["id"] for message in seq.peek("1")] == [None, None]

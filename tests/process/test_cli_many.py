@@ -106,9 +106,11 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
     )
 
 
-def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer) -> None:
+def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.call("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
+    back = f"sequencer dead redrive jobs --error LookupError --namespace {namespace}"
+    assert done.stderr == f"this puts all such dead letters back: {back}\n"
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
     assert "there is no terminal to ask on; add --yes to do it, or --dry-run to see how many it would be" in said

@@ -85,6 +85,25 @@ def test_cancel_and_reschedule(cli: Cli, seq: Sequencer) -> None:
     assert seq.peek(["a", 7])[1].score == FAR
 
 
+def test_scores_of_many_messages_are_brought_to_one_unit(cli: Cli, seq: Sequencer) -> None:
+    for n in range(3):
+        seq.append(n, group=["a", n], id="s", score=1_795_000_000)
+        seq.append(n, group=["a", n], id="ms", score=1_794_000_000_000)
+    asked = cli.call("rescore", "jobs", "--unit", "seconds", "--dry-run").stdout
+    assert asked == "3 messages of 3 groups would be rescored to seconds: 3 in milliseconds\n"
+    with seq.claim():
+        done = cli.call("rescore", "jobs", "--unit", "seconds")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        1,
+        [
+            "rescored 2 of 3 messages of 3 groups to seconds",
+            "left alone 1 that are in hand, or pending no more; run this again",
+        ],
+    )
+    assert json_of(cli, "rescore", "jobs", "--unit", "seconds")["done"] == 1
+    assert [[message.id for message in seq.peek(["a", n])] for n in range(3)] == [["ms", "s"]] * 3
+
+
 A = ("reschedule", "jobs", "a", "--id", "x")
 
 

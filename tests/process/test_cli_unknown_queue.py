@@ -28,6 +28,7 @@ MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
+    "rescore": ("--unit", "seconds"),
     "dead show": ("m",),
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),
@@ -132,10 +133,11 @@ def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Seq
     [said] = [line for line in lines if "queue" in line["event"]]
     assert (said["level"], said["near"]) == ("WARNING", "jobs")
     make = f"sequencer append jbos FILE.ndjson --namespace {namespace}"
-    assert said["make"] == make
+    delete = f"sequencer delete jbos --namespace {namespace}"
+    assert (said["make"], said["mend"]) == (make, delete)
     assert said["message"] == (
         "jbos: queue unused: it did not exist, and is made now, with nothing in it; did you mean 'jobs'? "
-        f"its first message comes by append() or: {make}"
+        f"then end this, and: {delete}; else its first message comes by append() or: {make}"
     )
     again = cli.run("consume", "jbos", "--exec", "true", "--until-empty")
     assert "queue unused" not in again.stderr, "it has had a message"

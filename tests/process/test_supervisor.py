@@ -107,7 +107,8 @@ def test_a_handler_that_is_not_found_is_wrong_use(cli: Cli, work: Work) -> None:
 def test_an_app_of_another_queue_is_wrong_use(cli: Cli) -> None:
     done = cli.run("consume", "other", "--app", "shop:seq")
     assert done.returncode == 2
-    assert done.stderr == "error: app shop:seq is for queue 'jobs', not 'other'; run: sequencer consume jobs\n"
+    mend = "sequencer consume jobs --app shop:seq"
+    assert done.stderr == f"error: app shop:seq is for queue 'jobs', not 'other'; run: {mend}\n"
 
 
 @pytest.mark.parametrize("command", ["append", "consume", "info"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
-from sequencer.doctor.scores import examples_of, in_seconds, unit_finding, unit_of
+from sequencer.doctor.scores import examples_of, in_unit, unit_finding, unit_of
+from sequencer.errors import LateMessage
+from sequencer.testing import wait_until
 
 NOW_S = 1_795_000_000
 
@@ -33,7 +36,7 @@ def test_scores_of_one_unit_are_not_told_whatever_their_ratio(scored: Any) -> No
     assert unit_finding("q", examples_of(scored)) is None
 
 
-def test_each_unit_has_an_example(make: Callable[..., Sequencer]) -> None:
+def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str) -> None:
     seq = make(lanes=2)
     for n in range(20):
         seq.append(n, group=["user", n], score=NOW_S + n)
@@ -43,7 +46,7 @@ def test_each_unit_has_an_example(make: Callable[..., Sequencer]) -> None:
     assert one.level == "warning"
     assert f"milliseconds (group ['user', '3']: {NOW_S * 1000})" in one.text
     assert "seconds (group ['user', " in one.text
-    assert one.text.endswith("give the messages that wait a score in it: reschedule --delay 0 --score")
+    assert one.text.endswith(f"one unit, then: sequencer rescore jobs --unit seconds --namespace {namespace}")
     seq.append("arrival", group="h")
     seq.append("us", group="h", score=NOW_S * 1_000_000)
     assert "microseconds (group ['h']: " in told(seq)[0].text
@@ -63,7 +66,7 @@ def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) 
     assert told(seq) == []
 
 
-def test_explain_of_a_group_with_two_units_names_what_mends_its_last_message(seq: Sequencer, namespace: str) -> None:
+def test_explain_of_a_group_with_two_units_names_what_mends_it(seq: Sequencer, namespace: str) -> None:
     seq.append(1, group=["user", "a b"], id="first", score=NOW_S)
     seq.append(1, group=["user", "a b"], id="-last", score=NOW_S * 1000 + 250)
     seq.append(1, group="other", score=NOW_S * 1000)
@@ -71,13 +74,44 @@ def test_explain_of_a_group_with_two_units_names_what_mends_its_last_message(seq
     said = seq.explain(["user", "a b"]).text
     assert f"seconds (its first message: {NOW_S}) and milliseconds (-last: {NOW_S * 1000 + 250})" in said
     assert f"see: sequencer doctor jobs --namespace {namespace}; " in said
-    end = f"reschedule jobs user 'a b' --id=-last --delay 0 --score {NOW_S}.25 --namespace {namespace}"
-    assert said.endswith(f"to give it one in seconds: sequencer {end}")
+    assert said.endswith(f"one unit, then: sequencer rescore jobs --unit seconds --namespace {namespace}")
     assert "look like times" not in seq.explain("other").text
-    seq.reschedule(["user", "a b"], "-last", delay=0, score=NOW_S + 0.25)
+    assert seq.rescore().done == 3
     assert "look like times" not in seq.explain(["user", "a b"]).text
 
 
 @given(st.floats(1e8, 4e9), st.sampled_from([1, 1_000, 1_000_000]))
 def test_a_score_of_any_unit_is_a_time_in_seconds(seconds: float, factor: int) -> None:
-    assert in_seconds(seconds * factor) == pytest.approx(seconds)
+    assert in_unit(seconds * factor, "seconds") == pytest.approx(seconds)
+
+
+def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
+    make: Callable[..., Sequencer], namespace: str
+) -> None:
+    """It makes all that comes later in seconds late, for as long as its group goes on; `rescore` can't reach it."""
+    seq = make(on_late="refuse", watermark_window=900.0)
+    seq.append(1, group="a", score=NOW_S * 1000)
+    seq.append(1, group="b", score=NOW_S)
+    seq.consume(lambda message: None, until_empty=True)
+    with pytest.raises(LateMessage, match="where producers send times in several units, see: sequencer doctor"):
+        seq.append(2, group="a", score=NOW_S + 1)
+    (one,) = told(seq)
+    forget, keep = (
+        f"sequencer configure jobs --watermark-window {s} --namespace {namespace}" for s in ("0.001", "900")
+    )
+    assert f"the watermark of group ['a'] looks like a time in milliseconds ({NOW_S * 1000}), others in sec" in one.text
+    assert one.text.endswith(f"to forget it: {forget}; then, when some messages were handled: {keep}")
+    other = make(watermark_window=0.001)
+
+    def is_forgotten() -> bool:
+        with suppress(LateMessage):  # of what was remembered in the last thousandth of the window
+            other.append(2, group="a", score=NOW_S + 2)
+            other.consume(lambda message: None, until_empty=True)
+        return not told(other)
+
+    wait_until(is_forgotten)
+    again = make(watermark_window=900.0)
+    assert told(again) == []
+    again.append(5, group="a", score=NOW_S + 5)
+    with pytest.raises(LateMessage):
+        again.append(0, group="a", score=NOW_S)

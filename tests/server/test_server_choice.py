@@ -37,7 +37,7 @@ def test_a_server_that_evicts_only_keys_with_a_time_to_live_is_taken_and_loses_n
         ({"SEQUENCER_REDIS": ""}, "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded"),
         ({"SEQUENCER_REDIS": " "}, "SEQUENCER_REDIS is empty"),
         ({"SEQUENCER_EMBEDDED": "never"}, "SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL"),
-        ({"SEQUENCER_EMBEDDED": ""}, "SEQUENCER_EMBEDDED='' is not 'never'"),
+        ({"SEQUENCER_EMBEDDED": ""}, "SEQUENCER_EMBEDDED='' is neither 'never' nor 'yes'"),
     ],
 )
 def test_the_embedded_server_is_not_taken_by_mistake(

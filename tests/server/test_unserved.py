@@ -46,7 +46,7 @@ def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link
     for text in [said.text, *told(seq)]:
         assert "nobody consumes: 3 groups are due, the first since " in text
         assert f"the lease of {lease.owner} ran out at " in text
-        assert text.endswith(f"to start consumers: sequencer consume jobs --namespace {namespace}")
+        assert text.endswith(f"to start consumers: sequencer consume jobs --app MODULE:NAME --namespace {namespace}")
     assert len(told(seq)) == 1
 
 

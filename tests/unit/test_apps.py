@@ -29,6 +29,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unit_shop.py").write_text(SHOP)
     (tmp_path / "unit_broken.py").write_text("1 / 0\n")
     (tmp_path / "unit_needy.py").write_text("import unit_absent\n")
+    (tmp_path / "unit_wrong.py").write_text("def handle(:\n")
     (tmp_path / "unit_empty.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -43,7 +44,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit_shop", "app 'unit_shop' must be module:attribute, for example shop.orders:seq"),
         ("unit_shop:", "must be module:attribute"),
         ("unit-shop:seq", "must be module:attribute"),
-        ("warehouse:handle", "(modules there: unit_broken, unit_empty, unit_needy, unit_shop)"),
+        ("warehouse:handle", "(modules there: unit_broken, unit_empty, unit_needy, unit_shop, unit_wrong)"),
         ("unit_shop:hanlde", "it has: handle (function), idle (Sequencer), seq (Sequencer)"),
         ("unit_empty:handle", "it has no Sequencer and no function of its own"),
         ("unit_shop:LIMIT", "unit_shop:LIMIT is int, neither a Sequencer nor a function"),
@@ -53,6 +54,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler and no @step is registered with it",
         ),
         ("unit_broken:handle", "can't be imported: ZeroDivisionError: division by zero"),
+        ("unit_wrong:handle", "SyntaxError: invalid syntax (unit_wrong.py, line 1)"),
         ("unit_needy:handle", "can't be imported: ModuleNotFoundError: No module named 'unit_absent'"),
     ],
 )
@@ -61,6 +63,7 @@ def test_an_app_that_is_not_found_is_said_with_what_is_there(app: str, said: str
     with pytest.raises(HandlerNotFound) as refused:
         load_app(app)
     assert said in str(refused.value)
+    assert "importlib" not in str(refused.value)
 
 
 @pytest.mark.usefixtures("directory")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.examine import Facts, HeldBack
-from sequencer.queue.explain import explanation, missing_number, with_unserved
+from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
@@ -52,7 +52,7 @@ HELD_BACK = HeldBack(NOW - 2_000_000, int(LATER), b'{"type":"ConnectionError","m
 PROBE = "sequencer resume shop --outage"
 REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
     ("nothing", {"order_size": 0, "body_size": 0, "visible_us": None, "head": ""}, Policy(), None, ["no messages"]),
-    ("due", {}, Policy(), 0.0, ["is due for 2.0 s", "whether consumers run"]),
+    ("due", {}, Policy(), 0.0, ["is due for 2.0 s and waits for a free consumer"]),
     ("due", {"lease": LEASE}, Policy(), 0.0, ["the lease of host-7 ran out 2.0 s ago"]),
     ("leased", {"lease": LEASE, "visible_us": LATER}, Policy(), 5.0, ["by host-7 for 2.0 s", AT, "when m1 is handled"]),
     (
@@ -104,7 +104,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         {"visible_us": INF, "failure": FAILURE},
         Policy(),
         None,
-        ["parked on m1 after 3 failed attempts", "resume"],
+        ["parked on m1 after 3 failed attempts"],
     ),
     ("paused", {"visible_us": PAUSED, "is_paused": True}, Policy(), None, ["unpause the group"]),
     ("paused", {"is_paused": True}, Policy(), None, ["unpause the group"]),
@@ -150,6 +150,24 @@ def test_every_reason_is_tried_here() -> None:
     assert told == set(get_args(get_type_hints(Explanation)["reason"]))
 
 
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"visible_us": INF, "failure": FAILURE}, "to resume it: {resume}; to go on without that message: {skip}"),
+        ({"failure": FAILURE, "visible_us": LATER}, "to try at once: {resume}"),
+        ({"visible_us": PAUSED, "is_paused": True, "failure": FAILURE}, "to unpause it: {unpause}"),
+        ({"is_queue_paused": True}, "to unpause it: sequencer unpause orders --namespace shop"),
+        ({}, "waits for a free consumer; if that lasts, see: sequencer info orders --namespace shop"),
+    ],
+)
+def test_what_makes_a_group_move_is_named_as_commands(changes: dict[str, Any], end: str) -> None:
+    found = explanation("user:1%3A2", SOUND._replace(**changes), Policy())
+    said = with_commands(found, QueueOptions(queue="orders", namespace="shop")).text
+    commands = {name: f"sequencer {name} orders user 1:2 --namespace shop" for name in ("resume", "skip", "unpause")}
+    assert said.startswith(found.text)
+    assert said.endswith(end.format(**commands))
+
+
 def test_a_group_that_is_due_says_that_nobody_consumes() -> None:
     due, options = explanation("user:1", SOUND, Policy()), QueueOptions(queue="orders", namespace="shop")
     assert with_unserved(due, None, 2.0, options) is due
@@ -159,7 +177,7 @@ def test_a_group_that_is_due_says_that_nobody_consumes() -> None:
     assert said.text == (
         "group user 1 is due for 7.0 s, and nobody consumes: 1 group is due, since 2023-11-14 22:14:53 UTC (7 s), and "
         "no consumer has a group in hand; who is connected can't be seen (CLIENT LIST is not permitted); to start "
-        "consumers: sequencer consume orders --namespace shop"
+        "consumers: sequencer consume orders --app MODULE:NAME --namespace shop"
     )
     some = unserved_text(Unserved(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2), "orders", "sequencer")
     for words in ("1,200 groups are due, the first since", "the lease of host-7 ran out at 2023", "nothing: 2 (see"):

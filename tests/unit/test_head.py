@@ -106,6 +106,9 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
     over = held | {"visible_us": NOW_US - 1e6}
     with pytest.raises(GroupBusy, match="0000ff, whose lease ran out, until a consumer takes it over; look again"):
         run(resume(session_of(seen(**over), seen(**over), reply("leased")), "g"))
+    still = over | {"is_paused": True}
+    with pytest.raises(GroupBusy, match="whose lease ran out, until a consumer takes it over, which a pause keeps off"):
+        run(resume(session_of(seen(**still), seen(**still), reply("leased")), "g"))
 
 
 @pytest.mark.parametrize(

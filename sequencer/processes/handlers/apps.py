@@ -72,9 +72,8 @@ def load_app(spec: str) -> App:
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     log.debug("importing %s failed", spec, exc_info=error)
     *_, frame = traceback.extract_tb(error.__traceback__)
-    return HandlerNotFound(
-        f"app {spec!r} can't be imported: {type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
-    )
+    where = "" if isinstance(error, SyntaxError) else f" ({frame.filename}, line {frame.lineno})"  # it says it itself
+    return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error}{where}")
 
 
 def _candidates(module: Any) -> str:

@@ -11,6 +11,7 @@ from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
+from ...values.commands import command
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import exec_handler
@@ -115,9 +116,8 @@ def _overrides(config: WorkerConfig, asked: QueueOptions, own: QueueOptions) -> 
 def _compare(config: WorkerConfig, own: QueueOptions) -> None:
     """Refuse what would be asked for and not done: a Sequencer brings its own queue and namespace."""
     if own.queue != config.queue:
-        raise ConfigurationError(
-            f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; run: sequencer consume {own.queue}"
-        )
+        mend = command("consume", own.queue, options=["--app", str(config.app)])
+        raise ConfigurationError(f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; run: {mend}")
     if config.namespace not in (QueueOptions(queue=config.queue).namespace, own.namespace):
         option = f"--namespace {config.namespace}"
         raise ConfigurationError(f"app {config.app} sets namespace={own.namespace!r} itself; leave {option} out")

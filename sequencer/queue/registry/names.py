@@ -26,7 +26,8 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
         names = sorted(indexed(words))
     if count := await _evicted(net):
         said = "the server has evicted %s keys since it began: queues may be missing from %s, and so from this list; "
-        log.warning(said + "to list them again: sequencer doctor --repair", f"{count:,}", key)
+        said += "to list them again: sequencer doctor --repair; then, so that it is not said again: CONFIG RESETSTAT"
+        log.warning(said, f"{count:,}", key)
     return names
 
 

@@ -60,6 +60,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "sweep": (),
     "cancel": ("--id",),
     "reschedule": ("--id", "--delay", "--at", "--score"),
+    "rescore": ("--unit", "--dry-run"),
     "dead list": ("--id", "--error", "--limit"),
     "dead show": (),
     "dead redrive": ("--id", "--error", "--all", "--dry-run"),
