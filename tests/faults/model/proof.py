@@ -37,7 +37,7 @@ FLAGS: dict[Search, list[str]] = {
     "cycles": ["-DNP", "-DNOFAIR"],
 }
 Size = Literal["small", "medium", "large"]
-BUILD: dict[Size, list[str]] = {"small": ["-O0"], "medium": ["-O1"], "large": ["-O2", "-DCOLLAPSE"]}
+BUILD: dict[Size, list[str]] = {"small": ["-O0"], "medium": ["-Og"], "large": ["-O2", "-DCOLLAPSE"]}
 """By the number of states: to compile takes longer than to search a small model, and a large one needs its memory."""
 
 
