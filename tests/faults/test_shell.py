@@ -99,6 +99,7 @@ def test_an_end_while_cases_are_handed_out_is_told_to_those_that_began(monkeypat
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_one)
     with pytest.raises(KeyboardInterrupt):
         run_cases([Case(name, lambda scene: told.append(is_ended.wait(5)), {}) for name in "ab"])
+    is_ended.clear()
     assert told == [True]
 
 

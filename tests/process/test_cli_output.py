@@ -15,19 +15,22 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
-from ..support.ready import ready
+from ..support.ready import Ready, ready
+from .conftest import MARK
 from .test_cli_unknown_queue import MORE, of_a_queue
 
 if TYPE_CHECKING:
     from .conftest import Cli
 
+OWN = ("SEQUENCER_REDIS", "SEQUENCER_NAMESPACE", MARK)
+"""What the environment of a test's commands has besides."""
 PATIENCE_S = 30.0
 END = b"\x1e"
 """No command writes it."""
@@ -36,42 +39,60 @@ ODD = ["a b", "it's", "\u202ex\x85"]
 OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help", "info"]
 
 
-def at_home(cli: Cli) -> dict[str, str]:
-    return cli.environment | {"SEQUENCER_HOME": str(cli.directory / "home")}
+class Takers(NamedTuple):
+    """A pipe that is open, one that nobody reads, a full disk; a file for what goes to standard error."""
+
+    is_open: int
+    is_closed: int
+    is_full: int
+    errors: int
+    reader: int
+    """Of the pipe that is open."""
 
 
-@contextmanager
-def takers() -> Iterator[tuple[int, ...]]:
-    """A pipe that is open, one that nobody reads, a full disk; and a file for what goes to standard error."""
+@pytest.fixture(scope="module")
+def takers() -> Iterator[Takers]:
     reader, is_open = os.pipe()
     gone, is_closed = os.pipe()
     os.close(gone)
     with open("/dev/full", "wb") as full, tempfile.TemporaryFile(buffering=0) as errors:
-        yield is_open, is_closed, full.fileno(), errors.fileno()
+        yield Takers(is_open, is_closed, full.fileno(), errors.fileno(), reader)
     for number in (reader, is_open, is_closed):
         os.close(number)
 
 
+@pytest.fixture(scope="module")
+def commands(takers: Takers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
+    """One process for all tests: to import the command line takes longer than to run a command."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
+    with ready(tmp_path_factory.mktemp("ready"), plain, descriptors=takers[:4]) as commands:
+        yield commands
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("name", [*of_a_queue(), *OTHERS, "consume jobs --until-empty --exec true --json"])
-def test_no_command_breaks_where_nobody_takes_what_it_says(cli: Cli, make: Callable[..., Sequencer], name: str) -> None:
+def test_no_command_breaks_where_nobody_takes_what_it_says(
+    cli: Cli, make: Callable[..., Sequencer], takers: Takers, commands: Ready, name: str
+) -> None:
     queue = make("jobs", max_attempts=1)
     is_known, is_failed = name in ("get", "cancel", "reschedule"), name in ("resume", "skip", "unskip", "dead show")
     for n in range(0 if is_known or is_failed else 3):  # for a run each
         queue.append(n, f"g{n}", id=f"m{n}")
     words = [*name.split(), *([] if " jobs" in f" {name}" or name in OTHERS else ["jobs"]), *MORE.get(name, ())]
+    own = {name: cli.environment[name] for name in OWN} | {"SEQUENCER_HOME": str(cli.directory / "home")}
     statuses, said = [], []
-    with takers() as writers, ready(cli.directory, at_home(cli), descriptors=writers) as commands:
-        for writer in writers[:3]:
-            if is_known:
-                queue.append(1, "a", id="m", replace=True, delay=600)
-            if is_failed:
-                fail(queue, is_dead=name == "dead show")
-            if name == "unskip":
-                queue.skip("a")
-            before = os.lseek(writers[3], 0, os.SEEK_END)
-            statuses.append(commands.run(*words, out=writer, err=writers[3]))
-            said.append(os.pread(writers[3], 1 << 20, before).decode())
+    for writer in takers[:3]:
+        if is_known:
+            queue.append(1, "a", id="m", replace=True, delay=600)
+        if is_failed:
+            fail(queue, is_dead=name == "dead show")
+        if name == "unskip":
+            queue.skip("a")
+        before = os.lseek(takers.errors, 0, os.SEEK_END)
+        statuses.append(commands.run(*words, out=writer, err=takers.errors, directory=str(cli.directory), **own))
+        said.append(os.pread(takers.errors, 1 << 20, before).decode())
+    while select.select([takers.reader], [], [], 0)[0]:
+        os.read(takers.reader, 1 << 16)
     assert not any("Traceback" in text or "Exception ignored" in text for text in said), said
     assert statuses[0] in (0, 4), said[0]
     assert statuses[1] == statuses[0], "who reads it changes nothing"

@@ -213,7 +213,7 @@ def test_one_bad_group_is_parked_by_policy_and_holds_nobody(
     assert "sequencer resume jobs bad" in service.said()
     handled = service.calls("handled")
     started_at = min(one["at"] for one in handled) + 1.0
-    assert max(one["at"] - one["sent"] for one in handled if one["sent"] > started_at) < 1.0
+    assert max(one["at"] - one["sent"] for one in handled if one["sent"] > started_at) < 3.0
 
 
 @pytest.mark.slow

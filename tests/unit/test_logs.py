@@ -25,6 +25,7 @@ import sequencer.processes.logs
 from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import MAX_WAITING_LINES, JsonFormatter, StderrHandler, TextFormatter, configure
 from sequencer.settings.events import event
+from sequencer.testing import wait_until
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -311,12 +312,15 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(monkeypatc
         monkeypatch.setattr(sequencer.processes.logs, "FLUSH_S", 0.05)
         output = StderrHandler()
         with output.background_writing():
+            waiting = output._waiting
             for number in range(MAX_WAITING_LINES + 20):
                 output.emit(record("line %d", number))
         text = b""
         while not all(said in text for said in (b"line 999\n", b"could not be written: nobody reads standard error")):
             text += os.read(reader, 65536)
         assert b"line 0\n" in text
+        assert waiting
+        wait_until(lambda: not waiting.unfinished_tasks, what="the last line, which would go to the next test's")
     os.close(reader)
 
 

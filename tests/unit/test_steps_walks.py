@@ -17,7 +17,7 @@ from ..support.steps_model.rules import Rules
 from ..support.steps_model.twins import TWINS
 from ..support.steps_model.walk import LINES, Walk
 
-WALKS, SEARCHED = 2000, 900
+WALKS = 900
 SEEDS = {
     "a message with a question is not given up": 0,
     "a check that raises counts a try": 224,
@@ -67,14 +67,15 @@ def test_few_walks_of_chance_break_no_promise() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_many_walks_of_chance_break_no_promise(part: int) -> None:
-    wrong = {seed: found for seed in range(part, WALKS, 4) if (found := Walk(random.Random(seed)).run())}
+    wrong = {seed: found for seed in range(part, WALKS, 2) if (found := Walk(random.Random(seed)).run())}
     assert wrong == {}
 
 
-def test_each_rule_has_its_walk() -> None:
+def test_each_rule_has_its_walk_among_those_that_are_searched() -> None:
     assert list(SEEDS) == list(TWINS)
+    assert max(SEEDS.values()) < WALKS
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -83,12 +84,6 @@ def test_without_a_rule_its_walk_goes_wrong(name: str) -> None:
     seed = SEEDS[name]
     assert is_wrong(name, seed), "the walks were changed: run `python -m tests.unit.test_steps_walks`"
     assert Walk(random.Random(seed)).run() == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
-def test_without_a_rule_a_search_finds_what_it_is_for(name: str) -> None:
-    assert any(is_wrong(name, seed) for seed in range(SEARCHED))
 
 
 def is_wrong(name: str, seed: int) -> bool:
@@ -124,4 +119,4 @@ def test_walks_come_to_every_corner() -> None:
 
 if __name__ == "__main__":
     for rule in TWINS:
-        print(f'    "{rule}": {next((seed for seed in range(SEARCHED) if is_wrong(rule, seed)), None)},')
+        print(f'    "{rule}": {next((seed for seed in range(WALKS) if is_wrong(rule, seed)), None)},')

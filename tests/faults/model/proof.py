@@ -35,7 +35,7 @@ FLAGS: dict[Search, list[str]] = {
     "shortest": ["-DSAFETY", "-DBFS"],
     "cycles": ["-DNP", "-DNOFAIR"],
 }
-BUILD: dict[Size, list[str]] = {"small": ["-O0"], "medium": ["-O1"], "large": ["-O2", "-DCOLLAPSE"]}
+BUILD: dict[Size, list[str]] = {"small": ["-O0"], "medium": ["-Og"], "large": ["-O2", "-DCOLLAPSE"]}
 """By the number of states: to compile takes longer than to search a small model, and a large one needs its memory."""
 LIMIT_S: dict[Scale, float] = {"smoke": 60.0, "ci": 120.0, "nightly": 600.0}
 """For one search. It is stopped then, and incomplete."""
