@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Any, Literal, Unpack
 
 from .consume.emitter import EventEmitter
+from .consume.forks import owner_name
 from .consume.registered import Registered, Work
 from .consume.stop import stop_on_signals
-from .consume.threads import Consumer, owner_name
+from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.effects import Handler
 from .lease import Lease
@@ -137,8 +138,8 @@ class Sequencer(Registered):
         of the message that is pending under the id, if any: it sets a timer again.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp. Where the server
-        loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
+        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt then has no stamp. Where the
+        server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection

@@ -1,11 +1,20 @@
-"""A handler may fork, and the child may come back out of it: it must not become a second consumer."""
+"""The process of a consumer: its name; and a child that a handler forked, which must not become a second consumer."""
 
 from __future__ import annotations
 
 import os
+import random
+import socket
 import sys
 from contextlib import suppress
 from typing import Any, NoReturn
+
+from ..values.owner import owner_text
+
+
+def owner_name() -> str:
+    """Who holds a lease, for people: host, process and a few random characters."""
+    return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 
 class Fork:

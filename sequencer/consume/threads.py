@@ -6,9 +6,7 @@ One lock guards what is held and the main link, on which both send.
 
 from __future__ import annotations
 
-import os
 import random
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -46,10 +44,9 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, WAIT_PART
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
-from ..values.owner import owner_text
 from .emitter import ConsumerEvents, EventEmitter
 from .exchange import carry_out
-from .forks import Fork, exit_child
+from .forks import Fork, exit_child, owner_name
 from .interruption import interrupt
 from .keeper import Keeper
 from .registered import Work
@@ -57,11 +54,6 @@ from .step_calls import StepCalls
 from .time_limit import time_limit
 
 T = TypeVar("T")
-
-
-def owner_name() -> str:
-    """Who holds a lease, for people: host, process and a few random characters."""
-    return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 
 class Consumer:

@@ -8,14 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from .. import calls
-from ..errors import (
-    InvalidScore,
-    InvalidTime,
-    MessageBusy,
-    MessageNotFound,
-)
+from ..errors import EffectsNoted, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from ..store.envelope import encode_due, encode_id, encode_score
-from ..store.group import encode_group
+from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
 from .explain import held_by
 from .session import Session
@@ -27,7 +22,8 @@ from .stuck.head import doubt, name_of
 async def cancel(session: Session, group: Group, id: Id) -> None:
     """Remove a pending message; it will not be handled.
 
-    Raises MessageNotFound, and MessageBusy when a consumer may have it in hand.
+    Raises MessageNotFound, MessageBusy when a consumer may have it in hand, and EffectsNoted when steps of it had
+    effects.
     """
     await _revise(session, encode_group(group), encode_id(id), "", "")
 
@@ -71,6 +67,13 @@ async def _revise(session: Session, group: str, message_id: str, score: str, due
     doubt(answer, bool(score), f"message {message_id!r} was given its new time")
     if answer.value == "missing":
         raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
+    if answer.value == "effects":
+        raise EffectsNoted(
+            message_id,
+            decode_group(group),
+            f"{name} is not cancelled: effects of its steps are noted. Let it end; or once it is parked, skip it with "
+            "yes=True (--yes), after which unskip can bring it back",
+        )
     raise MessageBusy(
         f"{name} may be in a consumer's hands just now: the group is held by {held_by(facts)}; look again"
     )

@@ -16,7 +16,7 @@ from sequencer.benchmarks.kit.rounds import Run, Turn, summarise
 from sequencer.benchmarks.load.workload import Planned, Spread, Workload
 from sequencer.benchmarks.scenarios.floor import raw, scripted
 from sequencer.benchmarks.scenarios.floor import trials as floor
-from sequencer.consume.threads import owner_name
+from sequencer.consume.forks import owner_name
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import index_key

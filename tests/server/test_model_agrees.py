@@ -68,7 +68,7 @@ STEP = st.one_of(
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
-    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "dead"]), st.none() | WRITTEN),
+    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "discard", "dead"]), st.none() | WRITTEN),
     st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )

@@ -19,7 +19,7 @@ LONG = {
     "tests/server/test_events.py": 450,  # a table of cases, one for each event, and so is the next
     "tests/unit/test_logs.py": 370,
     "tests/faults/input/cli.py": 320,  # one list of commands and their options
-    "sequencer/errors.py": 350,  # one list of all errors
+    "sequencer/errors.py": 380,  # one list of all errors
     "sequencer/client.py": 351,  # to be cut by idea
 }
 ONE_FILE_A_COMMAND = {"cli"}

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ....client import Sequencer
-from ....consume.threads import owner_name
+from ....consume.forks import owner_name
 from ....net.endpoint import Endpoint
 from ....net.link import Link
 from ....store.keys import LaneKeys, lane_keys

@@ -5,21 +5,19 @@ They are found by pages, lane by lane, the oldest death first: first their names
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ...calls.net_protocol import Net
-from ...errors import ConfigurationError, MessageNotFound, shown
+from ...errors import ConfigurationError, MessageNotFound
 from ...store.envelope import encode_id
 from ...store.failure import digest_of
 from ...store.group import encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import LetterName, decode_letter, failure_of_letter
+from ...store.record import Kept, LetterName, decode_letter
 from ...store.replies import Reading, pairs, text
-from ...values.checks import check_limit
-from ...values.message import Failure
+from ...values.checks import check_error, check_limit, fits_error
 from ...values.views import DeadLetter
 from ..session import Session
 
@@ -59,18 +57,6 @@ class DeadLetterFilter(NamedTuple):
 
     def fits(self, dead: DeadLetter) -> bool:
         return fits_error(self.error, dead.error)
-
-
-def check_error(error: object) -> None:
-    """What chooses by an error. Raises ConfigurationError."""
-    if error is not None and not isinstance(error, str):
-        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
-
-
-def fits_error(error: str | None, failure: Failure) -> bool:
-    """Whether a failure fits a type, or a pattern for "Type: message"."""
-    said = f"{failure.type}: {failure.message}"
-    return error is None or error == failure.type or fnmatch.fnmatchcase(said, error)
 
 
 class SeenLetter(NamedTuple):
@@ -173,7 +159,7 @@ async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[Lane
         scored: list[tuple[float, SeenLetter]] = []
         async for letters in _found(session, keys, wanted):
             scored += [
-                (dead.message.score, SeenLetter(dead.letter, dead.error.type, digest_of(failure_of_letter(kept))))
+                (dead.message.score, SeenLetter(dead.letter, dead.error.type, digest_of(Kept.parse(kept).failure)))
                 for dead, kept in letters
             ]
         found.append((keys, [letter for _, letter in sorted(scored)]))

@@ -13,7 +13,7 @@ from ...store.failure import digest_of
 from ...store.group import decode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import LetterName, failure_of_letter
+from ...store.record import Kept, LetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
@@ -89,7 +89,7 @@ async def _redriving(
     if kept is None:
         return calls.redrive(keys, names, digests=digests)
     with Reading(session.net.name):
-        now_us, digest = micros(time), digest_of(failure_of_letter(kept))
+        now_us, digest = micros(time), digest_of(Kept.parse(kept).failure)
     written = answered_letter(session, names[0], kept, answers, by, now_us)
     return calls.redrive(keys, names, digests=[digest], written=written)
 

@@ -12,7 +12,7 @@ from ...store.failure import decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
-from ...store.record import STAMP_DIGITS, LetterName, record_of_letter, written_of
+from ...store.record import STAMP_DIGITS, Kept, LetterName, written_of
 from ...values.commands import command, id_option
 from ..session import Session
 
@@ -55,7 +55,7 @@ def answered_letter(
         return None
     name = LetterName.parse(letter)
     redrive = _command("dead redrive", session.options, name.group, name.id)
-    return _answered(written_of(record_of_letter(kept)), answers, by, now_us, redrive)
+    return _answered(written_of(Kept.parse(kept).record), answers, by, now_us, redrive)
 
 
 def _answered(written: Written | None, answers: Answers, by: str | None, now_us: int, again: str) -> Written:

@@ -8,7 +8,7 @@ from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
 from ...store.ledger import LedgerError, Written, decode_ledger, step_key
-from ...store.record import STAMP_DIGITS, record_of_letter, written_of
+from ...store.record import STAMP_DIGITS, Kept, written_of
 from ...store.replies import Reading
 from ...values.history import MessageSteps, StepFailure, StepInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
@@ -41,7 +41,7 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
 async def _dead_record(session: Session, keys: LaneKeys, group: str, id: str) -> bytes | None:
     for letter in await oldest(session, [keys], DeadLetterFilter(group, id)):
         (kept,) = await session.net.read(keys.letters, [("HGET", keys.letters, letter.letter)])
-        return None if kept is None else record_of_letter(kept)
+        return None if kept is None else Kept.parse(kept).record
     return None
 
 

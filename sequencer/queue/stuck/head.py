@@ -13,6 +13,7 @@ from ... import calls
 from ...calls.net_protocol import Answer
 from ...drain.steps.answers import Answers
 from ...errors import (
+    EffectsNoted,
     GroupBusy,
     GroupNotFound,
     NotParked,
@@ -84,13 +85,16 @@ async def resume_asked(
     return "resumed" if answer.value.status == "resumed" or answer.is_repeat else "changed"
 
 
-async def skip(session: Session, group: Group, *, id: Id | None = None, dead_letter: bool = False) -> Message | Gap:
+async def skip(
+    session: Session, group: Group, *, id: Id | None = None, dead_letter: bool = False, yes: bool = False
+) -> Message | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message.
 
     It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
     if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
-    returns the Gap. A message with such a number is late when it comes after all. Raises GroupNotFound, NotParked when
-    its head did not fail or is another than `id`, GroupBusy when a consumer holds it, OutcomeUnknown.
+    returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
+    effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
+    than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, register=False)
@@ -98,7 +102,7 @@ async def skip(session: Session, group: Group, *, id: Id | None = None, dead_let
     await session.allow("operate")
     if is_sequence and (gap := await _skip_gap(session, keys, key, wanted)):
         return gap
-    done, member = await _resume(session, keys, key, "dead" if dead_letter else "drop", wanted)
+    done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
     return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, session.options.queue)
 
 
@@ -159,10 +163,22 @@ async def _resume(
             raise _unknown(session, group, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
             return done._replace(status="resumed"), member  # the first try did it
+        if done.status == "effects":
+            raise _effects(group, member)
         if done.status != "changed":
             break
     _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
     return done, member
+
+
+def _effects(group: str, member: str) -> EffectsNoted:
+    id, parts = member[STAMP_DIGITS:], decode_group(group)
+    return EffectsNoted(
+        id,
+        parts,
+        f"message {id!r} of group {list(parts)} is not skipped: effects of its steps are noted. Make it a dead letter, "
+        "which keeps them (dead_letter=True, --dead-letter), or say yes=True (--yes): unskip can bring it back then",
+    )
 
 
 async def _ask(session: Session, call: calls.Call[calls.Resumed]) -> Answer[calls.Resumed]:
