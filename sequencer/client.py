@@ -14,6 +14,7 @@ from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.effects import Handler
+from .drain.steps.declared import Steps
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
@@ -289,6 +290,8 @@ class Sequencer(Registered):
         work = self._work(handler, self.queue)
         self._session.consumes = True
         lanes = finish(self._session.lanes(role="consume"))
+        if isinstance(work, Steps):
+            finish(self._session.need_ledgers())
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)

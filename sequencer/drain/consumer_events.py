@@ -18,7 +18,7 @@ from ..values.message import Message
 from ..values.owner import end_command
 from ..values.text import named
 from .outcome import Failed
-from .steps.events import ledger_text
+from .steps.events import ledger_text, question
 
 
 def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
@@ -47,7 +47,7 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
             "message failed", queue, f"{said}; tried again in {duration(decision.delay_s)}", fields, error=one.error
         )
     if isinstance(one.error, StepUnknown):
-        return _question(options, fields, one)
+        return question(options, one, one.error, fields)
     if decision.ending == "park":
         fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
         fields["skip"] = _command(options, "skip", *message.group)
@@ -66,20 +66,6 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     fields["see"] = _command(options, "dead show", message.id, *message.group)
     fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
-
-
-def _question(options: QueueOptions, fields: dict[str, Any], one: Failed) -> Event:
-    """A person is to say how a `once` step ended."""
-    error, is_parked = one.error, one.decision.ending == "park"
-    assert isinstance(error, StepUnknown)
-    fields |= {"error": error_text(error.question), "mend": error.done, "again": error.again}
-    if is_parked:
-        fields |= {"see": _explain(options, one.message.group)}
-    else:
-        fields |= {"see": _command(options, "dead show", one.message.id, *one.message.group), "late": False}
-    said = f"{_of(one.message.group, one.message.id)} error=StepUnknown: {fields['error']}; see: {fields['see']}; look "
-    said += f"whether it took effect; if it did: {error.done}; if it did not: {error.again}"
-    return event("group parked" if is_parked else "dead letter", options.queue, said, fields, error=error)
 
 
 def _by_outage(queue: str, said: str, fields: dict[str, Any], one: Failed) -> Event:

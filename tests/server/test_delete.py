@@ -135,12 +135,13 @@ def test_steps_need_a_queue_whose_records_may_have_ledgers(admin: Link) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
         said = "queue 'q' has protocol 0, and steps need 2: .* raise it with sequencer upgrade q"
+        seq.step(name="mail")(lambda message: None)
         with pytest.raises(ConfigurationError, match=said):
-            finish(seq._session.need_ledgers())
+            seq.consume(until_empty=True)
         with client(admin) as other:
             other.upgrade()
         seq.append(2, "g")
-        finish(seq._session.need_ledgers())
+        assert seq.consume(until_empty=True).handled == 2
         assert finish(seq._session.protocol()) == 2
 
 

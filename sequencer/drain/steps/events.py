@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import StepUnknown
 from ...settings.events import Event, duration, error_text, event, type_name
 from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
+from ...values.commands import command
 from ...values.message import Message
 from ...values.text import named, plain
+from ..outcome import Failed
 from .actions import CallStep
 from .rules import fitting
 
@@ -34,6 +37,19 @@ def step_failed(queue: QueueOptions, owner: str, message: Message, asked: CallSt
     if step.optional:
         said += "; it is optional, and holds nothing back"
     return event("step failed", queue.queue, said, fields, error=error)
+
+
+def question(queue: QueueOptions, one: Failed, error: StepUnknown, fields: dict[str, Any]) -> Event:
+    """A person is to say how a `once` step ended."""
+    message, is_parked = one.message, one.decision.ending == "park"
+    if is_parked:
+        fields["see"] = command("explain", queue.queue, *message.group, namespace=queue.namespace)
+    else:
+        fields["see"] = command("dead show", queue.queue, message.id, *message.group, namespace=queue.namespace)
+    fields |= {"error": error_text(error.question), "mend": error.done, "again": error.again}
+    said = f"{_of(message)} error=StepUnknown: {fields['error']}; see: {fields['see']}; look whether it took effect; "
+    said += f"if it did: {error.done}; if it did not: {error.again}"
+    return event("group parked" if is_parked else "dead letter", queue.queue, said, fields, error=error)
 
 
 def with_failures(queue: QueueOptions, owner: str, message: Message, failed: tuple[str, ...]) -> Event:
