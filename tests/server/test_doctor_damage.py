@@ -46,6 +46,15 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "dead letter time": [("ZADD", KEYS.dead, "inf", b"\xff")],
     "dead letter": [("HSET", KEYS.letters, b"short", b"\xff")],
     "memory": [("HSET", KEYS.memory, "seen:began", "zz", "seen:last", "zz")],
+    "history open": [("HSET", KEYS.memory, "history:open", "zz", "history:end", "-", "history:due", "")],
+    "history type": [("SET", KEYS.histories, "x")],
+    "history bucket": [("ZADD", KEYS.histories, "1", b"\xff"), ("HSET", KEYS.history("x"), "g", "x")],
+    "history entry": [
+        ("ZADD", KEYS.histories, "1", "17"),
+        ("HSET", KEYS.history("17"), "7\nzz", "x", b"\xff", b"\xff"),
+    ],
+    "history bucket type": [("ZADD", KEYS.histories, "1", "17"), ("SET", KEYS.history("17"), "x")],
+    "history policy": [("HSET", KEYS.policy, "history_us", "zz", "history_cap", "-", "dead_us", "x", "dead_cap", "y")],
     "marks": [("HSET", KEYS.marks, "7", "zz")],
     "numbers": [("HSET", KEYS.numbers, "7", "zz")],
     "order score": [("ZADD", KEYS.order("7"), "inf", MEMBER)],
@@ -66,7 +75,10 @@ CALLS: dict[str, Callable[[Sequencer], Any]] = {
     "dead": lambda seq: seq.dead(),
     "peek": lambda seq: seq.peek("7"),
     "explain": lambda seq: seq.explain("7"),
-    "get": lambda seq: seq.get("7", "a"),
+    "get": lambda seq: (seq.get("7", "a"), seq.get("7", "zz")),
+    "history": lambda seq: (list(seq.history()), list(seq.history("7"))),
+    "find": lambda seq: seq.find("zz"),
+    "sweep": lambda seq: seq.sweep(),
     "audit": lambda seq: seq.audit(),
 }
 POINTS_AT_DOCTOR = ("see what doctor says", "answered with an error", "written by something else")

@@ -183,6 +183,14 @@ def test_what_was_replaced_while_it_was_handled_has_not_finished(lane: Lane) -> 
     assert lane.ids("g") == ["a"]
 
 
+def test_a_bucket_is_a_hash_table_from_its_first_message_on(lane: Lane) -> None:
+    """In the packed form each write would go through all that are there."""
+    lane.rules(Policy(history_window=DAY_S))
+    end(lane, "a")
+    (bucket,) = buckets_there(lane)
+    assert lane.link.command("OBJECT", "ENCODING", bucket) == b"hashtable"
+
+
 def test_a_batch_of_many_is_whole(lane: Lane) -> None:
     lane.rules(Policy(history_window=DAY_S))
     end(lane, *[str(n) for n in range(1000)])

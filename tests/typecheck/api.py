@@ -139,6 +139,9 @@ def look(client: Sequencer) -> None:
     assert_type(client.audit(), AuditReport)
     assert_type(client.doctor(repair=True), list[Finding])
     assert_type(client.count_parked(), int)
+    assert_type(next(client.history("7", since=timedelta(days=1), outcome="finished")), MessageInfo)
+    assert_type(client.find("an id"), list[MessageInfo])
+    assert_type(client.sweep().dead, int)
     len(client.parked())  # type: ignore[arg-type]  # it is read while it is iterated
     for group in client.parked(limit=10):
         print(group.group, group.failure and group.failure.message)

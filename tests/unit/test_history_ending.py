@@ -17,6 +17,7 @@ from sequencer.store.history.ending import (
     handled,
     parts_of,
 )
+from sequencer.values.history import Outcome
 from sequencer.values.message import Message
 
 US = st.integers(1_600_000_000_000_000, 1_900_000_000_000_000)
@@ -31,7 +32,7 @@ def test_an_end_comes_back(
     value = handled(tries, stamp, began, began + took, "host:7:abc", Remark(kind, note, has_failures)).encode()
     cut = note.encode()[:NOTE_BYTES].decode("utf-8", "ignore")
     times = (stamp // 1000, began // 1000, (began + took) // 1000)
-    outcome = "failed" if has_failures else "finished"
+    outcome: Outcome = "failed" if has_failures else "finished"
     assert decode_ending(value) == Ending(outcome, tries, *times, "host:7:abc", kind, cut)
     assert len(value) < 700 + len(kind.encode())
 
@@ -63,8 +64,8 @@ def test_many_quick_ones_are_told_as_each_by_itself(runs: list[tuple[int, int, f
         else []
     )
     for message, (began, ended), found in zip(messages, times, many, strict=True):
-        us = [first + (moment - times[0][0]) * 1e6 for moment in (began, ended)]
-        one = decode_ending(handled(message.attempt, message.stamp, *us, "me").encode())
+        us = first + (began - times[0][0]) * 1e6, first + (ended - times[0][0]) * 1e6
+        one = decode_ending(handled(message.attempt, message.stamp, us[0], us[1], "me").encode())
         assert (found.outcome, found.tries, found.consumer, found.note) == ("finished", one.tries, "me", "")
         for name in ("appended_ms", "began_ms", "ended_ms"):
             assert abs(getattr(found, name) - getattr(one, name)) <= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...store.group import decode_group
-from ...store.history.ending import Ending, decode_ending, parts_of
+from ...store.history.ending import decode_ending, parts_of
 from ...values.history import MessageInfo, MessageState, Phase
 from ...values.message import Message
 from ...values.views import DeadLetter
@@ -27,13 +27,13 @@ def phase_of(state: MessageState) -> Phase:
     return PHASES.get(state, "pending")
 
 
-def info_of(field: str, value: bytes) -> MessageInfo:
-    """A message of the history. Raises ValueError for what no client of ours wrote."""
+def info_of(field: str, value: bytes) -> MessageInfo | None:
+    """A message of the history; None for what no client of ours wrote: it must not hide what stands beside it."""
     group, message_id = parts_of(field)
-    return ended_info(group, message_id, decode_ending(value))
-
-
-def ended_info(group: str, message_id: str, ending: Ending) -> MessageInfo:
+    try:
+        ending = decode_ending(value)
+    except ValueError:
+        return None
     return MessageInfo(
         id=message_id,
         group=decode_group(group),

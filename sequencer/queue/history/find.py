@@ -7,7 +7,6 @@ from ...store.envelope import encode_id
 from ...store.history.ending import parts_of
 from ...store.item import Id
 from ...store.keys import LaneKeys
-from ...store.replies import Reading
 from ...values.history import MessageInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
@@ -53,7 +52,6 @@ async def _ended(session: Session, keys: LaneKeys, message_id: str) -> list[Mess
     found: list[MessageInfo] = []
     for bucket in await buckets_of(net, keys):
         async for field, value in read_bucket(net, bucket, pattern):
-            if parts_of(field)[1] == message_id:
-                with Reading(net.name):
-                    found.append(info_of(field, value))
+            if parts_of(field)[1] == message_id and (info := info_of(field, value)):
+                found.append(info)
     return found

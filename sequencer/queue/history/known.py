@@ -6,7 +6,7 @@ from ... import calls
 from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
-from ...store.history.ending import decode_ending
+from ...store.history.ending import field_of
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
 from ...store.record import readable_message
@@ -16,7 +16,7 @@ from ...values.history import MessageInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
 from ..state import message_state
-from .ended import dead_info, ended_info, phase_of
+from .ended import dead_info, info_of, phase_of
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
@@ -35,9 +35,8 @@ async def message_info(session: Session, keys: LaneKeys, key: str, message_id: s
             return _pending_info(facts, key, message_id, session.options.queue)
     for dead in await oldest(session, [keys], DeadLetterFilter(key, message_id)):
         return dead_info(dead)
-    if facts.ended:
-        with Reading(session.net.name):
-            return ended_info(key, message_id, decode_ending(facts.ended))
+    if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
+        return ended
     if facts.is_handled:
         return MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, phase_of("handled"))
     return None

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from ...errors import ConfigurationError, shown
 from ...store.group import encode_group
 from ...store.item import Group
-from ...store.replies import Reading
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, check_number
 from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..session import Session
@@ -112,9 +111,8 @@ BEFORE_MS = 86_400_000
 async def _in_bucket(session: Session, bucket: Bucket, pattern: str | None, wanted: HistoryFilter) -> list[MessageInfo]:
     found: dict[str, MessageInfo] = {}
     async for field, value in read_bucket(session.net, bucket, pattern):
-        with Reading(session.net.name):
-            info = info_of(field, value)
-        if wanted.fits(info):
+        info = info_of(field, value)
+        if info and wanted.fits(info):
             found[field] = info
     return list(found.values())
 
