@@ -222,6 +222,7 @@ def _handle_group(
             done = yield from runner.handle(group, position)
             now = clock()
             if isinstance(done, Unfinished):
+                group.tried = began, now
                 return done
             if not isinstance(done, Finished):
                 return done.error if isinstance(done, Stopped) else None

@@ -262,8 +262,8 @@ class Pass:
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_question]
-            error = self._errors.get(questions[0].name, error)
-            error = texts.step_unknown(self._queue, self._facts, questions, error, is_dead=ending == "dead")
+            cause = self._errors.get(questions[0].name)
+            error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
         tries = max((entry.tries for entry in self.ledger.entries), default=0)

@@ -15,13 +15,14 @@ from ...errors import ServerUnavailable, TooLate, Undecodable
 from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions
 from ...store.failure import decode_failure
+from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Failure, Message
 from ..effects import Clock, Control, Effect, Note, Run, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
-from . import events
+from . import events, texts
 from .actions import CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
 from .declared import PassWatcher, Steps
 from .passes import Pass
@@ -80,6 +81,9 @@ class StepRunner:
             end = yield from self._run(group, one)
         except LedgerError as error:  # it may hold a question: nothing is written, and nothing given up
             return Unfinished(error, None, ending="park")
+        if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
+            failed = isinstance(end, Finished) and bool(end.failed)
+            group.remarks[position] = Remark(facts.kind, texts.ended(end.ledger), failed)
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end.failed))
         elif isinstance(end, Lost) and end.code == -1:

@@ -22,16 +22,16 @@ def answers(queue: QueueOptions, facts: Facts, options: Sequence[str], *, is_dea
 
 
 def step_unknown(
-    queue: QueueOptions, facts: Facts, asked: Sequence[Entry], error: BaseException, *, is_dead: bool
+    queue: QueueOptions, facts: Facts, asked: Sequence[Entry], cause: BaseException | None, *, is_dead: bool
 ) -> StepUnknown:
-    """The question to a person. `error`: why it is asked now."""
+    """The question to a person. `cause`: what the step raised in this pass, if it ran."""
     said = "; ".join(_asked(entry, facts) for entry in asked)
     names = [entry.name for entry in asked]
     done = answers(queue, facts, [word for name in names for word in ("--done", name)], is_dead=is_dead)
     again = answers(queue, facts, [word for name in names for word in ("--again", name)], is_dead=is_dead)
     question = StepUnknown(said, tuple(names), done, again)
-    question.__cause__ = error
-    return question.with_traceback(error.__traceback__)
+    question.__cause__ = cause
+    return question.with_traceback(cause.__traceback__ if cause else None)
 
 
 def _asked(entry: Entry, facts: Facts) -> str:
@@ -85,3 +85,17 @@ def no_tries(ledger: Ledger) -> str:
         waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
         return f"nothing can be done for {', '.join(waiting)} in this version"
     return f"no try is left for {', '.join(failed)}"
+
+
+def ended(ledger: Ledger) -> str:
+    """What history says of the steps of a message that ended."""
+    return ", ".join(map(_ended, ledger.entries))
+
+
+def _ended(entry: Entry) -> str:
+    said = f"{entry.name} {entry.state}"
+    if entry.who:
+        said += f" by {entry.who}"
+    if entry.took_s:
+        said += f" in {1000 * entry.took_s:.0f} ms"
+    return f"{said} ({entry.error})" if entry.error else said

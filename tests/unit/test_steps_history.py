@@ -1,0 +1,51 @@
+"""What the history of a queue says of messages with steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sequencer.testing import MemoryQueue
+
+
+def queue(**settings: Any) -> MemoryQueue:
+    seq = MemoryQueue("events", group_by=["order"], id_by="id", kind_by="code", history_window=3600, **settings)
+
+    @seq.step("paid", order=1)
+    def invoice(message: Any) -> None:
+        seq.advance(0.25)
+        if message.body.get("broken"):
+            raise ValueError("no printer")
+
+    @seq.step("paid", order=2, optional=True)
+    def mail(message: Any) -> None:
+        if not message.body.get("address"):
+            raise ValueError("no address")
+
+    return seq
+
+
+def test_it_says_how_each_step_ended_and_of_which_kind_the_message_was() -> None:
+    seq = queue()
+    seq.append({"order": 7, "id": "e1", "code": "paid", "address": "ann"})
+    seq.append({"order": 8, "id": "e2", "code": "paid"})
+    seq.drain()
+    well, badly = seq.get(7, "e1"), seq.get(8, "e2")
+    assert well is not None
+    assert badly is not None
+    assert (well.state, well.phase, well.kind) == ("finished", "finished", "paid")
+    assert well.note == "invoice done in 250 ms, mail done"
+    assert badly.state == "failed"
+    assert badly.note == "invoice done in 250 ms, mail left (ValueError: no address)"
+    assert [info.id for info in seq.history(outcome="failed", kind="paid")] == ["e2"]
+
+
+def test_a_message_that_is_dropped_says_which_step_failed() -> None:
+    seq = queue(on_failure="drop", max_attempts=1)
+    seq.append({"order": 7, "id": "e1", "code": "paid", "broken": True, "address": "ann"})
+    seq.drain()
+    (info,) = seq.history()
+    assert (info.state, info.kind) == ("dropped", "paid")
+    assert "no printer" in info.note
+    assert info.began_at == pytest.approx(info.finished_at - 0.25, abs=0.01)
