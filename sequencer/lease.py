@@ -15,9 +15,13 @@ from .calls.claim import LeasedGroup
 from .calls.outage import Began
 from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
+from .drain.effects import Control
 from .drain.gate import refusal_of
+from .drain.held import Held
 from .drain.held_group import HeldGroup, History
-from .drain.outcome import failed_with
+from .drain.outcome import Failed, failed_with
+from .drain.steps.actions import Unfinished
+from .drain.steps.runner import StepRunner
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
 from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
@@ -74,7 +78,7 @@ class Lease:
         first = random.randrange(len(lanes))
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
-            call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits)
+            call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits, with_failures=True)
             with pool.lend() as link:
                 claimed = link.run_one(call)
             if history:
@@ -122,6 +126,8 @@ class Lease:
             for position in range(held.done, len(leased.messages)):
                 message = leased.messages[position]
                 if not held.is_open or held.done != position or self.remaining_s <= 0:
+                    break
+                if leased.ledgers and leased.ledgers[position] and not self._may_handle(held, position):
                     break
                 if refusal := refusal_of(self._queue, leased, position):
                     self._fail(message, refusal)
@@ -203,6 +209,24 @@ class Lease:
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
         one = failed_with(self._queue, message, problem, owner=self.owner, at=time.time(), random=random.random())
+        self._record(held, one)
+
+    def _may_handle(self, held: HeldGroup, position: int) -> bool:
+        """Whether no step of a message with a ledger is open: a loop of your own runs no steps. Else that is told."""
+        control = Control()
+        clocks = time.monotonic, time.time, random.random
+        runner = StepRunner(Held([self._keys], 0.0), self._queue, None, control, self.owner, *clocks)
+        try:
+            next(runner.handle(held, position))
+        except StopIteration as end:
+            if isinstance(end.value, Unfinished):
+                self._record(held, runner.failed(end.value, held))
+                return False
+        return True
+
+    def _record(self, held: HeldGroup, one: Failed) -> None:
+        """Tell what a message failed with, and what becomes of it."""
+        problem = one.error
         if not one.decision.outage:
             self._events.failed(one)
         if isinstance(problem, Undecodable):

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from ..drain.effects import Handler
-from ..drain.steps.declared import Function, Step, Steps, new_step
+from ..drain.steps.declared import Function, InlineHandler, Step, Steps, new_step
 from ..errors import ConfigurationError, HandlerNotFound, shown
 from .emitter import Observer
 
 HandlerT = TypeVar("HandlerT", bound=Handler)
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
-Work = Handler | Steps
+Work = Handler | Steps | InlineHandler
 """What handles the messages of a consumer."""
 
 KINDS: dict[Callable[[Any], bool], str] = {
@@ -27,19 +27,29 @@ KINDS: dict[Callable[[Any], bool], str] = {
 """Functions whose call does none of their work."""
 
 
-def checked_handler(function: Handler) -> Handler:
-    """The function, if it can be a handler. Raises HandlerNotFound, ConfigurationError."""
-    _check_kind(function, "handler")
-    if (signature := _signature(function)) is None:
+def checked_handler(function: Handler) -> Handler | InlineHandler:
+    """The function, if it can be a handler; one that takes steps, too, as such. Raises HandlerNotFound,
+    ConfigurationError.
+    """
+    if isinstance(function, InlineHandler):
         return function
+    _check_kind(function, "handler")
+    if (signature := _signature(function)) is None or _takes(signature, 1):
+        return function
+    if _takes(signature, 2):
+        return InlineHandler(function)
+    raise ConfigurationError(
+        f"handler {_name(function)}{signature} can't be called with one argument, the message, nor with two, the "
+        "message and its steps; give it one parameter, or two, and any others a default"
+    )
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
     try:
-        signature.bind("the message")
-    except TypeError as error:
-        raise ConfigurationError(
-            f"handler {_name(function)}{signature} can't be called with one argument, the message ({error}); "
-            "give it one parameter, and any others a default"
-        ) from None
-    return function
+        signature.bind(*["the message", "its steps"][:count])
+    except TypeError:
+        return False
+    return True
 
 
 def checked_step(function: StepT, what: str) -> Function:
@@ -49,12 +59,9 @@ def checked_step(function: StepT, what: str) -> Function:
     _check_kind(function, what)
     if (signature := _signature(function)) is None:
         return Function(function, takes_call=False)
-    for arguments in (("the message", "the step"), ("the message",)):
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return Function(function, takes_call=len(arguments) == 2)
+    for count in (2, 1):
+        if _takes(signature, count):
+            return Function(function, takes_call=count == 2)
     raise ConfigurationError(
         f"{what} {_name(function)}{signature} can't be called with the message, nor with the message and the step; "
         "give it one parameter or two, and any others a default"
@@ -86,13 +93,14 @@ class Registered:
     """The part of a client with which a program registers what handles messages, and who is told of failures."""
 
     def __init__(self, kind_by: str | None) -> None:
-        self._handler: Handler | None = None
+        self._handler: Handler | InlineHandler | None = None
         self._steps = Steps(kind_by)
         self._observers: list[Observer] = []
 
     def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages, one Message a call (a decorator). Raises
-        ConfigurationError for one that can't, and where steps are registered.
+        """Register the function that handles this queue's messages, one Message a call (a decorator). One with two
+        parameters gets InlineSteps, too, by which it runs steps. Raises ConfigurationError for one that can't, and
+        where steps are registered.
         """
         checked = checked_handler(function)
         if self._steps:

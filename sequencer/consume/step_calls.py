@@ -1,16 +1,19 @@
-"""Calls the function of a step, in the thread of its consumer.
+"""Calls the function of a step, or a handler that runs steps, in the thread of its consumer.
 
 Only there it may be interrupted, and its time is limited. What runs around it, a note above all, is never interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from typing import Any
 
-from ..drain.effects import Run
-from ..drain.steps.actions import Raised, Returned
-from ..errors import StopConsuming
+from ..drain.effects import Effect, Run, RunHandler
+from ..drain.steps.actions import Asked, Raised, Returned
+from ..drain.steps.inline import InlineSteps
+from ..errors import ConfigurationError, SequencerError, StopConsuming
 from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import Fork, exit_child
@@ -20,44 +23,87 @@ from .time_limit import TimeLimit
 class StepCalls:
     """Calls steps for one consumer."""
 
-    def __init__(self, events: ConsumerEvents) -> None:
+    def __init__(self, events: ConsumerEvents, do: Callable[[Effect], Any]) -> None:
+        """`do`: does what an effect asks."""
         self.is_running = False
         """Whether a step runs, so that it may be interrupted."""
         self.is_interrupted = False
-        self._events, self._forks, self._has_begun = events, Fork.count, False
+        self.limit: TimeLimit | None = None
+        self.on_first: Callable[[], object] | None = None
+        """Called once, before the first call."""
+        self._events, self._do, self._forks = events, do, Fork.count
 
-    def run(
-        self, effect: Run, limit: TimeLimit | None, on_first: Callable[[], object] | None = None
-    ) -> Returned | Raised:
-        """Call it; before the first one, `on_first`. Raises KeyboardInterrupt, and nothing else.
+    def run(self, effect: Run) -> Returned | Raised:
+        """Call it. Raises KeyboardInterrupt, and nothing else.
 
         Where its start is noted, a consumer that was interrupted before calls it all the same: else a person would be
         asked about a step that never ran.
         """
+        name, function = effect.call.name, effect.function
+        return self._call(effect.message, name, lambda one: function(one, effect.call), is_begun=effect.is_begun)
+
+    def run_handler(self, effect: RunHandler) -> Returned | Raised:
+        """Call it, with what runs its steps. Raises as `run`."""
+        thread, is_inside = threading.get_ident(), False
+
+        def perform(asked: Generator[Asked, Any, Any]) -> Any:
+            nonlocal is_inside
+            if threading.get_ident() != thread:
+                raise ConfigurationError("steps run in the thread of their handler; this is another one")
+            if is_inside:
+                raise ConfigurationError("a step can't run within another step; run it behind that")
+            is_inside, self.is_running = True, False
+            try:
+                with self.limit.paused() if self.limit else nullcontext():
+                    return self._perform(effect.effects(asked))
+            finally:
+                is_inside, self.is_running = False, True
+                if self.is_interrupted:  # it came meanwhile
+                    raise StopConsuming("interrupted")
+
+        steps = InlineSteps(effect.one, effect.message.token, perform)
+        return self._call(effect.message, "", lambda one: effect.handler(one, steps))
+
+    def _perform(self, effects: Generator[Effect, Any, Any]) -> Any:
+        """Do what a step asks for within its handler; what it returns."""
+        resume, answer = effects.send, None
+        while True:
+            try:
+                effect = resume(answer)
+            except StopIteration as end:
+                return end.value
+            try:
+                resume, answer = effects.send, self._do(effect)
+            except SequencerError as error:
+                resume, answer = effects.throw, error
+
+    def _call(
+        self, message: Message, name: str, function: Callable[[Message], Any], *, is_begun: bool = False
+    ) -> Returned | Raised:
         results: list[Any] = []
-        if on_first and not self._has_begun:
+        on_first, self.on_first = self.on_first, None
+        if on_first:
             on_first()
-        self._has_begun = True
 
-        def called(message: Message) -> None:
-            results.append(effect.function(message, effect.call))
+        def called(one: Message) -> None:
+            results.append(function(one))
 
-        function = called if limit is None else limit.limited(called)
+        limit, was_running = self.limit, self.is_running
         try:
             self.is_running = True
-            if self.is_interrupted and not effect.is_begun:
+            if self.is_interrupted and not is_begun:
                 raise StopConsuming("interrupted")
-            function(effect.message)
-            self.is_running = False
+            (called if limit is None else limit.limited(called))(message)
+            self.is_running = was_running
             self._leave_fork(None)
         except BaseException as error:
-            self.is_running = False
+            self.is_running = was_running
             self._leave_fork(error)
             if isinstance(error, KeyboardInterrupt):
                 raise
             if not results:
                 if type(error) is StopConsuming:
-                    self._events.interrupted(effect.message, effect.call.name)
+                    self._events.interrupted(message, name)
                 return Raised(error if limit is None else limit.outcome(error))
         return Returned(results[0])
 

@@ -23,6 +23,7 @@ from ..drain.effects import (
     Locked,
     Note,
     Run,
+    RunHandler,
     SettleAndClaim,
     Sleep,
     Tell,
@@ -33,7 +34,7 @@ from ..drain.held_group import History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
-from ..drain.steps.declared import Steps
+from ..drain.steps.declared import InlineHandler, Steps
 from ..drain.steps.note import note
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.alone import Guide
@@ -80,7 +81,7 @@ class Consumer:
         self._main = Link(endpoint, guide)
         route = (lambda: guide.route) if guide else str
         self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
-        self._declared = handler if isinstance(handler, Steps) else None
+        self._declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._held = Held(
             lanes,
             options.lease_s,
@@ -94,7 +95,7 @@ class Consumer:
         self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
         self._is_handling = self._is_interrupted = False
-        self._step_calls = StepCalls(self.events)
+        self._step_calls = StepCalls(self.events, self._do)
         self._settled_at = 0.0
         self._in_hand: Message | None = None
         self.on_first: Callable[[], object] | None = None
@@ -132,7 +133,7 @@ class Consumer:
         """
         if self._options.handler_timeout_s is None:
             return self._run()
-        self._keeper.limit = limit = time_limit(self._options.handler_timeout_s)
+        self._keeper.limit = self._step_calls.limit = limit = time_limit(self._options.handler_timeout_s)
         with limit.in_force():
             return self._run()
 
@@ -149,6 +150,7 @@ class Consumer:
             declared=self._declared,
         )
         switch_s = sys.getswitchinterval()
+        self._step_calls.on_first = self.on_first
         try:
             sys.setswitchinterval(min(switch_s, SWITCH_S))
             self._keeper.start()
@@ -229,7 +231,10 @@ class Consumer:
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, Run):
             self._in_hand = effect.message
-            return self._step_calls.run(effect, self._keeper.limit, self.on_first)
+            return self._step_calls.run(effect)
+        elif isinstance(effect, RunHandler):
+            self._in_hand = effect.message
+            return self._step_calls.run_handler(effect)
         elif isinstance(effect, Note):
             code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
             self._keeper.tell_refusals()

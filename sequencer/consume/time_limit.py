@@ -78,6 +78,19 @@ class TimeLimit:
         self._code = run.__code__
         return run
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within a limited handler: nothing comes in here, and its time begins anew behind it."""
+        self._leave()
+        try:
+            yield
+        finally:
+            self._is_raised, self._since = False, time.monotonic()
+
+    def _leave(self) -> None:
+        """Nothing comes to this run any more."""
+        self._since = None
+
     def outcome(self, error: BaseException) -> BaseException:
         """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted, without our frames."""
         self._since = None

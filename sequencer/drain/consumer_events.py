@@ -33,8 +33,8 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         "error_type": type_name(one.error),
         "error": error_text(failure.message),
     }
-    is_untold = one.is_late or decision.outage or one.steps
-    tried = "" if is_untold else f" attempt={failure.attempt} of {options.max_attempts}"
+    is_told = not (one.is_late or decision.outage or one.steps)
+    tried = f" attempt={failure.attempt} of {options.max_attempts}" if is_told else ""
     said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
@@ -58,10 +58,10 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
-    if decision.ending == "drop" and one.steps and one.steps.written:
-        fields["ledger"] = ledger_text(one.steps.written.ledger)
-        said += f"; its ledger: {fields['ledger']}"
     if decision.ending == "drop":
+        if one.steps and one.steps.written:
+            fields["ledger"] = ledger_text(one.steps.written.ledger)
+            said += f"; its ledger: {fields['ledger']}"
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
     fields["see"] = _command(options, "dead show", message.id, *message.group)
     fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))

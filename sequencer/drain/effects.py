@@ -18,6 +18,9 @@ Of `protocol.drain`:
     Run(message, function, call)
                             call this function of a step or its check; `is_begun`: though the     Returned, or Raised
                             consumer is interrupted, as its start is noted
+    RunHandler(message, handler, effects)
+                            call this handler with InlineSteps; what that asks for, by `effects`, Returned, or Raised
+                            is done meanwhile
     Note(group, written)    write the ledger of the group's message in hand into its record,      see calls.settle.note
                             behind the acknowledgements of the group, and wait for the answer
     Tell(event)             tell it                                                               None
@@ -60,7 +63,9 @@ from ..store.ledger import Written
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
-from .steps.declared import Function
+from .steps.actions import Asked
+from .steps.declared import Function, InlineHandler
+from .steps.inline import InlinePass
 
 T = TypeVar("T")
 Calls = Sequence[Call[Any]]
@@ -99,6 +104,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class RunHandler:
+    message: Message
+    handler: InlineHandler
+    one: InlinePass
+    effects: Callable[[Generator[Asked, Any, Any]], Generator[Effect, Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     group: HeldGroup
     written: Written
@@ -133,7 +146,7 @@ class Sleep:
     is_whole: bool = False
 
 
-Effect = SettleAndClaim | Ahead | Handle | Run | Note | Tell | Failed | Locked | Flush | Wait | Sleep
+Effect = SettleAndClaim | Ahead | Handle | Run | RunHandler | Note | Tell | Failed | Locked | Flush | Wait | Sleep
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]

@@ -28,7 +28,7 @@ from .held_group import HeldGroup
 from .outcome import Failed, failed_with
 from .steps import events
 from .steps.actions import Finished, Stopped, Unfinished
-from .steps.declared import Steps
+from .steps.declared import InlineHandler, Steps
 from .steps.runner import MISSING_S, StepRunner
 
 
@@ -62,7 +62,7 @@ def drain(
     clock: Clock,
     wall: Clock,
     random: Clock,
-    declared: Steps | None = None,
+    declared: Steps | InlineHandler | None = None,
 ) -> Drain:
     """Drain the queue's lanes until told to stop; the summary is the generator's return value.
 

@@ -151,16 +151,13 @@ class QueueOptions:
         check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
         check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
-        check_choice("on_failure", self.on_failure, get_args(OnFailure))
-        check_choice("on_unknown", self.on_unknown, get_args(OnFailure))
-        check_choice("on_question", self.on_question, get_args(OnQuestion))
+        for option, choices in (("on_failure", OnFailure), ("on_unknown", OnFailure), ("on_question", OnQuestion)):
+            check_choice(option, getattr(self, option), get_args(choices))
         check_number("missing_wait", self.missing_wait_s, 0, 30 * 86_400, " of seconds")
         if not isinstance(self.retired, tuple) or not all(isinstance(name, str) and name for name in self.retired):
             raise ConfigurationError(f"retired={shown(self.retired)} must be a sequence of names of steps")
         for option in ("park_on", "dead_letter_on", "outage"):
-            names = getattr(self, option)
-            if names is None and option == "outage":
-                continue
+            names = () if option == "outage" and self.outage is None else getattr(self, option)
             if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
                 raise ConfigurationError(f"{option}={shown(names)} must be a tuple of the names of exception classes")
         for one, other in combinations(("park_on", "dead_letter_on", "outage"), 2):

@@ -10,16 +10,17 @@ from ..consume.emitter import ConsumerEvents
 from ..consume.exchange import carry_out
 from ..consume.registered import Work
 from ..consume.time_limit import TimeIsUp, timed_out
-from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
+from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
 from ..drain.inflight import Claimant, InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
-from ..drain.steps.declared import Steps
+from ..drain.steps.declared import InlineHandler, Steps
+from ..drain.steps.inline import InlineSteps
 from ..drain.steps.note import note
-from ..errors import StopConsuming
+from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
 from ..net.link import Link
 from ..settings.options import ConsumerOptions
@@ -61,7 +62,7 @@ class MemoryRun:
         self.steps: list[StepRun] = []
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
-        self._declared = work if isinstance(work, Steps) else None
+        self._declared = work if isinstance(work, Steps | InlineHandler) else None
         lanes = finish(queue._session.lanes(role="consume"))
         self._held = _Held(lanes, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._held.on_finish = self.handled.append
@@ -110,6 +111,8 @@ class MemoryRun:
             return self._handle(effect.message)
         if type(effect) is Run:
             return self._run_step(effect)
+        if type(effect) is RunHandler:
+            return self._run_handler(effect, in_flight, link)
         if isinstance(effect, Note):
             return carry_out(note(effect, self._held, in_flight, self.queue.now), in_flight, link)
         if isinstance(effect, SettleAndClaim):
@@ -132,7 +135,7 @@ class MemoryRun:
         return None
 
     def _handle(self, message: Message) -> BaseException | None:
-        assert not isinstance(self.work, Steps)
+        assert not isinstance(self.work, Steps | InlineHandler)
         error = self._limited(self.work, message)[1]
         if error is not None and not isinstance(error, StopConsuming):
             self.failed.append((message, error))
@@ -142,6 +145,26 @@ class MemoryRun:
         result, error = self._limited(effect.function, effect.message, effect.call)
         call = effect.call
         self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
+        return Returned(result) if error is None else Raised(error)
+
+    def _run_handler(self, effect: RunHandler, in_flight: InFlight, link: Link) -> Returned | Raised:
+        is_inside = False
+
+        def perform(asked: Any) -> Any:
+            nonlocal is_inside
+            if is_inside:
+                raise ConfigurationError("a step can't run within another step; run it behind that")
+            effects, answer, is_inside = effect.effects(asked), None, True
+            try:
+                while True:
+                    answer = self._do(effects.send(answer), in_flight, link)
+            except StopIteration as end:
+                return end.value
+            finally:
+                is_inside = False
+
+        steps = InlineSteps(effect.one, effect.message.token, perform)
+        result, error = self._limited(effect.handler, effect.message, steps)
         return Returned(result) if error is None else Raised(error)
 
     def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:

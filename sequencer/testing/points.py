@@ -44,7 +44,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..drain.steps.declared import Function, Steps
+from ..drain.steps.declared import Function, InlineHandler, Steps
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import load_app
 from ..values.message import Message
@@ -137,13 +137,16 @@ def recorded_app() -> Any:
         return app.sequencer
     plain = app.handler
 
-    def pointed(message: Message) -> Any:
+    def pointed(message: Message, *steps: Any) -> Any:
         kill_here(BEFORE)
-        result = plain(message)
+        result = plain(message, *steps)
         kill_here(AFTER)
         return result
 
-    handler = recorder.run(pointed)
+    def with_steps(message: Message, steps: Any) -> Any:
+        return recorder.run(lambda one: pointed(one, steps))(message)
+
+    handler: Any = with_steps if isinstance(plain, InlineHandler) else recorder.run(pointed)
     if app.sequencer is None:
         return handler
     app.sequencer.handler(handler)

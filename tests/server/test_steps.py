@@ -130,6 +130,19 @@ def test_a_lost_answer_to_a_note_repeats_no_step(make: Make, proxy: FaultProxy, 
     assert seq.info().backlog == 0
 
 
+@pytest.mark.parametrize("error", ["error NOSCRIPT", "error BUSY"])
+def test_an_acknowledgement_that_is_refused_alone_lets_no_note_go_first(
+    make: Make, proxy: FaultProxy, seq: Sequencer, error: str
+) -> None:
+    client = make(redis=proxy.url, backoff=0.01)
+    ran = declare(client, "once_a", "b")
+    seq.append_many({"body": n, "group": "g", "id": f"m{n}"} for n in range(3))
+    proxy.add(error, on=("ack",))
+    client.consume(until_empty=True)
+    assert ran == ["once_a", "b"] * 3
+    assert seq.info().backlog == 0
+
+
 def test_a_step_that_outlives_its_lease_is_not_acknowledged(make: Make, seq: Sequencer, link: Link) -> None:
     """Another consumer has the group: the note of the first one is refused, and no next step of it begins."""
     ran: list[tuple[str, int]] = []

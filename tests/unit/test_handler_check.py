@@ -13,6 +13,7 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.consume.registered import checked_handler
+from sequencer.drain.steps.declared import InlineHandler
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
 
@@ -31,7 +32,10 @@ def generator(message: Message) -> Iterator[int]:
 def nothing() -> None: ...
 
 
-def two(message: Message, session: object) -> None: ...
+def two(message: Message, steps: object) -> None: ...
+
+
+def three(message: Message, steps: object, session: object) -> None: ...
 
 
 def named(message: Message, *, session: object) -> None: ...
@@ -53,7 +57,7 @@ class Awaited:
     async def __call__(self, message: Message) -> None: ...
 
 
-GIVEN: Any = two
+GIVEN: Any = three
 REFUSED: list[tuple[Any, str]] = [
     (coroutine, "coroutine is a coroutine function; this client calls plain functions only"),
     (partial(coroutine), "is a coroutine function"),
@@ -61,11 +65,10 @@ REFUSED: list[tuple[Any, str]] = [
     (generator, "generator is a generator function; "),
     (partial(generator), "is a generator function"),
     (stream, "stream is an asynchronous generator function; "),
-    (nothing, "nothing() -> 'None' can't be called with one argument, the message (too many positional arguments)"),
-    (two, "(missing a required argument: 'session'); give it one parameter, and any others a default"),
-    (named, "missing a required"),
-    (Shop.method, "Shop.method(self, message: 'Message') -> 'None' can't be called with one argument"),
-    (partial(GIVEN, 1, 2), "too many positional arguments"),
+    (nothing, "nothing() -> 'None' can't be called with one argument, the message, nor"),
+    (three, "nor with two, the message and its steps; give it one parameter, or two, and any others a default"),
+    (named, "can't be called with one argument, the message"),
+    (partial(GIVEN, 1, 2, 3), "can't be called with one argument"),
 ]
 GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, session=1), print, [].append, Mock(), lambda m: m]
 
@@ -87,15 +90,24 @@ def test_what_takes_one_message_is_taken(function: Any) -> None:
     assert checked_handler(function) is function
 
 
+def test_what_takes_the_steps_of_its_message_too_is_taken() -> None:
+    inline = checked_handler(two)
+    assert isinstance(inline, InlineHandler)
+    assert inline.function is two
+    assert checked_handler(inline) is inline
+
+
 def test_what_is_no_function_is_said() -> None:
     with pytest.raises(HandlerNotFound, match="handler 'x' is not callable"):
         checked_handler("x")  # type: ignore[arg-type]
 
 
 def test_the_function_of_an_app_is_checked_before_consumers_start(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "checked_shop.py").write_text("def handle(message, db): ...\nasync def wait(message): ...\n")
+    (tmp_path / "checked_shop.py").write_text("def handle(message, steps, db): ...\nasync def wait(message): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigurationError, match=re.escape("handler checked_shop.handle(message, db) can't be called")):
+    with pytest.raises(
+        ConfigurationError, match=re.escape("handler checked_shop.handle(message, steps, db) can't be called")
+    ):
         load_app("checked_shop:handle")
     with pytest.raises(ConfigurationError, match=r"checked_shop\.wait is a coroutine function"):
         load_app("checked_shop:wait")

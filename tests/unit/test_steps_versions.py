@@ -96,6 +96,14 @@ def test_a_plain_handler_is_such_a_version() -> None:
     assert [type(error) for _, error in done.failed] == [StepMissing]
 
 
+def test_a_loop_of_your_own_is_one_too() -> None:
+    seq = half_done()
+    with seq.claim() as lease:
+        assert list(lease) == []
+    (info,) = seq.groups()
+    assert (info.state, info.failure and info.failure.type) == ("waiting", "StepMissing")
+
+
 def test_what_is_retired_is_not_missed() -> None:
     first = half_done()
     second = second_version(first, "charge", "points", retired=("mail",))

@@ -92,6 +92,16 @@ class Step:
         return 1 if self.optional else max_attempts
 
 
+@dataclass(frozen=True, slots=True)
+class InlineHandler:
+    """A handler that runs steps as it goes: it takes the message, and InlineSteps."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
 class PassWatcher(Protocol):
     """Is told what passes do, by the thread that runs steps."""
 

@@ -106,7 +106,10 @@ class Pass:
 
     # -- before the first step -------------------------------------------------------------------------------------
 
-    def _before(self) -> End | None:
+    def _before(self) -> Unfinished | None:
+        return self._refused() or self._missing()
+
+    def _refused(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
         if facts.refusal is not None:
             return self._give_up(facts.refusal_ending, facts.refusal)
@@ -115,6 +118,10 @@ class Pass:
             return self._give_up(ENDING_BY_OPTION[queue.on_failure], LeaseExpired(text))
         if lost := rules.without_result(self.ledger):
             return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
+        return None
+
+    def _missing(self) -> Unfinished | None:
+        facts, queue = self._facts, self._queue
         is_unknown = facts.kind not in self._declared.kinds
         missing = rules.missing(self.ledger, [*self._steps.values()], queue.retired)
         if not is_unknown and not missing:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...calls.claim import LeasedGroup
@@ -18,13 +19,14 @@ from ...store.failure import decode_failure
 from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Failure, Message
-from ..effects import Clock, Control, Effect, Note, Run, Sleep, Tell
+from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
 from . import events, texts
-from .actions import CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
-from .declared import PassWatcher, Steps
+from .actions import Asked, CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
+from .declared import InlineHandler, PassWatcher, Steps
+from .inline import InlinePass
 from .passes import Pass
 
 NONE = Steps(kinds={"": {}})
@@ -40,7 +42,7 @@ class StepRunner:
 
     held: Held
     queue: QueueOptions
-    declared: Steps | None
+    declared: Steps | InlineHandler | None
     control: Control
     owner: str
     clock: Clock
@@ -50,12 +52,14 @@ class StepRunner:
     """The last write into the record in hand."""
     waited_s: float = field(init=False, default=0.0)
     """How long the message in hand waits for another version, by the server's clock when it was claimed."""
+    _is_inline: bool = field(init=False, default=False)
+    """Whether a handler runs that makes its steps as it goes."""
     _is_new: bool = field(init=False, default=True)
     """Whether that record has no ledger, and no step of it was called."""
 
     @property
     def _watcher(self) -> PassWatcher | None:
-        return None if self.declared is None else self.declared.watcher
+        return self.declared.watcher if isinstance(self.declared, Steps) else None
 
     def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         """One pass over the message at this position."""
@@ -73,21 +77,35 @@ class StepRunner:
         self._last, self._is_new = kept or UNWRITTEN, kept is None
         try:
             ledger = decode_ledger(kept.ledger) if kept else None
-            declared = NONE if self.declared is None else self.declared
-            facts = self._facts(leased, position, declared)
-            one = Pass(
-                self.queue, declared, facts, ledger, clock=self.wall, is_stopping=lambda: self.control.is_stopping
-            )
-            end = yield from self._run(group, one)
+            end = yield from self._pass(group, position, ledger)
         except LedgerError as error:  # it may hold a question: nothing is written, and nothing given up
             return Unfinished(error, None, ending="park")
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
-            group.remarks[position] = Remark(facts.kind, texts.ended(end.ledger), failed)
+            kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
+            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed)
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end.failed))
         elif isinstance(end, Lost) and end.code == -1:
             yield Tell(events.message_gone(self.queue, self.owner, leased.messages[position], end.ledger))
+        return end
+
+    def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
+        declared = self.declared if isinstance(self.declared, Steps) else NONE
+        facts = self._facts(group.leased, position, declared)
+        given = self.queue, declared, facts, ledger
+        clocks: Any = {"clock": self.wall, "is_stopping": lambda: self.control.is_stopping}
+        if not isinstance(self.declared, InlineHandler):
+            done: End = yield from self._run(group, Pass(*given, **clocks).run())
+            return done
+        one = InlinePass(*given, **clocks)
+        if (refused := one.before()) is not None:
+            return refused
+        self.held.running_since, self._is_new = self.clock(), False
+        message, self._is_inline = group.leased.messages[position], True
+        heard: Returned | Raised = yield RunHandler(message, self.declared, one, partial(self._run, group))
+        self.held.running_since, self._is_inline = None, False
+        end: End = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
         return end
 
     def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> Facts:
@@ -121,15 +139,14 @@ class StepRunner:
             return late, late.ending
         return None, "park"
 
-    def _run(self, group: HeldGroup, one: Pass) -> Generator[Effect, Any, End]:
-        generator = one.run()
+    def _run(self, group: HeldGroup, generator: Generator[Asked, Any, Any]) -> Generator[Effect, Any, Any]:
+        """What a pass asks for, as effects; what it returns."""
         answer: Returned | Raised | int | None = None
         while True:
             try:
                 asked = generator.send(answer)
             except StopIteration as end:
-                done: End = end.value
-                return done
+                return end.value
             if isinstance(asked, CallStep):
                 answer = yield from self._call(group.leased.messages[group.done], asked)
             else:
@@ -144,7 +161,7 @@ class StepRunner:
         heard: Returned | Raised = yield Run(
             message, function, asked.call, asked.is_check, step.once and not asked.is_check
         )
-        held.running_since = None
+        held.running_since = self.clock() if self._is_inline else None
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
         return heard

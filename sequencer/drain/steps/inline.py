@@ -1,0 +1,220 @@
+"""Steps that the code of a handler makes as it goes: the code is the order. Pure.
+
+    @seq.handler
+    def ship(message, steps):
+        payment = steps.run("charge", bank.debit, message.body["card"], once=True)
+        steps.run("label", printer.label, payment["id"])
+
+A step that is done returns its kept result and does not run again. What ends a pass ends it though the code catches it.
+What the code raises outside of steps counts as tries of an entry of its own, HANDLER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
+from ...store.ledger import MAX_STEPS, Entry, step_key
+from ..outcome import ENDING_BY_OPTION
+from . import rules, texts
+from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
+from .declared import Function, Step, check_step_name
+from .passes import Pass
+
+HANDLER = "handler"
+"""The entry that counts what the code raises outside of steps."""
+_CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True)
+
+
+class InlinePass(Pass):
+    """A pass whose steps come one by one."""
+
+    over: BaseException | None = None
+    """What ends this pass, whatever the code does about it."""
+    _lost: Lost | None = None
+
+    def before(self) -> Unfinished | None:
+        """What keeps the message from its handler. Which steps its code has, nobody knows before."""
+        return self._refused()
+
+    def key(self, name: str) -> str:
+        """The key of a step, before it runs or after."""
+        entry = self.ledger.get(name) or Entry(name)
+        return step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
+
+    def step(
+        self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool
+    ) -> Generator[Asked, Any, Any]:
+        """Run a step, or give back what it returned before. Raises what it raised, and what ends the pass."""
+        if self.over is not None:
+            raise self.over
+        self._check_name(name)
+        kept = self.ledger.get(name)
+        if kept is not None and kept.state == "done":
+            if kept.error:
+                self._ends(texts.result_invalid(self._queue, self._facts, kept))
+            self._called.add(name)
+            return kept.result
+        if self._is_stopping():
+            if self.ledger != self._noted:
+                yield from self._noting()
+            self._ends(StopConsuming("a stop was asked for"))
+        step = self._declare(name, function, check, once=once)
+        if self._view.may_check(step):
+            yield from self._ask(step)
+        entry = self._view.entry(name)
+        if entry.state == "done":
+            self._called.add(name)
+            return entry.result
+        if entry.once and entry.state in ("started", "failed"):
+            self._ends(self._question([entry], None))
+        if not self._view.is_open(step):
+            self._ends(StepFailed(texts.no_tries(self.ledger)))
+        if entry.once:
+            self._put(entry.moved("started", token=self._facts.token, at=self._clock()))
+        if self.ledger != self._noted:
+            yield from self._noting()
+        return (yield from self._result_of(step))
+
+    def _check_name(self, name: str) -> None:
+        check_step_name(name)
+        if name in self._called or name == HANDLER:
+            why = "a name of its own" if name == HANDLER else "another name: it has run in this handler"
+            raise ConfigurationError(f"step {name} needs {why}")
+
+    def _declare(self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool) -> Step:
+        step = Step(name, Function(_taking(function)), once=once, asks=Function(_taking(check)) if check else None)
+        before = self.ledger.get(name)
+        if before is None and len(self.ledger.entries) >= MAX_STEPS:
+            raise ConfigurationError(f"step {name} is one too many: at most {MAX_STEPS} are allowed")
+        self._steps[name] = step
+        entry = Entry(name, once) if before is None else rules.kept(before, step)
+        if entry != before:
+            self._put(entry)
+            if before is None:  # that it is open tells nobody anything
+                self._noted = self._noted.put(entry)
+        return step
+
+    def _noting(self) -> Generator[Asked, Any, None]:
+        if lost := (yield from self._note()):
+            self._lost = lost
+            self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
+
+    def _ask(self, step: Step) -> Generator[Asked, Any, None]:
+        if self.ledger != self._noted:
+            yield from self._noting()
+        if stopped := (yield from self._call(step, is_check=True)):
+            self._ends(stopped.error or StopConsuming())
+        entry = self._view.entry(step.name)
+        if entry.state in ("started", "failed") and self._view.may_check(step):  # its check failed, and is tried again
+            assert self._error is not None
+            self._ends(self._error)
+
+    def _result_of(self, step: Step) -> Generator[Asked, Any, Any]:
+        if stopped := (yield from self._call(step, is_check=False)):
+            self._ends(stopped.error or StopConsuming())
+        entry = self._view.entry(step.name)
+        if entry.state != "done":
+            assert self._error is not None
+            if entry.once and entry.state == "failed" and not step.has_check:
+                self._ends(self._question([entry], self._error))
+            raise self._error
+        if entry.error:
+            assert self._error is not None
+            self._ends(self._error)
+        return entry.result
+
+    def _question(self, asked: list[Entry], error: BaseException | None) -> BaseException:
+        is_dead = self._queue.on_question == "dead_letter"
+        cause = error or StepFailed(texts.no_tries(self.ledger))
+        return texts.step_unknown(self._queue, self._facts, asked, cause, is_dead=is_dead)
+
+    def _ends(self, error: BaseException) -> None:
+        self.over = error
+        raise error
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def end(self, error: BaseException | None) -> Generator[Asked, Any, End]:
+        """The handler returned, or raised this."""
+        error = self.over or error
+        if self._lost is not None:
+            return self._lost
+        if isinstance(error, StopConsuming):
+            lost = None if self.ledger == self._noted else (yield from self._note())
+            return lost or Stopped(error)
+        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
+        if any(entry.state == "done" for entry in ended) and (lost := (yield from self._note())):
+            return lost
+        asked = rules.questions(self.ledger)
+        if error is None and not asked:
+            failed = [e.name for e in self.ledger.entries if e.state in ("failed", "left") and e.name != HANDLER]
+            return Finished(self.ledger, tuple(failed))
+        if isinstance(error, StepResultInvalid):
+            return self._give_up("park", error)
+        return self._unfinished(error or StepFailed(texts.no_tries(self.ledger)))
+
+    def _unfinished(self, error: BaseException) -> Unfinished:
+        if error is not self._error and error is not self.over:  # the code's own
+            self._steps[HANDLER] = _CODE
+            self._put(self.ledger.get(HANDLER) or Entry(HANDLER, optional=True))
+            self._hear(_CODE, self._view.entry(HANDLER), Raised(error), self._clock(), 0.0)
+        if self._ending is not None:
+            return self._give_up(self._ending, error)
+        questions = {entry.name for entry in rules.questions(self.ledger)}
+        tried = [step for name, step in self._steps.items() if self._view.entry(name).state != "done"]
+        is_asked = any(not self._view.may_check(step) for step in tried if step.name in questions)
+        is_spent = any(self._view.entry(step.name).tries >= self._limit(step) for step in tried)
+        unknown = questions - set(self._steps)
+        if is_asked or is_spent or unknown or isinstance(error, StepFailed):
+            why = error.__cause__ or error if isinstance(error, StepUnknown) else error
+            return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], why)
+        tries = max((entry.tries for entry in self.ledger.entries), default=0)
+        written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
+        return Unfinished(error, written, self._has_progressed, tries=tries, after_s=after_s, outage=self._outage)
+
+    def _limit(self, step: Step) -> int:
+        return self._queue.max_attempts
+
+
+def _taking(function: Callable[[], Any]) -> Callable[..., Any]:
+    return lambda message, call: function()
+
+
+class InlineSteps:
+    """What a handler with two parameters gets besides its message: it runs the steps of that."""
+
+    def __init__(self, one: InlinePass, token: int, perform: Callable[[Generator[Asked, Any, Any]], Any]) -> None:
+        self._one, self._perform, self.token = one, perform, token
+
+    def run(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *arguments: Any,
+        once: bool = False,
+        check: Callable[[str], Any] | None = None,
+        **named: Any,
+    ) -> Any:
+        """Call `function` with the arguments, as the step of this name, and return its result as JSON has it; one that
+        is done is not called again, and gives the result that was kept.
+
+        `once`: it never runs again by itself; where its end is unknown, `check` is called with its key, and returns a
+        result, or None where nothing happened; without it a person is asked: StepUnknown. Raises what the function
+        raised; StepUnknown, StepResultInvalid, LeaseLost and StopConsuming end the handling of the message, though the
+        code catches them; ConfigurationError for a name that was used before, for a step in a step or another thread.
+        """
+        one = self._one
+        asks = None if check is None else (lambda: check(one.key(name)))
+        return self._perform(one.step(name, lambda: function(*arguments, **named), asks, once=once))
+
+    def key(self, name: str) -> str:
+        """The key of a step, to be handed to a provider: see StepCall."""
+        return self._one.key(name)
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """What the steps that are done returned."""
+        return self._one.ledger.results
