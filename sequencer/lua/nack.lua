@@ -66,17 +66,18 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
-local before = call('HGET', failures, group)
+local failed_before = call('HGET', failures, group)
 call('ZCARD', schedule)
 check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
 local history = open_history(policy[6], policy[7])
-failure = with_log(failure, before, member)
+failure = with_log(failure, failed_before, member)
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
-  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits), before, handled)
+  wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits),
+    failed_before, handled)
 end
 if wait_ms then
   delay_ms = wait_ms
@@ -110,7 +111,7 @@ elseif ending == 'dead' or ending == 'drop' then
     remember_marks({group, mark}, mark_us, mark_cap)
   end
   if ending == 'drop' then
-    local text = ended_with(ended or ended_text('d', member, attempts), failure)
+    local text = with_error(ended or ended_text('d', member, attempts), failure_of(failure))
     keep_history(history, {group .. '\n' .. id, text})
   end
   name = ending == 'dead' and 'dead' or 'dropped'
