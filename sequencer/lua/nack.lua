@@ -129,7 +129,8 @@ elseif ending == 'dead' or ending == 'drop' then
     remember_marks({group, mark}, mark_us, mark_cap)
   end
   if ending == 'drop' then
-    local text = ended_with(ended ~= '' and ended or ended_text('d', member, attempts), failure)
+    local text = with_error(ended ~= '' and ended or ended_text('d', member, attempts),
+      failure_of(failure))
     keep_history(history, {group .. '\n' .. id, text})
   end
   name = ending == 'dead' and 'dead' or 'dropped'

@@ -59,7 +59,7 @@ if ending == 'drop' and sub(known, 1, 1) == '1' then return {'effects', '', ''} 
 --+ history/open
 --+ history/keep
 --+ history/ended
---+ history/said
+--+ history/behind
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
   'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
@@ -82,7 +82,7 @@ if member ~= '' then
       call('UNLINK', skipped)
       local kept = score .. '\n' .. failure .. '\n' .. record
       call('HSET', skipped, letter_of(group, member), kept)
-      local text = ended_with(ended_text('s', member, sub(record, 17, 20)), failure)
+      local text = ended_behind('s', member, record, failure)
       keep_history(history, {group .. '\n' .. id, text})
     end
     remove(group, {member}, 1, ids, order)

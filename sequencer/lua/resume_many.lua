@@ -32,7 +32,7 @@ local now = time_us(now_us)
 --+ history/open
 --+ history/keep
 --+ history/ended
---+ history/said
+--+ history/behind
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
   'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
@@ -78,7 +78,7 @@ local function take_away(group, member, score, record, failure, mark)
     set_aside(group, member, score, record, failure)
   else
     gone[#gone + 1] = group .. '\n' .. sub(member, 17)
-    gone[#gone + 1] = ended_with(ended_text('s', member, sub(record, 17, 20)), failure)
+    gone[#gone + 1] = ended_behind('s', member, record, failure)
   end
   remove(group, {member}, 1, ids, prefix .. 'order:' .. group)
   if mark ~= '' then

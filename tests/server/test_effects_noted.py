@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from sequencer import Sequencer, calls
-from sequencer.calls.settle import Note
-from sequencer.errors import BatchRefused, EffectsNoted, IdConflict
+from sequencer.calls.settle import Nack, Note
+from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
-from sequencer.queue.dead_letters import DeadLetterFilter, redrive_answered
-from sequencer.queue.stuck.one import resume_answered
 from sequencer.settings.options import ClaimLimits
+from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import Kept, decode_head
+from sequencer.values.message import Failure
 
 CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
 LEDGER = Ledger(7, (CHARGE, Entry("points")))
@@ -44,11 +43,14 @@ def note(seq: Sequencer, keys: LaneKeys, link: Link, ledger: Ledger = LEDGER, *,
         link.run_one(calls.ack(keys, [calls.Ack(held.key, held.token, [], True)]))
 
 
-def park(seq: Sequencer) -> None:
-    def fail(_: Any) -> None:
-        raise ValueError("no")
-
-    seq.consume(fail, until_empty=True)
+def park(keys: LaneKeys, link: Link) -> None:
+    """A consumer whose version has these steps gave the head of the only group up, for a reason of its own."""
+    link.run_one(calls.wake(keys, "g"))
+    (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
+    message, member = held.messages[0], held.members[0]
+    failure = Failure(message.id, "ValueError", "no", "", 1, time.time(), "me")
+    told = Nack(held.key, held.token, member, 1, None, encode_failure(failure, member), "park")
+    assert link.run_one(calls.nack(keys, told)).is_valid
 
 
 def kept_ledger(keys: LaneKeys, link: Link, id: str = "m1") -> Ledger | None:
@@ -89,14 +91,14 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
 ) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
-    park(seq)
+    park(keys, link)
     with pytest.raises(EffectsNoted, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
         seq.skip("g")
     assert kept_ledger(keys, link) == LEDGER
     assert seq.skip("g", yes=True).body == 1  # type: ignore[union-attr]
     assert seq.unskip("g").body == 1
     assert kept_ledger(keys, link) == LEDGER
-    park(seq)
+    park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
     kept = Kept.parse(link.command("HGET", keys.letters, letter.letter))
@@ -105,31 +107,27 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     assert kept_ledger(keys, link) == LEDGER
 
 
-def answered(ledger: Ledger) -> Ledger:
-    return ledger.put(replace(CHARGE.moved("done", by="person", who="me"), result={"payment": "p9"}))
-
-
 def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
     seq: Sequencer, keys: LaneKeys, link: Link
 ) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
-    park(seq)
-    assert finish(resume_answered(seq._session, "g", answered))
-    assert kept_ledger(keys, link) == answered(LEDGER)
-    head = decode_head(link.command("HGET", keys.body("g"), "m1"))
-    assert (head.attempts, head.written and head.written.serial) == (0, 2)
-    park(seq)
-    seq.skip("g", dead_letter=True)
-
-    def again(ledger: Ledger) -> Ledger:
-        assert ledger == answered(LEDGER)
-        return ledger.put(Entry("points", state="done"))
-
-    assert finish(redrive_answered(seq._session, DeadLetterFilter("g", "m1"), "m1", 100.0, again)).redriven == 1
+    park(keys, link)
+    assert seq.resume("g", done={"charge": {"payment": "p9"}, "points": None}, by="me")
     found = kept_ledger(keys, link)
     assert found
-    assert [entry.state for entry in found.entries] == ["done", "done"]
+    assert [(entry.state, entry.who, entry.result) for entry in found.entries] == [
+        ("done", "me", {"payment": "p9"}),
+        ("done", "me", None),
+    ]
+    head = decode_head(link.command("HGET", keys.body("g"), "m1"))
+    assert (head.attempts, head.written and head.written.serial) == (0, 2)
+    park(keys, link)
+    seq.skip("g", dead_letter=True)
+    with pytest.raises(AnswerRefused, match=r"step points is done already \(said by me\)"):
+        seq.redrive(id="m1", done={"points": 1})
+    assert seq.redrive(id="m1").redriven == 1
+    assert kept_ledger(keys, link) == found
 
 
 def test_of_two_persons_at_one_letter_the_second_one_is_refused(
@@ -137,18 +135,16 @@ def test_of_two_persons_at_one_letter_the_second_one_is_refused(
 ) -> None:
     """Their answer was to another failure."""
     seq.append(1, "g", id="m1")
-    park(seq)
+    park(keys, link)
     seq.skip("g", dead_letter=True)
+    (letter,) = seq.dead()
+    seen = digest_of(Kept.parse(link.command("HGET", keys.letters, letter.letter)).failure)
     other = make(max_attempts=1)
-
-    def meanwhile(ledger: Ledger) -> Ledger:
-        assert other.redrive("g").redriven == 1
-        park(other)
-        other.skip("g", dead_letter=True)
-        return ledger
-
-    with pytest.raises(IdConflict, match="its failure is not the one that was seen; look again"):
-        finish(redrive_answered(seq._session, DeadLetterFilter("g", "m1"), "m1", 100.0, meanwhile))
+    assert other.redrive("g").redriven == 1
+    park(keys, link)
+    other.skip("g", dead_letter=True)
+    answer = seq._session.net.ask(calls.redrive(keys, [letter.letter], digests=[seen], written=Written(b"{}", 9, True)))
+    assert finish(answer).value == ["changed"]
     assert len(seq.dead()) == 1
 
 
@@ -166,7 +162,7 @@ def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobo
     note(seq, keys, link)
     seq.reschedule("g", "m1", delay=0)
     assert kept_ledger(keys, link) == LEDGER
-    assert seq.consume(lambda message: None, until_empty=True).handled == 1
+    assert seq.peek("g")[0].body == 1
 
 
 def test_below_protocol_2_a_reschedule_writes_no_ledger(seq: Sequencer, keys: LaneKeys, link: Link) -> None:

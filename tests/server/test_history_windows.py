@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sequencer.calls.operate import sweep
@@ -195,6 +197,25 @@ def test_a_batch_of_many_is_whole(lane: Lane) -> None:
     lane.rules(Policy(history_window=DAY_S))
     end(lane, *[str(n) for n in range(1000)])
     assert len(kept(lane)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("ended", "wanted"),
+    [
+        ("", ("", None, "me", "of the failure", "ValueError: no \u00e9")),
+        ("d3 5 1 2\nyou", ("", 5, "you", "of the failure", "ValueError: no \u00e9")),
+        ("d3 5 1 2\nyou\nmail\nstep a failed", ("", 5, "you", "mail", "step a failed\nValueError: no \u00e9")),
+    ],
+)
+def test_what_is_dropped_says_its_error_besides(lane: Lane, ended: str, wanted: tuple[Any, ...]) -> None:
+    lane.rules(Policy(history_window=DAY_S))
+    lane.append(item("g", "a"))
+    failure = '{"type":"ValueError","message":"no \u00e9\\nmore","owner":"me","kind":"of the\\tfailure","attempt":3}'
+    lane.nack(lane.claim()["g"], None, ending="drop", failure=failure.encode(), ended=ended, attempts=3)
+    (bucket,) = buckets_there(lane)
+    found = decode_ending(lane.link.command("HGET", bucket, "g\na"))
+    assert (found.outcome, found.tries) == ("dropped", 3)
+    assert ("", found.began_ms, found.consumer, found.kind, found.note) == wanted
 
 
 def bury(lane: Lane, id: str, kind: str = "ValueError") -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.drain.held_group import ServerClock
+from sequencer.calls.claim import LeasedGroup
+from sequencer.drain.held import Held
+from sequencer.drain.held_group import History, ServerClock
 from sequencer.store.history.ending import (
     NOTE_BYTES,
     Ending,
@@ -17,6 +19,7 @@ from sequencer.store.history.ending import (
     handled,
     parts_of,
 )
+from sequencer.store.keys import lane_keys
 from sequencer.values.history import Outcome
 from sequencer.values.message import Message
 
@@ -69,6 +72,25 @@ def test_many_quick_ones_are_told_as_each_by_itself(runs: list[tuple[int, int, f
         assert (found.outcome, found.tries, found.consumer, found.note) == ("finished", one.tries, "me", "")
         for name in ("appended_ms", "began_ms", "ended_ms"):
             assert abs(getattr(found, name) - getattr(one, name)) <= 1
+
+
+def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
+    messages = [Message(str(n), ("g",), 1.0, 1, {}, 1, 1, 1.0, "q", 10**15) for n in range(3)]
+    members = [f"{message.stamp}{message.id}" for message in messages]
+    leased = LeasedGroup("g", ("g",), f"{10**15 + 10**6}", "", messages, members, ["1"] * 3, "", "")
+    held = Held([lane_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: True)
+    held.take(0, [leased], 0.0, 0.0, 10**15)
+    for remark in (None, Remark("mail", "step a failed", has_failures=True), None):
+        held.finish(held.groups[0], 1.0, 1.5, remark)
+    held.settle(everything=True)
+    (entry,) = held.outbox.acks
+    found = [decode_ending(text.encode()) for text in entry.endings]
+    assert [(one.outcome, one.kind, one.note) for one in found] == [
+        ("finished", "", ""),
+        ("failed", "mail", "step a failed"),
+        ("finished", "", ""),
+    ]
+    assert {(one.began_ms, one.ended_ms) for one in found} == {(10**12 + 1000, 10**12 + 1500)}
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"f", b"f1", b"q1 2 3", b"f1 2 3 4 5", b"fz 1 1", b"\xff\xfe"])

@@ -1,6 +1,6 @@
 -- with_log: a failure, with the log of those before it that the same message had: the last four,
--- each as [attempt, at, error]. An outage that counted no attempt is none of them. Needs: sub,
--- failure_of, first_of.
+-- each as [attempt, at, error]. What counted no attempt is none of them: an outage, or a message
+-- that was given back. Needs: sub, failure_of, first_of.
 --+ failure/failure_of
 --+ failure/first_of
 local BEFORE = 4
@@ -10,7 +10,7 @@ local function with_log(failure, before, member)
   local known = failure_of(before)
   if not known or known.member ~= member then return failure end
   local log = type(known.log) == 'table' and known.log or {}
-  if not known.outages then
+  if not (known.outages or known.missing) then
     log[#log + 1] = {tonumber(known.attempt) or 0, tonumber(known.at) or 0, first_of(known, 200)}
   end
   while #log > BEFORE do

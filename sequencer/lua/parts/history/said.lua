@@ -1,15 +1,13 @@
--- said: what history says besides of a message that ended behind a failure: consumer, kind, error.
--- Needs: failure_of, first_of.
---+ failure/failure_of
+-- said: what history says besides of a message that ended behind a failure: consumer, kind and
+-- error, as the failure has them. Needs: first_of.
 --+ failure/first_of
 local function clean(word)
   local text = tostring(word or ''):gsub('%c', ' ')
   return text
 end
 
--- `text`: how and when, perhaps with consumer and kind; `failure`: as it is kept, or "".
-local function ended_with(text, failure)
-  local known = failure ~= '' and failure_of(failure)
+-- `text`: how and when, perhaps with consumer and kind; `known`: the failure, or nil.
+local function with_error(text, known)
   if not known then return text end
   local _, lines = text:gsub('\n', '')
   local said = {text, clean(known.owner), clean(known.kind), clean(first_of(known, 500))}
