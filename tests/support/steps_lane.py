@@ -103,6 +103,8 @@ class Both:
         if not self.lane.is_due(group):
             return
         is_expired = bool(group.token)
+        dues = [record.due <= self.lane.now for record in group.ordered()]
+        most = min(most, [*dues, False].index(False))  # what is behind one that waits for its time waits too
         limits = ClaimLimits(1, most, 10**6)
         call = calls.claim(self.keys, "q", "me", 1.0, limits, with_failures=True, now_us=self.now_us)
         (self.held,) = self.run(call).groups
@@ -130,7 +132,7 @@ class Both:
         previous = self.current(at - 1) if behind and at else None
         token = "0" * 16 if stale else self.held.token
         real = Note(G, token, member, previous[1] if previous else "", written, progressed)
-        model = (G, 0 if stale else self.claimed.token, replace(seen, serial=written.serial))
+        model = (G, -1 if stale else self.claimed.token, replace(seen, serial=written.serial))
         rest = (previous[0].member if previous else None, actions.Note(ledger, progressed))
         self.sent.append((real, (*model, *rest)))
         self.again(-1)
@@ -238,7 +240,9 @@ class Both:
             return
         assert (said == "done") == self.lane.reschedule(G, id, self.lane.now + due)
         if said == "done":
-            self.real[self.lane.groups[G].records[id].stamp] = decode_head(self.record_of(id)).stamp
+            record = self.lane.groups[G].records[id]
+            self.real[record.stamp] = decode_head(self.record_of(id)).stamp
+            self.lane.groups[G].records[id] = replace(record, unanswered=0)  # it gives fresh attempts
 
     # -- what lies there ----------------------------------------------------------------------------------------
 
@@ -263,9 +267,11 @@ class Both:
             self.check_ledger(decode_head(kept.record).written, record)
             self.check_failure(kept.failure, told)
         failure = self.link.command("HGET", self.keys.failures, G)
-        assert (failure is not None) == bool(records and group.told)
-        if failure and records:
-            self.check_failure(failure, group.told)
+        members = {record.member for record in records.values()}
+        told = group.told if group and group.told and group.told.member in members else None  # an ack forgets others
+        assert (failure is not None) == (told is not None)
+        if failure:
+            self.check_failure(failure, told)
         assert check_invariants(self.link, [self.keys]) == []
 
     def check_failure(self, failure: bytes, told: Any) -> None:
