@@ -280,8 +280,8 @@ def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
 
 
 def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
-    def waiting(seconds: float) -> Callable[[Any], None]:
-        return lambda message: threading.Event().wait(seconds) and None
+    def waiting(seconds: float) -> Callable[[Any], bool]:
+        return lambda message: bool(threading.Event().wait(seconds))
 
     seq.step(name="a", order=1)(waiting(0.3))
     seq.step(name="b", order=2)(waiting(0.3))
