@@ -109,13 +109,14 @@ def skip(
 
     In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
     the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
+    A message of which steps had effects is removed with --yes only.
     """
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
         how = {"error": error, "since": seconds_of(since), "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run, json)
-    refuse_alone({"--discard": discard, "--yes": yes, "--rate": rate, "--dry-run": dry_run}, "for many groups")
-    _skip_one(client, group or [], id, dead_letter, json)
+    refuse_alone({"--discard": discard, "--rate": rate, "--dry-run": dry_run}, "for many groups")
+    _skip_one(client, group or [], id, dead_letter, yes, json)
     return FINE
 
 
@@ -130,8 +131,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     return say_many(done, "skipped", client.queue, client.options.namespace, json, how=how_they_end)
 
 
-def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:
-    skipped = client.skip(group, id=id, dead_letter=dead_letter)
+def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool, as_json: bool) -> None:
+    skipped = client.skip(group, id=id, dead_letter=dead_letter, yes=yes)
     if isinstance(skipped, Gap):
         which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
         print_either(as_json, skipped, f"stepped over {which} in group {named(group)}, which goes on")

@@ -21,7 +21,7 @@ from .queue import counts, dead_letters, operate, views
 from .queue.audit_stream import prove_lanes
 from .queue.registry import lifetime, names
 from .queue.session import Session
-from .queue.stuck import many
+from .queue.stuck import many, one
 from .queue.stuck.parked import count_parked, parked
 from .queue.stuck.unskip import unskip
 from .server import start_embedded
@@ -135,8 +135,8 @@ class Sequencer(Registered):
         of the message that is pending under the id, if any: it sets a timer again.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `LATE`). The receipt then has no stamp. Where the server
-        loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
+        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt then has no stamp. Where the
+        server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
@@ -213,9 +213,9 @@ class Sequencer(Registered):
 
     # -- operating --------------------------------------------------------------------------------------------
 
-    resume = blocking(operate.resume)
+    resume = blocking(one.resume)
     resume_many = blocking(many.resume_many)
-    skip = blocking(operate.skip)
+    skip = blocking(one.skip)
     skip_many = blocking(many.skip_many)
     unskip = blocking(unskip)
     cancel = blocking(operate.cancel)

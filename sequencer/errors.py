@@ -195,6 +195,17 @@ class MessageBusy(SequencerError):
     """The message may be in the hands of a consumer just now, so it can't be cancelled or moved; look at it again."""
 
 
+class EffectsNoted(SequencerError):
+    """Effects of the message's steps are noted, so it is not cancelled, replaced or skipped: let it end, or see the
+    text.
+    """
+
+    def __init__(self, message_id: str, group: tuple[str, ...], text: str) -> None:
+        self.id = message_id
+        self.group = group
+        super().__init__(text)
+
+
 # -- signals a handler raises ------------------------------------------------------------------------------
 
 

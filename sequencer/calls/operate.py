@@ -15,8 +15,9 @@ from .call import Call, now_text
 
 Redriving = Literal["redriven", "missing", "pending", "handled", "changed"]
 Resuming = Literal["resumed", "gone", "changed"]
-Ending = Literal["", "dead", "drop"]
-"""What becomes of a failed head: it stays, it becomes a dead letter, it is gone."""
+Ending = Literal["", "dead", "drop", "discard"]
+"""What becomes of a failed head: it stays, it becomes a dead letter, it is gone where no effects are noted, or is gone
+anyhow."""
 MAX_RESUME = 100
 """Groups in one call of resume_many: 2 to 4 ms of the server's time, in which it does nothing else."""
 
@@ -24,7 +25,7 @@ MAX_RESUME = 100
 class Resumed(NamedTuple):
     """Outcome of `resume`, with score and record of the removed message when it skipped one."""
 
-    status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed"]
+    status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed", "effects"]
     score: str
     record: bytes
 

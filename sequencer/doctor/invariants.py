@@ -4,7 +4,8 @@
 2. A group's order and body hold the same messages, member by member; an empty group leaves no key.
 3. Leases and failures belong to groups in the schedule; no token and no stamp lies ahead of the lane's clock.
 4. Every record carries the stamp of its member, and a readable count of attempts; if it says that its score is its
-   stamp, so it is.
+   stamp, so it is. If it says that it has a ledger, that can be read, and what stands before it fits: its length, and
+   whether effects are noted; no step was started by a lease ahead of the lane's clock.
 5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
 6. Dead letters and their contents belong together.
 7. The lane has no other keys, and each of its keys has its type.
@@ -12,7 +13,8 @@
 
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
 for broken. To repair: order and body are the truth, and the schedule is made to follow them. A message without its
-other half can't be handled: a member without a record is removed, a record without a member becomes a dead letter.
+other half can't be handled: a member without a record is removed, a record without a member becomes a dead letter. A
+ledger that is broken stays as it is: its message parks, for a person to look at it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..store.record import STAMP_DIGITS
 from ..store.replies import scanned, texts
 from ..values.views import Finding
 from .outage import broken_outage
-from .sentences import finding_of
+from .sentences import finding_of, judged
 
 PAGE = 500
 """Names read by one command."""
@@ -178,7 +180,7 @@ class InvariantCheck:
                 calls = [repair(keys, group, members=members, dry_run=not self._repair) for group, members in todo]
                 checks: list[Checked] = self._link.run(calls)
                 for (group, _), check in zip(todo, checks, strict=True):
-                    _add(found[group], check.found)
+                    _add(found[group], judged(check.found))
                 rest = [
                     (group, members[max(1, check.looked_at) :])
                     for (group, members), check in zip(todo, checks, strict=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..calls.examine import Found
+from ..store.ledger import LedgerError, decode_ledger
+from ..store.ledger.written import written_at
 from ..store.record import STAMP_DIGITS
 from ..values.views import Finding
 
@@ -38,6 +41,7 @@ SENTENCES = {
         "{group}: record of {name!r} says that its score is its stamp, and that is {detail}",
         "the score of the order taken",
     ),
+    "ledger": Sentence("messages", "{group}: the ledger of {name!r} {detail}; once it is its turn, it parks"),
     "no place": Sentence(
         "messages",
         "{group}: order and body differ: the record of {name!r} has no place in the order",
@@ -61,6 +65,29 @@ SENTENCES = {
     "paused": Sentence("schedule", "{group} is held as paused, but is not among the paused groups", "due now"),
 }
 """Name in the script's reply -> which check it belongs to, and what is said."""
+
+
+def judged(found: Iterable[Found]) -> list[Found]:
+    """What is broken: of the ledgers, which the script tells all of, those that are, with what is wrong with them."""
+    said = [(one, ledger_problem(one.detail) if one.what == "ledger" else one.detail) for one in found]
+    return [one._replace(detail=detail) for one, detail in said if detail or one.what != "ledger"]
+
+
+def ledger_problem(told: str) -> str:
+    """What is wrong with a ledger as its record has it, behind the lane's clock; "" for one that is sound."""
+    clock, _, text = told.partition(" ")
+    kept = text.encode("utf-8", "surrogateescape")
+    written = written_at(kept, 0)[0]
+    if written.text() != kept:
+        return "has other digits before it than belong to its bytes"
+    try:
+        ledger = decode_ledger(written.ledger)
+    except LedgerError as error:
+        return f"can't be used: {error}"
+    if ledger.has_effects != written.has_effects:
+        return f"says effects {written.has_effects}, and its steps say {ledger.has_effects}"
+    ahead = [entry.name for entry in ledger.entries if entry.token > int(clock)]
+    return f"names a lease ahead of the clock, in step {ahead[0]}" if ahead else ""
 
 
 def finding_of(group: str, one: Found) -> Finding:

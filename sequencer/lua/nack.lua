@@ -69,7 +69,10 @@ local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'ma
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
-local failed_before = call('HGET', failures, group)
+local failed_before = call('HGET', failures, group) or ''
+if not failed_before:find(sub(member, 1, 16), 1, true) then
+  failed_before = '' -- it is about another message
+end
 call('ZCARD', schedule)
 check_memory()
 call('ZCARD', prefix .. 'dead')
@@ -83,7 +86,7 @@ if verdict == 'outage' then
     wait_ms = nil
   end
 elseif verdict == 'missing' then
-  failure = count_missing(failure, failed_before, member)
+  failure = count_missing(failure, failed_before)
 end
 if wait_ms then
   delay_ms = wait_ms

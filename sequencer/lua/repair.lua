@@ -58,7 +58,7 @@ for _, name in ipairs({order, body}) do
     return {-1, 0, 0, found}
   end
 end
-local seen = {looked = 0, bytes = 0, ahead = 0}
+local seen = {looked = 0, bytes = 0, ahead = 0, clock = fmt('%.0f', clock)}
 check_members(order, body, words[1], seen, tell)
 check_records(group, order, body, words[2], seen, tell)
 

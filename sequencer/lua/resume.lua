@@ -8,12 +8,14 @@
 --                  did not see
 -- ARGV[4] member   of that failure; "" for none
 -- ARGV[5] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
---                  skipped one; "dead": it becomes a dead letter first
+--                  skipped one, unless its ledger notes effects; "discard": also then; "dead": it
+--                  becomes a dead letter first
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
 -- ARGV[7] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
 -- ARGV[8] now_us   "" for the server's time
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do), "leased", "changed",
---         "missing", "unfailed"; score and record are those of a removed message, else ""
+--         "missing", "unfailed", "effects"; score and record are those of a removed message, else
+--         ""
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local skipped = KEYS[8]
@@ -39,13 +41,20 @@ if not skip and visible <= now then return {'due', '', ''} end
 if failure == '' and visible ~= math.huge then
   return {'unfailed', '', ''} -- delayed, paused: a claim decides when
 end
+--+ ledger
+local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
+local score, record = '', member ~= '' and call('HGET', body, id) or ''
+if sub(record, 1, 16) ~= sub(member, 1, 16) then
+  record = ''
+end
+local _, _, known = cut(record)
+if ending == 'drop' and sub(known, 1, 1) == '1' then return {'effects', '', ''} end
 --+ memory/check_memory
 --+ memory/remember_ids
 --+ memory/remember_marks
 --+ memory/retire
 --+ remove
 --+ set_aside
---+ ledger
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
@@ -56,14 +65,8 @@ call('HLEN', skipped)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 
-local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
-local score, record = '', ''
 if member ~= '' then
-  record = call('HGET', body, id) or ''
   score = call('ZSCORE', order, member) or ''
-  if sub(record, 1, 16) ~= sub(member, 1, 16) then
-    record = ''
-  end
   if skip then
     local ids = {}
     if ending == 'dead' and score ~= '' then

@@ -10,6 +10,7 @@ from .. import calls
 from ..calls.call import Call
 from ..errors import (
     BatchRefused,
+    EffectsNoted,
     IdConflict,
     LateMessage,
     NotReplicated,
@@ -237,6 +238,14 @@ def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
         return IdConflict(item.id, decode_group(item.group))
     if one.outcome == "taken":
         return NumberTaken(item.id, decode_group(item.group), item.score)
+    if one.outcome == "effects":
+        group = decode_group(item.group)
+        return EffectsNoted(
+            item.id,
+            group,
+            f"message {item.id!r} of group {list(group)} is not replaced: effects of its steps are noted. Let it end, "
+            "or append the new one under another id",
+        )
     return LateMessage(item.id, decode_group(item.group), item.score)
 
 

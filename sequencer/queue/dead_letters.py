@@ -6,25 +6,26 @@ Each page is put back or deleted by one call, which does nothing twice.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net_protocol import Answer, Net
-from ..errors import ConfigurationError, IdConflict, MessageNotFound, shown
+from ..errors import ConfigurationError, IdConflict, MessageNotFound
 from ..store.envelope import encode_id
+from ..store.failure import digest_of
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id
 from ..store.keys import LaneKeys
-from ..store.record import LetterName, decode_letter
+from ..store.record import Kept, LetterName, decode_letter
 from ..store.replies import Reading, pairs, text
-from ..values.checks import check_limit, check_rate
-from ..values.message import Failure
+from ..values.checks import check_error, check_limit, check_rate, fits_error
 from ..values.views import DeadLetter, Redriven
 from .session import Session
+from .stuck.one import Answering, answered
 
 T = TypeVar("T")
+Found = tuple[DeadLetter, Kept]
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""
 NAMES_PAGE = 1000
@@ -62,18 +63,6 @@ class DeadLetterFilter(NamedTuple):
 
     def fits(self, dead: DeadLetter) -> bool:
         return fits_error(self.error, dead.error)
-
-
-def check_error(error: object) -> None:
-    """What chooses by an error. Raises ConfigurationError."""
-    if error is not None and not isinstance(error, str):
-        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
-
-
-def fits_error(error: str | None, failure: Failure) -> bool:
-    """Whether a failure fits a type, or a pattern for "Type: message"."""
-    said = f"{failure.type}: {failure.message}"
-    return error is None or error == failure.type or fnmatch.fnmatchcase(said, error)
 
 
 # -- operations ------------------------------------------------------------------------------------------------
@@ -124,22 +113,33 @@ async def redrive(
 
     Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
     "Type: message". At most `rate` messages a second. One stays a dead letter when a message with its id is pending
-    again, or was handled since, within the queue's `dedup_window`. Raises MessageNotFound when an `id` was given and is
-    not there, IdConflict when it was given and all stay, ConfigurationError.
+    again, or was handled since, within the queue's `dedup_window`; and one whose failure is not the one that was seen.
+    Raises MessageNotFound when an `id` was given and is not there, IdConflict when it was given and all stay,
+    ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
-    size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
+    return await redrive_answered(session, wanted, id, rate, None)
+
+
+async def redrive_answered(
+    session: Session, wanted: DeadLetterFilter, id: Id | None, rate: float, answering: Answering | None
+) -> Redriven:
+    """As `redrive`, with what a person says of the steps of each. Raises LedgerError besides."""
+    size, net = 1 if answering else max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
     await session.allow("operate")
     began, sent = await net.now(), 0
     went: dict[LaneKeys, list[str]] = {}
-    stay: dict[calls.Redriving, list[str]] = {"pending": [], "handled": []}
+    stay: dict[calls.Redriving, list[str]] = {"pending": [], "handled": [], "changed": []}
     for keys, letters in await _by_lane(session, wanted):
         went[keys] = []
-        for some in _cut(letters, size):
+        for page in _cut(letters, size):
+            some = [letter.letter for letter, _ in page]
             ahead_s = began + sent / rate - await net.now()
             if ahead_s > 0:
                 await net.sleep(ahead_s)
-            answer = await net.ask(calls.redrive(keys, some))
+            digests = [digest_of(kept.failure) for _, kept in page]
+            written = answered(page[0][1].record, page[0][0].letter, answering) if answering else None
+            answer = await net.ask(calls.redrive(keys, some, digests=digests, written=written))
             with Reading(net.name):
                 went[keys] += _gone(some, answer)
                 for letter, outcome in zip(some, answer.value, strict=True):
@@ -170,7 +170,8 @@ async def purge(
     await session.allow("operate")
     count = 0
     for keys, letters in await _by_lane(session, wanted):
-        for some in _cut(letters, PAGE):
+        for page in _cut(letters, PAGE):
+            some = [letter.letter for letter, _ in page]
             answer = await session.net.ask(calls.purge(keys, some))
             # After a repeated call, those that were not there any more went with the first try.
             count += len(some) if answer.is_repeat else answer.value
@@ -187,7 +188,7 @@ async def oldest(session: Session, lanes: Iterable[LaneKeys], wanted: DeadLetter
     found: list[DeadLetter] = []
     for keys in lanes:
         async for letters in _find(session, keys, wanted):
-            found += letters
+            found += [letter for letter, _ in letters]
     return sorted(found, key=lambda letter: letter.died_at)
 
 
@@ -204,29 +205,27 @@ async def _names(net: Net, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIte
             return
 
 
-async def _find(session: Session, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
-    """Those of a lane that fit, the oldest death first; by pages."""
+async def _find(session: Session, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[Found]]:
+    """Those of a lane that fit, with what is kept of them, the oldest death first; by pages."""
     net = session.net
     names = [one async for page in _names(net, keys, wanted) for one in page]
     for some in _cut(names, PAGE):
         kept = (await net.read(keys.letters, [("HMGET", keys.letters, *[name for name, _ in some])]))[0]
         with Reading(net.name):
             found = [
-                decode_letter(name, record, at, session.options.queue)
-                for (name, at), record in zip(some, kept, strict=True)
-                if record is not None
+                (decode_letter(name, words, at, session.options.queue), Kept.parse(words))
+                for (name, at), words in zip(some, kept, strict=True)
+                if words is not None
             ]
-        yield [letter for letter in found if wanted.fits(letter)]
+        yield [one for one in found if wanted.fits(one[0])]
 
 
-async def _by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[str]]]:
-    """The names of those that fit, by score: within a group the first one goes back first."""
+async def _by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[Found]]]:
+    """Those that fit, by score: within a group the first one goes back first."""
     found = []
     for keys in await session.lanes(register=False):
-        scored: list[tuple[float, str]] = []
-        async for letters in _find(session, keys, wanted):
-            scored += [(letter.message.score, letter.letter) for letter in letters]
-        found.append((keys, [name for _, name in sorted(scored)]))
+        letters = [one async for page in _find(session, keys, wanted) for one in page]
+        found.append((keys, sorted(letters, key=lambda one: (one[0].message.score, one[0].letter))))
     return found
 
 
@@ -246,6 +245,7 @@ def _refusal(id: Id, stay: dict[calls.Redriving, list[str]]) -> IdConflict | Non
         "pending": "a message with its id is pending again; see get",
         "handled": "a message with its id was handled since, within dedup_window: to have it handled once more, append "
         "it with replace",
+        "changed": "its failure is not the one that was seen; look again",
     }
     for kind, letters in stay.items():
         for letter in letters:

@@ -252,14 +252,27 @@ class LetterName(NamedTuple):
         return cls(letter[:STAMP_DIGITS], group, message_id)
 
 
+class Kept(NamedTuple):
+    """What is kept of a dead letter."""
+
+    score: bytes
+    failure: bytes
+    record: bytes
+
+    @classmethod
+    def parse(cls, kept: bytes) -> Kept:
+        score, _, rest = kept.partition(b"\n")
+        failure, _, record = rest.partition(b"\n")
+        return cls(score, failure, record)
+
+
 def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
     """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
 
     Never raises: one that others damaged must not hide those beside it.
     """
     stamp, group, message_id = LetterName.parse(letter)
-    score, _, rest = kept.partition(b"\n")
-    failure, _, record = rest.partition(b"\n")
+    score, failure, record = Kept.parse(kept)
     message = readable_message(
         stamp + message_id, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, shown
+from .message import Failure
 
 MAX_NAME_CHARS = 128
 MAX_LIMIT = 10**9
@@ -74,3 +76,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"there are: {', '.join(names[:MAX_NAMES])}{more}"
+
+
+def check_error(error: object) -> None:
+    """What chooses by an error. Raises ConfigurationError."""
+    if error is not None and not isinstance(error, str):
+        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+
+
+def fits_error(error: str | None, failure: Failure) -> bool:
+    """Whether a failure fits a type, or a pattern for "Type: message"."""
+    said = f"{failure.type}: {failure.message}"
+    return error is None or error == failure.type or fnmatch.fnmatchcase(said, error)

@@ -74,6 +74,7 @@ def test_few_names_are_public_and_those_that_moved_are_there_for_one_version_mor
         "CommandFailed",
         "CommandNotFound",
         "CommandStopped",
+        "EffectsNoted",
         "HandlerTimeout",
         "LeaseExpired",
         "StepFailed",

@@ -25,7 +25,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import decode_failure, digest_of
 from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys, lane_keys
-from sequencer.store.ledger import Written
+from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.watermark import advance
 
 from ..support.lane import Lane, item
@@ -43,7 +43,12 @@ ITEM = st.tuples(
     st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "1699999999000000", "1700000001500000"]),
 )
 SERIALS = st.sampled_from([1, 2, 3, 0x7FFF, 0x8001, 0xFFFF, 0])
-WRITTEN = st.builds(Written, st.sampled_from([b"{}", b'{"v":1,"k":7,"s":[]}']), SERIALS, st.booleans())
+STARTED = encode_ledger(Ledger(7, (Entry("charge", once=True, state="started", token=1),)))
+WRITTEN = st.builds(
+    lambda serial, is_started: Written(STARTED if is_started else encode_ledger(Ledger(7)), serial, is_started),
+    SERIALS,
+    st.booleans(),
+)
 STEP = st.one_of(
     st.tuples(
         st.just("append"),
@@ -68,7 +73,7 @@ STEP = st.one_of(
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
-    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "dead"]), st.none() | WRITTEN),
+    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "discard", "dead"]), st.none() | WRITTEN),
     st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )
@@ -229,7 +234,9 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
             "has_progressed": args[2] % 2 == 1,
             "written": lease.ledgers and lease.ledgers[0],
         }
-        told["written"] = (told["written"] or None) if args[2] > 3 else Written(b"{}", args[2], False)
+        told["written"] = (
+            (told["written"] or None) if args[2] > 3 else Written(encode_ledger(Ledger(8)), args[2], False)
+        )
         told["is_missing"] = args[2] == 9 and delay_s is not None
         entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark, **told)
         both.run(lambda now: nack(keys, entry_n, now_us=now))

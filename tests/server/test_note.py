@@ -8,6 +8,7 @@ import pytest
 
 from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.settle import Nack, Nacked, Note, nack, note
+from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import decode_head
@@ -183,3 +184,42 @@ def test_a_claim_hands_over_failures_only_where_it_is_asked(lane: Lane) -> None:
     assert {group.key: decode_failure(group.failure)[0].type for group in groups} == {"g": "E", "h": "Broken"}, (
         "that of h is empty"
     )
+
+
+SPOILT = {
+    "says effects True, and its steps say False": lambda text: b"1" + text[1:],
+    "has other digits before it": lambda text: text[:1] + b"zzzz" + text[5:],
+    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"k"', b'"z"'),
+    "can't be used: the ledger was written by a newer version": lambda text: text.replace(b'"v":1', b'"v":2'),
+    "names a lease ahead of the clock, in step mail": lambda text: text.replace(b",1,0,0.0", b",1,9,0.0").replace(
+        b",1,9,0.0", b",1,%d,0.0" % (10**16 - 1)
+    ),
+    "no state": lambda text: text.replace(b'"o"', b'"q"'),
+    "no count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+}
+
+
+@pytest.mark.parametrize("said", SPOILT)
+def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(lane: Lane, held: LeasedGroup, said: str) -> None:
+    assert noted(lane, held, written(), 1) == 1
+    assert noted(lane, held, written(3, Entry("x", once=True, state="started", token=int(held.token))), 0) == 1
+    assert check_invariants(lane.link, [lane.keys]) == []
+    good, id = record(lane, held.messages[1].id), held.messages[1].id
+    head = decode_head(good)
+    assert head.written
+    text = SPOILT[said](head.written.text())
+    if len(text) != len(head.written.text()):  # its length fits, so it is not that
+        text = text[:5] + b"%06x" % (len(text) - 11) + text[11:]
+    spoilt = good.replace(head.written.text(), text)
+    assert spoilt != good
+    lane.link.command("HSET", lane.keys.body("g"), id, spoilt)
+    for repairs in (False, True):
+        (found,) = InvariantCheck(lane.link, [lane.keys], repair=repairs).run()
+        words = "can't be used: the ledger is unreadable" if said.startswith("no ") else said
+        words = "can't be used: step mail: a count" if said == "no count" else words
+        assert f"the ledger of {held.members[1]!r} {words}" in found.text
+        assert not found.repaired
+    assert record(lane, id) == spoilt
+    lane.link.command("HSET", lane.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
+    assert "has other digits before it" in check_invariants(lane.link, [lane.keys])[0]
+    lane.link.command("HSET", lane.keys.body("g"), id, good)

@@ -21,7 +21,7 @@ from sequencer.errors import (
     OutcomeUnknown,
     ServerUnavailable,
 )
-from sequencer.queue.operate import TRIES, resume, skip
+from sequencer.queue.stuck.one import TRIES, resume, skip
 from sequencer.queue.stuck.unskip import unskip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure

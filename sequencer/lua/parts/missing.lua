@@ -1,9 +1,7 @@
 -- missing: counts how often in a row a message was given back, as the version lacks what it needs,
--- and since when. Returns the failure to keep. Needs: now, fmt, sub.
-local function count_missing(failure, before, member)
-  local count, since = (before or ''):match('^{"missing":(%d+),"missing_us":(%d+),')
-  if not count or not before:find(sub(member, 1, 16), 1, true) then
-    count, since = 0, fmt('%.0f', now)
-  end
-  return fmt('{"missing":%d,"missing_us":%s,', count + 1, since) .. sub(failure, 2)
+-- and since when. `before`: its failure so far. Returns the failure to keep. Needs: now, fmt, sub.
+local function count_missing(failure, before)
+  local count, since = before:match('^{"missing":(%d+),"missing_us":(%d+),')
+  count, since = (count or 0) + 1, since or fmt('%.0f', now)
+  return fmt('{"missing":%d,"missing_us":%s,', count, since) .. sub(failure, 2)
 end

@@ -13,9 +13,8 @@ from ...errors import ConfigurationError, shown
 from ...store.failure import decode_failure, digest_of
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, text
-from ...values.checks import check_number
+from ...values.checks import check_error, check_number, fits_error
 from ...values.message import Failure
-from ..dead_letters import check_error, fits_error
 from ..session import Session
 from ..views import now_of
 from .parked import parked_names

@@ -103,6 +103,8 @@ class MendedLane(LaneState):
         if not failure and not math.isinf(visible):
             return [b"unfailed", b"", b""]
         score, record = "", ""
+        if ending == "drop" and Cut.of(self.bodies.get(group, {}).get(member[16:], "")).has_effects:
+            return [b"effects", b"", b""]
         if member:
             score = repr(self.orders.get(group, {}).get(member, ""))
             record = self.bodies.get(group, {}).get(member[16:], "")
@@ -133,7 +135,9 @@ class MendedLane(LaneState):
                 marks += "!"
             else:
                 kept, first = self.skipped, member or self.members(group)[0]
-                self.resume(_p, group, failure, first, ending, mark if ending else "", "", _now)
+                self.resume(
+                    _p, group, failure, first, ending.replace("drop", "discard"), mark if ending else "", "", _now
+                )
                 self.skipped = kept
                 marks += "+"
         return marks.encode()

@@ -13,12 +13,12 @@ local function begin_outage(held_back)
   pcall('HINCRBY', stats, 'outages', 1)
 end
 
--- `before`: the failure that the group had. Returns for how many ms the group waits, nil where it
--- counts as another failure does; the ms until the next probe, if the handler said so; and the
--- failure to keep.
+-- `before`: the failure that the message had, or "". Returns for how many ms the group waits, nil
+-- where it counts as another failure does; the ms until the next probe, if the handler said so; and
+-- the failure to keep.
 local function count_outage(held_back, waits, before, handled)
   local first_ms, longest_ms, after_ms = unpack(waits)
-  local count, handled_then = (before or ''):match('^{"outages":(%d+),"handled":(%d+),')
+  local count, handled_then = before:match('^{"outages":(%d+),"handled":(%d+),')
   count, handled_then = (tonumber(count) or 0) + 1, tonumber(handled_then) or handled
   if not held_back.probe_us and opens(group, handled) then
     begin_outage(held_back)

@@ -1,11 +1,13 @@
 -- check_members: checks members of a group's order against their records. `seen` is that of
--- is_enough, with `ahead`, the latest stamp; `tell` notes what is broken, and says whether to
--- repair it. A failure of the group that is about a member goes with that: the group goes on.
+-- is_enough, with `ahead`, the latest stamp, and `clock`; `tell` notes what is broken, and says
+-- whether to repair it. A failure of the group that is about a member goes with that: the group
+-- goes on. Each ledger is told, behind the clock: the caller reads it, and says whether it is
+-- broken.
 -- Needs: failures, group, call, sub, is_enough, cut, head_of.
 --+ repair/is_enough
 --+ record
 --+ head_of
-local function check_member(order, body, member, score, record, tell)
+local function check_member(order, body, member, score, record, clock, tell)
   local stamp, id = sub(member, 1, 16), sub(member, 17)
   local is_own = stamp:match('^%d+$') and sub(record, 1, 16) == stamp
   local attempts = sub(record, 17, 20):match('^%d%d%d%d$')
@@ -27,6 +29,9 @@ local function check_member(order, body, member, score, record, tell)
   elseif is_lie and tell('score', member, score) then
     call('HSET', body, id, sub(record, 1, 20) .. rest)
   end
+  if is_own and ledger ~= '' then
+    tell('ledger', member, clock .. ' ' .. ledger, false)
+  end
 end
 
 local function check_members(order, body, members, seen, tell)
@@ -34,7 +39,7 @@ local function check_members(order, body, members, seen, tell)
     local score = call('ZSCORE', order, member)
     local record = score and call('HGET', body, sub(member, 17)) or ''
     if score then
-      check_member(order, body, member, score, record, tell)
+      check_member(order, body, member, score, record, seen.clock, tell)
       seen.ahead = math.max(seen.ahead, tonumber(sub(member, 1, 16)) or 0)
     end
     if is_enough(seen, record) then return end

@@ -1,0 +1,229 @@
+"""What lets one group go on: its failed head is tried anew, or taken away; or a gap is skipped. Operations over a net.
+
+An operation looks first, and its change is refused by the script if something else is there by then; it looks again, up
+to TRIES times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import calls
+from ...calls.net_protocol import Answer
+from ...errors import EffectsNoted, GroupBusy, GroupNotFound, NotParked, OutcomeUnknown, ServerUnavailable
+from ...store.envelope import encode_id
+from ...store.failure import decode_failure
+from ...store.group import decode_group, encode_group
+from ...store.item import Group, Id
+from ...store.keys import LaneKeys
+from ...store.ledger import Ledger, Written, decode_ledger, encode_ledger
+from ...store.record import STAMP_DIGITS, number_of, readable_message, written_of
+from ...store.replies import Reading
+from ...store.watermark import Sequenced, advance
+from ...values.commands import command, id_option
+from ...values.message import Message
+from ...values.views import Gap
+from ..explain import explanation, held_by, missing_number
+from ..operate import doubt, group_name
+from ..session import Session
+from ..state import is_put_off
+
+TRIES = 5
+"""How often to look again when something changed between look and act."""
+Answering = Callable[[Ledger], Ledger]
+"""What a person says of a message's steps."""
+
+
+async def resume(session: Session, group: Group) -> bool:
+    """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
+
+    Raises GroupNotFound; GroupBusy when a consumer holds it; NotParked when it waits for its time or for a missing
+    number, or is paused.
+    """
+    return await resume_answered(session, group, None)
+
+
+async def resume_answered(session: Session, group: Group, answering: Answering | None) -> bool:
+    """As `resume`, with what a person says of the steps of its failed head. Raises LedgerError besides."""
+    key = encode_group(group)
+    keys = await session.keys_of(key, register=False)
+    await session.allow("operate")
+    facts = (await session.net.ask(calls.inspect(keys, key))).value
+    policy = await session.fresh_policy()
+    with Reading(session.net.name):
+        reason = explanation(key, facts, policy).reason
+        missing = None if facts.failure else missing_number(facts, policy)
+    if reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+        await session.net.ask(calls.wake(keys, key))
+        return True
+    if missing:
+        raise NotParked(f"group {group_name(key)} waits for a missing number (see explain); append it, or skip it")
+    done, _ = await _resume(session, keys, key, "", answering=answering)
+    return done.status == "resumed"
+
+
+async def skip(
+    session: Session, group: Group, *, id: Id | None = None, dead_letter: bool = False, yes: bool = False
+) -> Message | Gap:
+    """Remove the failed head of a group and let the group go on; returns the removed message.
+
+    It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
+    if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
+    returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
+    effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
+    than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
+    """
+    key, wanted = encode_group(group), None if id is None else encode_id(id)
+    keys = await session.keys_of(key, register=False)
+    is_sequence = (await session.policy(register=False)).sequence
+    await session.allow("operate")
+    if is_sequence and (gap := await _skip_gap(session, keys, key, wanted)):
+        return gap
+    done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
+    return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, session.options.queue)
+
+
+async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None) -> Gap | None:
+    """The gap that was skipped; None when the group waits for no number. Raises NotParked where an id is given."""
+    seen: tuple[int, int] | None = None
+    policy = await session.policy(register=False)
+    for _ in range(TRIES):
+        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        with Reading(session.net.name):
+            missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
+        if seen is None and (missing is None or facts.failure):
+            return None
+        if id is not None:
+            raise NotParked(
+                f"group {group_name(group)} waits for a missing number, and not at {id!r}; leave out the id"
+            )
+        seen = seen or missing
+        if missing != seen or seen is None:
+            break  # only what was seen is skipped
+        mark = passed.gap_skipped(seen).text()
+        done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
+        if done.value == "skipped":
+            return Gap(decode_group(group), *seen)
+        doubt(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        if done.value == "leased":
+            break
+    raise GroupBusy(f"group {group_name(group)} was changed or taken meanwhile; look again")
+
+
+async def _resume(
+    session: Session,
+    keys: LaneKeys,
+    group: str,
+    ending: calls.Ending,
+    id: str | None = None,
+    *,
+    answering: Answering | None = None,
+) -> tuple[calls.Resumed, str]:
+    """What the script did, and the member that it was about. With an ending, that is taken away."""
+    seen: str | None = None
+    for _ in range(TRIES):
+        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        member = _failed_member(facts)
+        _check_head(group, member, id)
+        if ending and seen not in (None, member):
+            break  # only what was seen is skipped
+        seen = member
+        mark = await _mark_behind(session, keys, group, member, facts.mark) if ending and member else ""
+        written = await _answered(session, keys, group, member, answering) if answering and member else None
+        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written)
+        answer = await _ask(session, call)
+        done = answer.value
+        if done.status == "resumed":
+            return done, member
+        if ending and answer.is_repeat:
+            raise _unknown(session, group, member, ending)
+        if answer.is_repeat and done.status in ("changed", "due", "missing"):
+            return done._replace(status="resumed"), member  # the first try did it
+        if done.status == "effects":
+            raise _effects(group, member)
+        if done.status != "changed":
+            break
+    _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
+    return done, member
+
+
+async def _answered(session: Session, keys: LaneKeys, group: str, member: str, answering: Answering) -> Written | None:
+    """The ledger with what a person says; None where the message is another by now, which the script sees too."""
+    facts = (await session.net.ask(calls.inspect(keys, group, member[STAMP_DIGITS:]))).value
+    return answered(facts.record, member, answering) if facts.member == member else None
+
+
+def answered(record: bytes, member: str, answering: Answering) -> Written:
+    """The ledger of a record with what a person says of its steps. Raises LedgerError."""
+    before = written_of(record) or Written(b"", 0, False)
+    ledger = answering(decode_ledger(before.ledger) if before.ledger else Ledger(number_of(member)))
+    return before.next(encode_ledger(ledger), has_effects=ledger.has_effects)
+
+
+def _effects(group: str, member: str) -> EffectsNoted:
+    id, parts = member[STAMP_DIGITS:], decode_group(group)
+    return EffectsNoted(
+        id,
+        parts,
+        f"message {id!r} of group {list(parts)} is not skipped: effects of its steps are noted. Make it a dead letter, "
+        "which keeps them (dead_letter=True, --dead-letter), or say yes=True (--yes): unskip can bring it back then",
+    )
+
+
+async def _ask(session: Session, call: calls.Call[calls.Resumed]) -> Answer[calls.Resumed]:
+    """Raises OutcomeUnknown where a message may have been taken away, and no try was answered."""
+    _, group, _, member, ending, *_ = call.args
+    try:
+        return await session.net.ask(call)
+    except ServerUnavailable as error:
+        if ending and error.maybe_sent:
+            raise _unknown(session, str(group), str(member), str(ending)) from error
+        raise
+
+
+def _unknown(session: Session, group: str, member: str, ending: str) -> OutcomeUnknown:
+    """Of a skip whose answer was lost: what was taken away is kept, and this puts it back."""
+    id, options = member[STAMP_DIGITS:], session.options
+    name = "dead redrive" if ending == "dead" else "unskip"
+    line = command(name, options.queue, *decode_group(group), namespace=options.namespace, options=id_option(id))
+    kept = "it is a dead letter" if ending == "dead" else "it is kept until the next skip"
+    return OutcomeUnknown(
+        f"whether message {id!r} was skipped is unknown, because an answer was lost; look before you repeat it. If it "
+        f"was, {kept}; to put it back: {line}",
+        id,
+    )
+
+
+def _check_head(group: str, member: str, id: str | None) -> None:
+    if id is not None and member and member[STAMP_DIGITS:] != id:
+        raise NotParked(
+            f"group {group_name(group)} stands at {member[STAMP_DIGITS:]!r} by now, not at {id!r}; look again"
+        )
+
+
+def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.Facts, *, what: str) -> None:
+    """Raises GroupNotFound, GroupBusy, NotParked."""
+    if done.status == "missing":
+        raise GroupNotFound(f"group {group_name(group)} has no messages in queue {session.options.queue!r}")
+    if done.status in ("leased", "changed"):
+        said = f"group {group_name(group)} is held by {held_by(facts)}"
+        raise GroupBusy(f"{said}; look again, and repeat if still needed")
+    if done.status == "unfailed":
+        raise NotParked(
+            f"group {group_name(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
+            "explain says what it waits for"
+        )
+
+
+def _failed_member(facts: calls.Facts) -> str:
+    """The member that a group's failure is about: the head if it names none; "" without a failure."""
+    return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
+
+
+async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
+    """The watermark of a sequence after this member; "" for a queue that is none."""
+    if not (await session.policy(register=False)).sequence:
+        return ""
+    score = (await session.net.read(keys.order(group), [("ZSCORE", keys.order(group), member)]))[0]
+    with Reading(session.net.name):
+        return advance(mark or "#0", [score.decode()]) if score else ""

@@ -1,0 +1,179 @@
+"""What people do to messages whose steps had effects: refused where these would be lost, and kept everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer, calls
+from sequencer.calls.settle import Note
+from sequencer.errors import BatchRefused, EffectsNoted, IdConflict
+from sequencer.net.blocking import finish
+from sequencer.net.link import Link
+from sequencer.queue.dead_letters import DeadLetterFilter, redrive_answered
+from sequencer.queue.stuck.one import resume_answered
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
+from sequencer.store.record import Kept, decode_head
+
+CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
+LEDGER = Ledger(7, (CHARGE, Entry("points")))
+
+
+@pytest.fixture
+def seq(make: Callable[..., Sequencer]) -> Sequencer:
+    return make(max_attempts=1)
+
+
+@pytest.fixture
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
+
+
+def note(seq: Sequencer, keys: LaneKeys, link: Link, ledger: Ledger = LEDGER, *, release: bool = True) -> None:
+    """The head of the only group that is due has this ledger."""
+    (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
+    before = (held.ledgers and held.ledgers[0]) or Written(b"", 0, False)
+    written = before.next(encode_ledger(ledger), has_effects=ledger.has_effects)
+    assert link.run_one(calls.note(keys, Note(held.key, held.token, held.members[0], "", written, False))) == 1
+    if release:
+        link.run_one(calls.ack(keys, [calls.Ack(held.key, held.token, [], True)]))
+
+
+def park(seq: Sequencer) -> None:
+    def fail(_: Any) -> None:
+        raise ValueError("no")
+
+    seq.consume(fail, until_empty=True)
+
+
+def kept_ledger(keys: LaneKeys, link: Link, id: str = "m1") -> Ledger | None:
+    written = decode_head(link.command("HGET", keys.body("g"), id)).written
+    return decode_ledger(written.ledger) if written else None
+
+
+def test_a_message_with_effects_is_neither_cancelled_nor_replaced(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1", score=1)
+    note(seq, keys, link)
+    before = link.command("HGETALL", keys.body("g"))
+    with pytest.raises(EffectsNoted, match=r"message 'm1' of group \['g'\] is not cancelled: .* skip it with yes=True"):
+        seq.cancel("g", "m1")
+    with pytest.raises(EffectsNoted, match=r"is not replaced: .* append the new one under another id") as refused:
+        seq.append(2, "g", id="m1", score=1, replace=True)
+    assert (refused.value.id, refused.value.group) == ("m1", ("g",))
+    rows = [{"body": n, "group": "g", "id": f"m{n}", "score": n} for n in (1, 2)]
+    with pytest.raises(BatchRefused, match="is not replaced"):
+        seq.append_many(rows, replace=True)
+    assert link.command("HGETALL", keys.body("g")) == before
+    done = seq.append_many(rows, replace=True, on_refused="skip")
+    assert (done.appended, [type(one.error) for one in done.refused]) == (1, [EffectsNoted])
+    assert kept_ledger(keys, link) == LEDGER
+
+
+def test_one_of_which_nothing_is_noted_is_cancelled_and_replaced(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1", score=1)
+    note(seq, keys, link, Ledger(7, (Entry("mail", state="failed", tries=1),)))
+    seq.append(2, "g", id="m1", score=1, replace=True)
+    assert kept_ledger(keys, link) is None, "a new message has no ledger of another"
+    note(seq, keys, link, Ledger(7, (Entry("mail"),)))
+    seq.cancel("g", "m1")
+    assert seq.peek("g") == []
+
+
+def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_them(
+    seq: Sequencer, keys: LaneKeys, link: Link
+) -> None:
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(seq)
+    with pytest.raises(EffectsNoted, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
+        seq.skip("g")
+    assert kept_ledger(keys, link) == LEDGER
+    assert seq.skip("g", yes=True).body == 1  # type: ignore[union-attr]
+    assert seq.unskip("g").body == 1
+    assert kept_ledger(keys, link) == LEDGER
+    park(seq)
+    seq.skip("g", dead_letter=True)
+    (letter,) = seq.dead()
+    kept = Kept.parse(link.command("HGET", keys.letters, letter.letter))
+    assert (letter.message.body, decode_head(kept.record).written) == (1, Written(encode_ledger(LEDGER), 1, True))
+    assert seq.redrive("g").redriven == 1
+    assert kept_ledger(keys, link) == LEDGER
+
+
+def answered(ledger: Ledger) -> Ledger:
+    return ledger.put(replace(CHARGE.moved("done", by="person", who="me"), result={"payment": "p9"}))
+
+
+def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
+    seq: Sequencer, keys: LaneKeys, link: Link
+) -> None:
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(seq)
+    assert finish(resume_answered(seq._session, "g", answered))
+    assert kept_ledger(keys, link) == answered(LEDGER)
+    head = decode_head(link.command("HGET", keys.body("g"), "m1"))
+    assert (head.attempts, head.written and head.written.serial) == (0, 2)
+    park(seq)
+    seq.skip("g", dead_letter=True)
+
+    def again(ledger: Ledger) -> Ledger:
+        assert ledger == answered(LEDGER)
+        return ledger.put(Entry("points", state="done"))
+
+    assert finish(redrive_answered(seq._session, DeadLetterFilter("g", "m1"), "m1", 100.0, again)).redriven == 1
+    found = kept_ledger(keys, link)
+    assert found
+    assert [entry.state for entry in found.entries] == ["done", "done"]
+
+
+def test_of_two_persons_at_one_letter_the_second_one_is_refused(
+    seq: Sequencer, keys: LaneKeys, link: Link, make: Callable[..., Sequencer]
+) -> None:
+    """Their answer was to another failure."""
+    seq.append(1, "g", id="m1")
+    park(seq)
+    seq.skip("g", dead_letter=True)
+    other = make(max_attempts=1)
+
+    def meanwhile(ledger: Ledger) -> Ledger:
+        assert other.redrive("g").redriven == 1
+        park(other)
+        other.skip("g", dead_letter=True)
+        return ledger
+
+    with pytest.raises(IdConflict, match="its failure is not the one that was seen; look again"):
+        finish(redrive_answered(seq._session, DeadLetterFilter("g", "m1"), "m1", 100.0, meanwhile))
+    assert len(seq.dead()) == 1
+
+
+@pytest.mark.parametrize("delay", [0, 50])
+def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobodys_hand(
+    seq: Sequencer, keys: LaneKeys, link: Link, delay: float
+) -> None:
+    stamp = seq.append(1, "g", id="m1", delay=delay or None).stamp
+    assert stamp
+    seq.reschedule("g", "m1", delay=40)
+    seq.reschedule("g", "m1", delay=0)
+    assert kept_ledger(keys, link) == (None if delay else Ledger(stamp))
+    if delay:
+        return
+    note(seq, keys, link)
+    seq.reschedule("g", "m1", delay=0)
+    assert kept_ledger(keys, link) == LEDGER
+    assert seq.consume(lambda message: None, until_empty=True).handled == 1
+
+
+def test_below_protocol_2_a_reschedule_writes_no_ledger(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1")
+    route = link.command("HGET", keys.policy, "route").decode().removeprefix("v2.")
+    for packed in [link.command("HGET", keys.policy, "packed").decode()]:
+        link.command("HSET", keys.policy, "route", f"1.{route}", "packed", packed.replace("v2.", "1."))
+    link.run_one(calls.revise(keys, "g", "m1", "due", "+0"))
+    assert kept_ledger(keys, link) is None
+    link.command("HSET", keys.policy, "route", f"v2.{route}", "packed", packed)
