@@ -255,11 +255,11 @@ def test_a_step_that_ends_its_process_is_found() -> None:
     seq: Any = MemoryQueue("gifts", max_attempts=2)
     ran = Counter[str]()
 
-    @seq.step
     def points(message: Any) -> None:
         ran["points"] += 1
         raise KeyboardInterrupt
 
+    seq.step(points)
     seq.append({}, "ann", id="g7")
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
