@@ -14,7 +14,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost
     {sequencer:orders:0}:stats          hash    event -> how often, ever
     {sequencer:orders:0}:order:1002:77  zset    16-digit stamp + id -> score
-    {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due) + envelope
+    {sequencer:orders:0}:body:1002:77   hash    id -> 16-digit stamp + 4-digit attempts + flag (+ due)
+                                                (+ ledger) + envelope
     {sequencer:orders:0}:policy         hash    the queue's policy, the same in every lane, and `fields`, names of body
                                                 fields (JSON); `packed`, what append, claim and ack read; `paused`;
                                                 `probe_us`, when an outage is next probed, while one holds the lane;

@@ -217,7 +217,7 @@ IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
         "return id, seconds .. us .. '0000A'",
         Twin("was claimed with score"),
     ),
-    "redrive without its flag": ("redrive", "stamp .. '0000R'", "stamp .. '00000'", Twin("was redriven")),
+    "redrive without its flag": ("redrive", "'0000', 'R', ''", "'0000', '0', ''", Twin("was redriven")),
 }
 SKIPS = "sequence, gaps skipped"
 IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {

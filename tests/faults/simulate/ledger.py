@@ -18,12 +18,11 @@ import orjson
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.wire import arrivals
 
+from ...support.model.record import Cut
 from .books import Account, Ask, Book, Row, arrived
 
 LATE, PAUSED = {"refuse": "<", "drop": "~", "dead_letter": "x"}, 9e15
 """What an append says of a late message, by the policy; the score of a paused group."""
-FLAG_AT, HEAD, DUE_HEAD = 20, 21, 37
-"""Of a record: where its flag stands, and how long its head is, without a time and with one."""
 
 
 def marks_in(reply: bytes, count: int) -> list[str]:
@@ -90,7 +89,7 @@ class Ledger(Account):
             self.wrong(f"{name} was late, and its append said {fate} where the policy is {self.policy.on_late}")
 
     def _redrive(self, args: list[str], reply: bytes) -> None:
-        for letter, mark in zip(orjson.loads(args[1]), reply.decode(), strict=True):
+        for letter, mark in zip(orjson.loads(args[1])[::2], reply.decode(), strict=True):
             if mark == "+":
                 row = self.dead.pop((args[0], letter), None)
                 group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
@@ -100,7 +99,7 @@ class Ledger(Account):
                 self.books[args[0], group].rows[message_id] = Row(row.member, row.score, 0, row.content, 0, True)
                 self.counts[args[0], "redriven"] += 1
                 self.redriven.add((group, row.member))
-                self.asks[args[0], group] = Ask(int(args[2]), False)
+                self.asks[args[0], group] = Ask(int(args[3]), False)
 
     def _pause(self, args: list[str], reply: int) -> None:
         if args[1]:
@@ -180,13 +179,15 @@ class Ledger(Account):
         return None
 
     def _check_record(self, name: str, row: Row, record: bytes) -> None:
-        flag = record[FLAG_AT:HEAD]
-        if int(record[STAMP_DIGITS:FLAG_AT]) != row.attempts:
-            self.wrong(f"{name} was claimed as tried {record[STAMP_DIGITS:FLAG_AT]!r} times; it was {row.attempts}")
-            row.attempts = int(record[STAMP_DIGITS:FLAG_AT])
-        if (flag == b"R") != row.redriven:
-            self.wrong(f"{name} was claimed with the flag {flag!r}, and was {'' if row.redriven else 'never '}redriven")
-        if record[DUE_HEAD if flag in (b"D", b"T") else HEAD :].decode() != row.content:
+        cut = Cut.of(record.decode())
+        if int(cut.attempts) != row.attempts:
+            self.wrong(f"{name} was claimed as tried {cut.attempts} times; it was {row.attempts}")
+            row.attempts = int(cut.attempts)
+        if (cut.flag == "R") != row.redriven:
+            self.wrong(
+                f"{name} was claimed with the flag {cut.flag}, and was {'' if row.redriven else 'never '}redriven"
+            )
+        if cut.envelope != row.content:
             self.wrong(f"{name} was claimed with other content than it was stored with")
 
     def _renew(self, args: list[str], reply: list[int]) -> None:
@@ -218,8 +219,7 @@ class Ledger(Account):
         for letter in wanted.keys() & letters.keys():
             score, failure, record = letters[letter].split(b"\n", 2)
             row, why = wanted[letter], self.why.get((prefix, letter))
-            at = DUE_HEAD if record[FLAG_AT:HEAD] in (b"D", b"T") else HEAD
-            kept = float(score), failure.decode() if why else why, record[at:].decode()
+            kept = float(score), failure.decode() if why else why, Cut.of(record.decode()).envelope
             if kept != (row.score, why, row.content):
                 self.wrong(f"dead letter {letter!r} holds {kept}; it should be {(row.score, why, row.content)}")
 
@@ -254,7 +254,7 @@ class Ledger(Account):
         prefix, group, member, ending = args[0], args[1], args[3], args[6]
         book = self.books[prefix, group]
         row = book.rows.get(member[STAMP_DIGITS:])
-        if not reply or row is None:
+        if reply in (0, -2) or row is None:
             return
         self.asks.pop((prefix, group), None)
         book.leased_until_us = -math.inf
@@ -270,7 +270,7 @@ class Ledger(Account):
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
         else:
-            book.blocked_us = math.inf if ending == "park" else int(args[12]) + int(args[5]) * 1000
+            book.blocked_us = math.inf if ending == "park" else int(args[14]) + int(args[5]) * 1000
 
     # -- what an operator does --------------------------------------------------------------------------------
 

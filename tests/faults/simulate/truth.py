@@ -161,6 +161,7 @@ class Truth:
     def _nack(self, args: list[str], reply: int) -> None:
         if not reply:
             self.effects["stale token refused"] += 1
+        if reply in (0, -2):
             return
         self._accepted("nack", *args[:3])
         if args[6] in ("drop", "dead"):
