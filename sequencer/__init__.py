@@ -23,6 +23,7 @@ from .values import system  # noqa: F401 - it refuses systems that we do not run
 
 # isort: split
 from .client import Sequencer, list_queues
+from .drain.steps.inline import InlineSteps
 from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
 from .server import EmbeddedServer
@@ -32,6 +33,7 @@ from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
+from .values.steps import StepCall
 from .values.version import VERSION as __version__
 from .values.views import (
     AuditReport,
@@ -89,6 +91,7 @@ __all__ = [
     "Finding",
     "Gap",
     "GroupInfo",
+    "InlineSteps",
     "Lease",
     "Message",
     "MessageInfo",
@@ -106,6 +109,7 @@ __all__ = [
     "Sequencer",
     "SequencerError",
     "SetAside",
+    "StepCall",
     "StopConsuming",
     "__version__",
     "list_queues",

@@ -9,11 +9,10 @@ from typing import Any, Literal, Unpack
 
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
-from .consume.registered import Registered, Work
+from .consume.registered import AnyHandler, Registered, Work
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
-from .drain.effects import Handler
 from .drain.steps.declared import Steps
 from .lease import Lease
 from .net.appender import Appender
@@ -244,7 +243,7 @@ class Sequencer(Registered):
 
     def consume(
         self,
-        handler: Handler | None = None,
+        handler: AnyHandler | None = None,
         *,
         lease: float = LEASE_S,
         until_empty: bool = False,
@@ -282,7 +281,7 @@ class Sequencer(Registered):
         with stop_on_signals(consumer):
             return consumer.run()
 
-    def consumer(self, handler: Work | None = None, options: ConsumerOptions | None = None) -> Consumer:
+    def consumer(self, handler: AnyHandler | Work | None = None, options: ConsumerOptions | None = None) -> Consumer:
         """A consumer that does not run yet, for a program that stops it by means of its own: `run`, `stop`.
 
         Raises HandlerNotFound, ConfigurationError, ServerError.

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from ..drain.effects import Handler
 from ..drain.steps.declared import Function, InlineHandler, Step, Steps, new_step
+from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound, shown
+from ..values.message import Message
 from .emitter import Observer
 
-HandlerT = TypeVar("HandlerT", bound=Handler)
+AnyHandler = Handler | Callable[[Message, InlineSteps], Any]
+"""With one parameter, or with two."""
+HandlerT = TypeVar("HandlerT", bound=AnyHandler)
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
 Work = Handler | Steps | InlineHandler
@@ -27,7 +31,7 @@ KINDS: dict[Callable[[Any], bool], str] = {
 """Functions whose call does none of their work."""
 
 
-def checked_handler(function: Handler) -> Handler | InlineHandler:
+def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHandler:
     """The function, if it can be a handler; one that takes steps, too, as such. Raises HandlerNotFound,
     ConfigurationError.
     """
@@ -35,7 +39,7 @@ def checked_handler(function: Handler) -> Handler | InlineHandler:
         return function
     _check_kind(function, "handler")
     if (signature := _signature(function)) is None or _takes(signature, 1):
-        return function
+        return cast(Handler, function)
     if _takes(signature, 2):
         return InlineHandler(function)
     raise ConfigurationError(
@@ -198,7 +202,7 @@ class Registered:
             return self._steps
         return self._handler
 
-    def _work(self, handler: Work | None, queue: str) -> Work:
+    def _work(self, handler: AnyHandler | Work | None, queue: str) -> Work:
         """What handles messages: what is given, else what is registered. Raises HandlerNotFound, ConfigurationError."""
         work = self.registered_handler if handler is None else handler
         if work is None:

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from ..client import Sequencer
+from ..consume.registered import AnyHandler
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp
-from ..drain.effects import Handler
 from ..errors import ConfigurationError
 from ..net.endpoint import Connection, Endpoint
 from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, shows_settings
@@ -105,7 +105,7 @@ class MemoryQueue(Sequencer):
 
     def drain(
         self,
-        handler: Handler | None = None,
+        handler: AnyHandler | None = None,
         *,
         lease: float = 15.0,
         handler_timeout: float | None = None,
@@ -125,7 +125,7 @@ class MemoryQueue(Sequencer):
 
     def consume(
         self,
-        handler: Handler | None = None,
+        handler: AnyHandler | None = None,
         *,
         lease: float = 15.0,
         until_empty: bool = False,
@@ -158,7 +158,7 @@ class MemoryQueue(Sequencer):
         )
         return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
-    def _run(self, handler: Handler | None, options: ConsumerOptions) -> MemoryRun:
+    def _run(self, handler: AnyHandler | None, options: ConsumerOptions) -> MemoryRun:
         return MemoryRun(self, self._work(handler, self.queue), options)
 
 

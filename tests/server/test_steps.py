@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,6 @@ from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.store.ledger import Ledger, decode_ledger
 from sequencer.store.record import decode_head
-from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, name_of, wired
 
@@ -259,55 +257,3 @@ def test_an_interruption_that_comes_in_a_note_cuts_no_note(
     assert seq.consume(on_start=on_start).reason == "stopped"
     assert ran == ["once_a"]
     assert [entry.state for entry in ledger_of(link, seq).entries] == ["done", "open"]
-
-
-# -- time ----------------------------------------------------------------------------------------------------------
-
-
-def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
-    ran: Counter[str] = Counter()
-    pause = threading.Event()
-
-    def step(message: Any, call: Any) -> None:
-        ran[call.name] += 1
-        pause.wait(0.7)
-
-    for order, name in enumerate("ab"):
-        seq.step(name=name, order=order)(step)
-    seq.append(1, group="g", id="m")
-    seq.consume(until_empty=True, lease=0.5)
-    assert ran == {"a": 1, "b": 1}
-
-
-def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
-    def waiting(seconds: float) -> Callable[[Any], None]:
-        return lambda message: threading.Event().wait(seconds) and None
-
-    seq.step(name="a", order=1)(waiting(0.3))
-    seq.step(name="b", order=2)(waiting(0.3))
-    seq.step(name="late", order=3, once=True)(waiting(30))
-    seq.append(1, group="g", id="m")
-    seq.consume(until_empty=True, handler_timeout=0.5)
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert "step late failed at" in parked.failure.message
-    assert "HandlerTimeout: it ran longer than 0.5 s" in parked.failure.message
-
-
-def test_two_consumers_hand_a_message_on_from_step_to_step(make: Make, seq: Sequencer) -> None:
-    """One dies in the second step; the other goes on behind the first."""
-    ran: list[str] = []
-
-    def step(message: Any, call: Any) -> None:
-        ran.append(call.name)
-        if ran == ["a", "b"]:
-            raise KeyboardInterrupt
-
-    for order, name in enumerate("abc"):
-        seq.step(name=name, order=order)(step)
-    seq.append(1, group="g", id="m")
-    with pytest.raises(KeyboardInterrupt):
-        seq.consume(until_empty=True)
-    seq.consume(until_empty=True)
-    assert ran == ["a", "b", "b", "c"]
-    wait_until(lambda: seq.info().backlog == 0)

@@ -17,7 +17,12 @@ from .test_steps import Make, consuming, counted, ledger_of, spied
 def test_an_inline_step_is_noted_before_the_next_one_begins(make: Make, seq: Sequencer) -> None:
     client, sent = spied(make, seq)
     seq.append(1, group="g", id="m")
-    client.consume(lambda message, steps: [steps.run(name, int) for name in "abc"], until_empty=True)
+
+    def ship(message: Any, steps: Any) -> None:
+        for name in "abc":
+            steps.run(name, int)
+
+    client.consume(ship, until_empty=True)
     assert counted(sent)["note"] == 2
     assert seq.info().backlog == 0
 
@@ -27,10 +32,14 @@ def test_a_stop_ends_an_inline_handler_between_two_steps(make: Make, seq: Sequen
     consumers, on_start = consuming(seq)
     ran: list[str] = []
 
+    def stopping() -> None:
+        ran.append("b")
+        getattr(consumers[-1], how)()
+
     def ship(message: Any, steps: Any) -> None:
         steps.run("a", ran.append, "a", once=True)
         try:
-            steps.run("b", lambda: ran.append("b") or getattr(consumers[-1], how)())
+            steps.run("b", stopping)
             ran.append("not reached" if how == "interrupt" else "code")
         finally:
             steps.run("c", ran.append, "c")

@@ -124,7 +124,8 @@ def played(case: Case) -> list[Rows]:
         clock=lambda: 0.0,
         is_stopping=lambda: is_stopping,
     )
-    generator, answers, answer = one.run(), list(case.answers), None
+    generator, answers = one.run(), list(case.answers)
+    answer: Any = None
     while len(done) < MOST_ACTIONS:
         is_stopping = case.stops_at is not None and len(done) >= case.stops_at
         try:

@@ -164,8 +164,8 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
 
     for one in all_events():
         assert json.loads(json.dumps(one.fields)) == one.fields
-    one, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)
-    for long in (told(error, one=one), told_of_steps(error, "drop", one)):
+    whole, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)
+    for long in (told(error, one=whole), told_of_steps(error, "drop", whole)):
         assert len(json.dumps(dict(long.fields))) < 4000
 
 

@@ -69,7 +69,7 @@ Outcome = tuple[list[str], list[Call[Any]]]
 
 def consumed(case: Case) -> Outcome:
     held, control, given = Held([KEYS], 60.0), Control(), list[str]()
-    clock = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
+    clock: Any = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
     effects = drain(held, case.queue(), ConsumerOptions(), control, owner="me", **clock)
     assert isinstance(next(effects), SettleAndClaim)
     groups = [case.leased()]

@@ -70,7 +70,7 @@ REFUSED: list[tuple[Any, str]] = [
     (named, "can't be called with one argument, the message"),
     (partial(GIVEN, 1, 2, 3), "can't be called with one argument"),
 ]
-GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, session=1), print, [].append, Mock(), lambda m: m]
+GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, steps=1), print, [].append, Mock(), lambda m: m]
 
 
 @pytest.mark.parametrize(("function", "said"), REFUSED, ids=range(len(REFUSED)))
@@ -91,7 +91,7 @@ def test_what_takes_one_message_is_taken(function: Any) -> None:
 
 
 def test_what_takes_the_steps_of_its_message_too_is_taken() -> None:
-    inline = checked_handler(two)
+    inline: Any = checked_handler(two)
     assert isinstance(inline, InlineHandler)
     assert inline.function is two
     assert checked_handler(inline) is inline

@@ -29,7 +29,15 @@ class Bank:
         return result
 
 
-def gifts(bank: Bank, **settings: Any) -> MemoryQueue:
+class Ran(list[str]):
+    """Names of steps that ran."""
+
+    def of(self, name: str, result: Any) -> Any:
+        self.append(name)
+        return result
+
+
+def gifts(bank: Bank, **settings: Any) -> Any:
     seq = MemoryQueue("gifts", group_by=["couple"], id_by="gift", max_attempts=3, **settings)
 
     @seq.step(order=10, once=True)
@@ -52,7 +60,7 @@ def names(done: Drained) -> list[str]:
     return [run.step for run in done.steps]
 
 
-def ledger_of(seq: MemoryQueue, group: tuple[str, ...] = ("ann",)) -> Any:
+def ledger_of(seq: Any, group: tuple[str, ...] = ("ann",)) -> Any:
     with seq._net.link() as link:
         record = link.command("HGET", f"{{sequencer:gifts:0}}:body:{':'.join(group)}", "g7")
     written = decode_head(record).written
@@ -94,10 +102,10 @@ def test_results_are_what_json_makes_of_them_also_in_the_first_run() -> None:
 
 @pytest.mark.parametrize("result", [object(), "x" * 20_000, float("nan")], ids=["no JSON", "too large", "not a number"])
 def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
-    ran: list[str] = []
-    seq = MemoryQueue("gifts")
-    seq.step(name="points")(lambda message: ran.append("points") or result)
-    seq.step(name="mail", order=2)(lambda message: ran.append("mail"))
+    ran = Ran()
+    seq: Any = MemoryQueue("gifts")
+    seq.step(name="points")(lambda message: ran.of("points", result))
+    seq.step(name="mail", order=2)(lambda message: ran.of("mail", None))
     seq.append({}, "ann", id="g7")
     done = seq.drain()
     assert [type(error) for _, error in done.failed] == [StepResultInvalid]
@@ -244,13 +252,14 @@ def test_progress_gives_the_message_its_leases_anew() -> None:
 
 
 def test_a_step_that_ends_its_process_is_found() -> None:
-    seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
+    seq: Any = MemoryQueue("gifts", max_attempts=2)
+    ran = Counter[str]()
 
-    @seq.step
     def points(message: Any) -> None:
         ran["points"] += 1
         raise KeyboardInterrupt
 
+    seq.step(points)
     seq.append({}, "ann", id="g7")
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):

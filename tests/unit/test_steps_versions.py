@@ -54,7 +54,7 @@ def test_that_it_waits_is_told_once_after_30_s(caplog: pytest.LogCaptureFixture)
     assert "no step is declared for kind 'refund'; this version has paid, sent" in said[0]
 
 
-def second_version(seq: MemoryQueue, *names: str, **options: Any) -> MemoryQueue:
+def second_version(seq: MemoryQueue, *names: str, **options: Any) -> Any:
     """Another version of the program, with these steps and options."""
     seq._steps, seq.options = Steps(), replace(seq.options, **options)
     for name in names:
@@ -62,7 +62,7 @@ def second_version(seq: MemoryQueue, *names: str, **options: Any) -> MemoryQueue
     return seq
 
 
-def half_done() -> MemoryQueue:
+def half_done() -> Any:
     """A message whose step points has failed, and charge is done."""
     seq = MemoryQueue("gifts", max_attempts=3)
     seq.step(name="charge")(lambda message: "paid")
