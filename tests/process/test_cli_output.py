@@ -145,7 +145,7 @@ def on_terminal(cli: Cli, *words: str, columns: int, rows: int = 24, until: str 
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer, columns: int) -> None:
-    seq.append(1, ODD, id="an id of 40 characters, with blanks in it")
+    seq.append(1, ODD, id="an id of 40 characters, with blanks in it", delay=600)  # due, it would soon be unserved
     shown = on_terminal(cli, "groups", "jobs", columns=columns).splitlines()
     assert "\u202e" not in shown[1]
     line = shown[1]
@@ -160,12 +160,12 @@ def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer, colu
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (json.loads(done.stdout)["group"], json.loads(done.stdout)["reason"]) == (ODD, "due")
+    assert (json.loads(done.stdout)["group"], json.loads(done.stdout)["reason"]) == (ODD, "delayed")
 
 
 def test_a_watch_fits_the_screen_with_trouble_first(cli: Cli, make: Callable[..., Sequencer]) -> None:
     for n in range(12):
-        make(f"queue-{n:02}").append(1, "a")
+        make(f"queue-{n:02}").append(1, "a", delay=None if n == 9 else 600)  # due, they would soon be unserved
     with make("queue-09").claim() as lease:
         lease.park(next(iter(lease)), "no")
     shown = on_terminal(cli, "info", "--watch", columns=60, rows=8, until="more")
