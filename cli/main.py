@@ -11,6 +11,7 @@ from ..values.text import plain
 from . import (  # noqa: F401 - each registers its commands
     append,
     audit,
+    check,
     configure,
     consume,
     dead,

@@ -184,6 +184,7 @@ class Sequencer:
     # -- looking ----------------------------------------------------------------------------------------------
 
     info = blocking(counts.info)
+    look = blocking(counts.look)
     groups = blocking(views.groups)
     parked = blocking_list(parked)
     count_parked = blocking(count_parked)
@@ -232,7 +233,6 @@ class Sequencer:
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(dead_letters.redrive)
     purge = blocking(dead_letters.purge)
-
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
     upgrade = blocking(lifetime.upgrade)

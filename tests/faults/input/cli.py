@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dead purge": ("--id", "--error", "--all", "--yes"),
     "audit": (),
     "acl": (),
+    "check": ("--max-wait", "--max-unserved", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
     "doctor": ("--repair", "--limit"),
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
