@@ -12,13 +12,14 @@ from typing import Any
 from sequencer.cli import append, consume, remainder
 from sequencer.cli.tally import Tally
 from sequencer.consume.stop import ignore
-from sequencer.processes import consumer_process, signals, supervisor
+from sequencer.processes import consumer_process, pool, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.pool import Pool
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
-from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.supervisor import PoolLoop
 from sequencer.settings.backoff import Backoff
 from sequencer.settings.events import Event, event
 
@@ -29,7 +30,7 @@ HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 
 def hurried() -> None:
     """No twin: consumers are replaced sooner, for cases with many deaths."""
-    put(supervisor, "RestartPolicy", lambda: HURRIED)
+    put(pool, "RestartPolicy", lambda: HURRIED)
 
 
 def no_temporary_folder() -> None:
@@ -46,10 +47,10 @@ def started_unblocked() -> None:
 def no_grace() -> None:
     """Stage 2 comes by a second signal only."""
 
-    def look(self: Supervisor) -> None:
+    def look(self: Pool) -> None:
         self._incidents.tick(time.monotonic())
 
-    put(Supervisor, "_on_tick", look)
+    put(Pool, "_on_tick", look)
 
 
 def hears_what_was_ignored() -> None:
@@ -91,12 +92,12 @@ def append_lies() -> None:
 def start_ends_the_service() -> None:
     """A consumer that can't be started ends the supervisor."""
 
-    def start(self: Supervisor) -> None:
+    def start(self: Pool) -> None:
         for place in self._places.due(time.monotonic()):
-            place.process = ConsumerProcess(self._config, self.WORKER)
+            place.process = ConsumerProcess(self._config_of(place), self.WORKER)
 
-    put(Supervisor, "_start_due", start)
-    put(Supervisor, "_run_round_safely", Supervisor._run_round)
+    put(Pool, "_start_due", start)
+    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
 
 
 def no_death_counts() -> None:
@@ -117,18 +118,18 @@ def every_death_counts() -> None:
 
 def lingers_for_ever() -> None:
     """A consumer that has ended its work and does not exit is waited for."""
-    put(supervisor, "EXIT_TIMEOUT_S", 1e9)
-    put(Supervisor, "_exit_timeout_s", 1e9)
+    put(pool, "EXIT_TIMEOUT_S", 1e9)
+    put(Pool, "_exit_timeout_s", 1e9)
 
 
 def telling_raises() -> None:
     """The loop has no net, and what can't be written raises in it."""
 
-    def tell(self: Supervisor, event: Event) -> None:
+    def tell(self: Pool, event: Event) -> None:
         os.write(2, f"{event.text}\n".encode())
 
-    put(Supervisor, "_emit", tell)
-    put(Supervisor, "_run_round_safely", Supervisor._run_round)
+    put(Pool, "emit", tell)
+    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
 
 
 def dead_do_not_count() -> None:
@@ -189,13 +190,13 @@ def each_lease_is_told() -> None:
 
 def stuck_unheard() -> None:
     """A consumer says in vain that its handler can't be ended."""
-    take = Supervisor._take_report
+    take = Pool._take_report
 
-    def take_others(self: Supervisor, report: dict[str, Any], by_pid: Any) -> None:
+    def take_others(self: Pool, report: dict[str, Any], by_pid: Any) -> None:
         if report["event"] != "stuck":
             take(self, report, by_pid)
 
-    put(Supervisor, "_take_report", take_others)
+    put(Pool, "_take_report", take_others)
 
 
 def nobody_listens() -> None:
