@@ -179,5 +179,5 @@ def options(
     ctx.obj = LogOptions(level, chosen)
     configure(level, chosen)
     say_unread(ctx.command.commands[ctx.invoked_subcommand])  # type: ignore[attr-defined]  # it is a group
-    if ctx.invoked_subcommand != "consume":  # that imports an application first
+    if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first
         hear_interrupts()

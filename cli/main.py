@@ -22,6 +22,7 @@ from . import (  # noqa: F401 - each registers its commands
     server,
     show,
 )
+from . import run as pools  # noqa: F401
 from .app import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, app
 from .demo import command as demo  # noqa: F401
 from .output import failure_text

@@ -145,16 +145,16 @@ class Pool:
     def _start_due(self) -> None:
         for place in self._places.due(time.monotonic()):
             try:
-                place.process = ConsumerProcess(self._config_of(place), self.WORKER)
+                place.process = self._start(place)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
                 self.emit(service_events.consumer_cant_start(self.queue, error))
                 self._start_later(place, lived_s=0.0)  # says nothing of the application: tried for ever
                 continue
             self.totals.started += 1
 
-    def _config_of(self, _place: Place) -> WorkerConfig:
-        """What the next consumer of a place is to do."""
-        return self._config
+    def _start(self, _place: Place) -> ConsumerProcess:
+        """The next consumer of a place. Raises OSError."""
+        return ConsumerProcess(self._config, self.WORKER)
 
     def _start_later(self, place: Place, *, lived_s: float) -> None:
         delay_s = self._places.start_later(place, lived_s, time.monotonic(), random.random())
@@ -226,7 +226,9 @@ class Pool:
         a handler.
         """
         status = process.status
-        if status in EXIT_BY_ENDING:
+        if place.is_leaving:
+            place.is_done = True
+        elif status in EXIT_BY_ENDING:
             self._after_final_end(place, process, returncode)
         elif self._stage or status == DRAINED:
             place.is_done = True
@@ -246,13 +248,13 @@ class Pool:
             self.emit(service_events.output_closed(self.queue))
         self._stop_all(EXIT_BY_ENDING[process.status])
 
-    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
         now = time.monotonic()
         lived_s, in_hand, why = now - process.started_at, process.in_hand, ending_text(returncode)
         self.emit(
             service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, in_hand=in_hand)
         )
-        match self._places.after_death(place, lived_s, has_begun=process.has_begun):
+        match self._places.after_death(place, lived_s, has_begun=process.has_begun, is_final=is_final):
             case "restart":
                 self._start_later(place, lived_s=lived_s)
             case "stand":

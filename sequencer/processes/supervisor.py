@@ -34,6 +34,9 @@ THREAD_S = 0.02
 class PoolLoop:
     """Runs pools to their end."""
 
+    RELOADS = False
+    """Whether SIGHUP asks for a reload."""
+
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = list(pools)
         self._signals, self._selector, self._lock_fd = SignalPipe(), selectors.DefaultSelector(), -1
@@ -52,7 +55,7 @@ class PoolLoop:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         self._lock_fd = lock_file()
         try:
-            with self._signals.handlers(), self._selector:
+            with self._signals.handlers(reloads=self.RELOADS), self._selector:
                 self._selector.register(self._signals.read_fd, selectors.EVENT_READ)
                 for pool in self.pools:
                     self._open(pool)

@@ -21,7 +21,8 @@ MOST_REVERSALS = 12
 
 def visits(seed: int, *, rate: float = 1.1, mean_s: float = 5.0, hours: float = 4.0) -> list[Arrival]:
     """Messages of a group each, at random; 1.1 a second of 5 s each are 5.5 erlang."""
-    chance, at, found = random.Random(seed), 0.0, []
+    chance, at = random.Random(seed), 0.0
+    found: list[Arrival] = []
     while (at := at + chance.expovariate(rate)) < hours * HOUR_S:
         found.append((at, f"g{len(found)}", chance.expovariate(1 / mean_s)))
     return found
@@ -173,6 +174,10 @@ def test_nothing_changes_in_the_first_ten_seconds_nor_after_one_look() -> None:
     assert decide(at(0, 2, 4, 9.9)) == [0, 0, 0, 0]
     assert decide([*at(0, 10, waits_s=0.9), *at(12)]) == [0, 0, 0]
     assert decide(at(0, 10)) == [0, 2], "half as many again"
+
+
+def test_what_waited_for_one_that_is_there_now_is_no_reason_for_another() -> None:
+    assert decide([*at(0, 10, due=1, starting=1), *at(12, 14, 16, due=1)]) == [0, 0, 0, 0, 1]
 
 
 def test_between_two_steps_up_ten_seconds_pass() -> None:

@@ -52,9 +52,9 @@ class Scaler:
 
     def __init__(self, least: int, most: int, wait_s: float) -> None:
         self.least, self.most, self.wait_s = least, most, wait_s
-        self._looks_waiting = 0
+        self._looks_waiting = self._starting = 0
         self._began: float | None = None
-        self._rests_until = self._quiet_since = self._idle_since = 0.0
+        self._rests_until = self._quiet_since = self._idle_since = self._noticed_at = 0.0
         self._busy = 0.0
         """The mean of the time that is quiet by now."""
 
@@ -81,8 +81,10 @@ class Scaler:
         return 0
 
     def _notice(self, look: PoolLook) -> None:
-        now = look.now
-        self._looks_waiting = self._looks_waiting + 1 if look.due and look.waits_s >= self.wait_s else 0
+        now, has_help = look.now, look.starting < self._starting  # what waits now waited for those that just came
+        is_waiting = look.due and look.waits_s >= self.wait_s and not has_help
+        self._looks_waiting = self._looks_waiting + 1 if is_waiting else 0
+        self._starting = look.starting
         if look.is_frozen or (look.due and look.waits_s >= CALM * self.wait_s):
             self._be_loud(now)
         else:

@@ -66,9 +66,9 @@ class PointedPool(Pool):
         self.points.at("reap:before")
         super()._after_end(place, process, returncode)
 
-    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
         self.points.at("replace:before")
-        super()._after_death(place, process, returncode)
+        super()._after_death(place, process, returncode, is_final=is_final)
         self.points.at("replace:after")
 
 

@@ -94,7 +94,7 @@ def start_ends_the_service() -> None:
 
     def start(self: Pool) -> None:
         for place in self._places.due(time.monotonic()):
-            place.process = ConsumerProcess(self._config_of(place), self.WORKER)
+            place.process = self._start(place)
 
     put(Pool, "_start_due", start)
     put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
