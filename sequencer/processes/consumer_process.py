@@ -67,8 +67,10 @@ class ConsumerProcess:
         """Group and id of the message at which it was seen last, if that took a while."""
         self.busy_s = 0.0
         """Its time in handlers since it began, where it reports that."""
-        self.overdue_at, self.released_at = math.inf, 0.0
-        """When it is too old; when it was told for that to release what it has."""
+        self.works_from, self.longest_s = self.started_at, math.inf
+        """When it was connected, or else started; how long from then on it may live."""
+        self.released_at: float | None = None
+        """When it was told for its age to release what it has."""
         self.is_killed = False
         self._write(replace(config, redis_variable=redis).line())
 
@@ -109,7 +111,7 @@ class ConsumerProcess:
         """Note what it reports of itself."""
         match event["event"]:
             case "started":
-                self.is_connected = True
+                self.is_connected, self.works_from = True, time.monotonic()
             case "began":
                 self.has_begun = True
             case "busy":

@@ -105,7 +105,7 @@ class KeptPool(Pool):
         env = {**({} if config.url is None else {REDIS_VARIABLE: config.url}), **plan.env}
         process = ConsumerProcess(config, self.WORKER, env=env, cwd=plan.cwd)
         if config.max_age is not None and plan.hang_after_s is not None:
-            process.overdue_at = process.started_at + config.max_age + plan.hang_after_s
+            process.longest_s = config.max_age + plan.hang_after_s
         return process
 
     def _plan_of(self, _place: Place) -> PoolPlan:
@@ -129,17 +129,25 @@ class KeptPool(Pool):
         super().close()
 
     def _times(self, now: float) -> list[float]:
-        times = [min(process.overdue_at for _, process in self._places.running)] if self._places.running else []
-        return [*super()._times(now), *times]
+        return [*super()._times(now), *(self._overdue_at(process) for _, process in self.running)]
+
+    def _overdue_at(self, process: ConsumerProcess) -> float:
+        """When its age is to be acted on next."""
+        if process.is_killed or process.ended_at is not None:
+            return math.inf
+        if process.released_at is not None:
+            return process.released_at + self.plan.config.lease
+        starts_s = 0.0 if process.is_connected else self._policy.startup_s  # where all start slowly, none is too old
+        return process.works_from + max(process.longest_s, starts_s)
 
     def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
-        if now < process.overdue_at or process.is_killed or process.ended_at is not None:
+        if now < self._overdue_at(process):
             return
         lease_s = self.plan.config.lease
-        if process.released_at:
+        if process.released_at is not None:
             self._kill(process, f"it is too old, was told to end {lease_s:g} s ago, and goes on")
             return
-        process.released_at, process.overdue_at = now, now + lease_s
+        process.released_at = now
         lived_s, in_hand = now - process.started_at, process.in_hand
         self.emit(
             service_events.consumer_overdue(

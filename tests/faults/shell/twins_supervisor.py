@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import tempfile
 import time
 from types import SimpleNamespace
@@ -15,7 +16,12 @@ from sequencer.consume.stop import ignore
 from sequencer.processes import consumer_process, pool, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.places import Place
 from sequencer.processes.pool import Pool
+from sequencer.processes.pools import kept_pool
+from sequencer.processes.pools.kept_pool import KeptPool
+from sequencer.processes.pools.plan import PoolPlan
+from sequencer.processes.pools.reloading_pool import ReloadingPool
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
@@ -31,6 +37,7 @@ HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 def hurried() -> None:
     """No twin: consumers are replaced sooner, for cases with many deaths."""
     put(pool, "RestartPolicy", lambda: HURRIED)
+    put(kept_pool, "RestartPolicy", lambda: HURRIED)
 
 
 def no_temporary_folder() -> None:
@@ -204,6 +211,33 @@ def nobody_listens() -> None:
     put(Silence, "tick", lambda self, processes, now: [])
 
 
+def one_ends_all() -> None:
+    """A queue whose consumers die at their start ends the whole run."""
+
+    def give_up(self: KeptPool, place: Place) -> None:
+        Pool._give_up(self, place)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    put(KeptPool, "_give_up", give_up)
+
+
+def hung_ones_stay() -> None:
+    """Nobody looks at the age of a consumer that does not end."""
+    put(KeptPool, "_end_overdue", lambda self, process, now: None)
+
+
+def all_at_once() -> None:
+    """A reload stops all consumers, and starts the new ones then."""
+
+    def replace_all(self: ReloadingPool, plan: PoolPlan) -> None:
+        self._adopt(plan)
+        for place, process in self.running:
+            self._leave(place, process)
+            self._places.add()
+
+    put(ReloadingPool, "replace_all", replace_all)
+
+
 def _start() -> Any:
     return importlib.import_module("sequencer_start")
 
@@ -219,6 +253,6 @@ CHANGES = by_name(
     ),
     *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
     *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
-    *(stuck_unheard, nobody_listens),
+    *(stuck_unheard, nobody_listens, one_ends_all, hung_ones_stay, all_at_once),
     *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
 )
