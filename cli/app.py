@@ -25,8 +25,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use, handler not found, or append "
-    "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor or audit "
-    "found something.",
+    "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor, audit or "
+    "check found something.",
 )
 
 FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
@@ -179,5 +179,5 @@ def options(
     ctx.obj = LogOptions(level, chosen)
     configure(level, chosen)
     say_unread(ctx.command.commands[ctx.invoked_subcommand])  # type: ignore[attr-defined]  # it is a group
-    if ctx.invoked_subcommand != "consume":  # that imports an application first
+    if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first
         hear_interrupts()

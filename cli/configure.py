@@ -13,7 +13,7 @@ from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
 from ..values.checks import near_name
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
-from .many import seconds_of
+from .many import since_of
 from .render import console, policy_table, print_json
 
 
@@ -86,7 +86,7 @@ def configure(
     wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
     for name, option in {"history_window": "--history", "dead_window": "--dead-window"}.items():
         if name in wanted:
-            wanted[name] = seconds_of(wanted[name], option)
+            wanted[name] = since_of(wanted[name], option)
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
         before, known = looking.policy, list_queues(redis, namespace)

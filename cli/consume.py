@@ -220,7 +220,9 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if as_json and (config.app or config.command):
         print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
     else:
-        _summarize(supervisor.totals, processes, left, config)
+        summarize(config.queue, supervisor.totals, many(processes, "consumer"), config.log_format)
+        if left is not None and config.log_format != "json":
+            _say_left(left, config.namespace)
     return status
 
 
@@ -261,8 +263,8 @@ def _queue_json(info: QueueInfo) -> dict[str, Any]:
     return {name: getattr(info, name) for name in names}
 
 
-def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: WorkerConfig) -> None:
-    """What this run did, and apart from it how the queue is: others may work on it as well."""
+def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
+    """What this run did for a queue, as a line or as the event "service ended"."""
     counts = {
         "failed try": totals.failed,
         "parked group": totals.parked,
@@ -274,18 +276,20 @@ def _summarize(totals: Totals, processes: int, left: QueueInfo | None, config: W
     }
     said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
     least = "at least " if totals.unreported else ""
-    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with "
-    text += f"{many(processes, 'consumer')}: {said}"
+    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
     if totals.unreported:
         text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
-    if config.log_format == "json":
+    if log_format == "json":
         with background_writing():
-            emit_of_service(service_ended(config.queue, text, **asdict(totals)))
-        return
-    say(text)
-    if left is not None:
-        states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
-        state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-        say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
-        if left.parked > 1:
-            say(f"to let all parked groups go on: {resume_all(left.queue, config.namespace)}")
+            emit_of_service(service_ended(queue, text, **asdict(totals)))
+    else:
+        say(f"{queue}: {text}" if names_queue else text)
+
+
+def _say_left(left: QueueInfo, namespace: str) -> None:
+    """How the queue is, apart from what this run did: others may work on it as well."""
+    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
+    state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
+    say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
+    if left.parked > 1:
+        say(f"to let all parked groups go on: {resume_all(left.queue, namespace)}")

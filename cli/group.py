@@ -25,7 +25,7 @@ from .many import (
     progress,
     refuse_alone,
     say_many,
-    seconds_of,
+    since_of,
 )
 from .render import print_either, print_json
 from .steps import AgainOption, Answers, DoneOption, ResultOption, answers
@@ -64,7 +64,7 @@ def resume(
         with progress("resuming") as told:
             many = client.resume_many(
                 error=error,
-                since=seconds_of(since),
+                since=since_of(since),
                 everything=everything,
                 rate=rate,
                 dry_run=dry_run,
@@ -122,7 +122,7 @@ def skip(
     """
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
-        how = {"error": error, "since": seconds_of(since), "everything": everything, "rate": rate}
+        how = {"error": error, "since": since_of(since), "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run, json)
     refuse_alone({"--discard": discard, "--rate": rate, "--dry-run": dry_run}, "for many groups")
     _skip_one(client, group or [], id, dead_letter, yes, json)

@@ -25,7 +25,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import seconds_of
+from .many import since_of
 from .message import show_message
 from .queues import require_queue
 from .render import console, message_info_table, print_json
@@ -53,7 +53,7 @@ def history(
     parts of it that need not succeed failed); skipped; dropped; cancelled; replaced. It is looked through in slices of
     1,000 messages, about a second a million.
     """
-    options = {"since": seconds_of(since), "until": seconds_of(until, "--until"), "outcome": outcome, "kind": kind}
+    options = {"since": since_of(since), "until": since_of(until, "--until"), "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name
     shown = list(islice(found, limit))
     if json:

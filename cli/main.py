@@ -11,6 +11,7 @@ from ..values.text import plain
 from . import (  # noqa: F401 - each registers its commands
     append,
     audit,
+    check,
     configure,
     consume,
     dead,
@@ -23,6 +24,7 @@ from . import (  # noqa: F401 - each registers its commands
     show,
     steps,
 )
+from . import run as pools  # noqa: F401
 from .app import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, app
 from .demo import command as demo  # noqa: F401
 from .output import failure_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..errors import ConfigurationError
 from ..settings.events import many
+from ..values.checks import seconds_of
 from ..values.commands import command
 from ..values.views import ManySummary, as_json
 from .app import FINE, GAVE_UP, call_option, option
@@ -47,7 +47,6 @@ RateOption = Annotated[
 DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
 """It has a variable, since that can only make a call do less."""
 YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
-UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def is_for_many(group: list[str] | None, *chosen: object, choices: str = "--all, --error or --since") -> bool:
@@ -67,14 +66,12 @@ def refuse_alone(given: dict[str, object], why: str) -> None:
             raise ConfigurationError(f"{name} is {why}; leave it out")
 
 
-def seconds_of(since: str | None, option: str = "--since") -> float | None:
+def since_of(text: str | None, option: str = "--since") -> float | None:
     """`90s`, `10m`, `2h`, `1d` in seconds. Raises BadParameter, which names the option."""
-    if since is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", since.strip())
-    if not found or found[2] not in UNITS:
-        raise typer.BadParameter(f"{since!r} is no time like 90s, 10m, 2h or 1d", param_hint=option)
-    return float(found[1]) * UNITS[found[2]]
+    try:
+        return None if text is None else seconds_of(text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def confirm(question: str, is_sure: bool) -> bool:

@@ -32,8 +32,7 @@ from .settings.events import Event
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .values.history import MessageInfo
-from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused
-from .values.steps import StepCall
+from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__
 from .values.views import (
     AuditReport,

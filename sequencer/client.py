@@ -181,6 +181,7 @@ class Sequencer(Registered):
     # -- looking ----------------------------------------------------------------------------------------------
 
     info = blocking(counts.info)
+    look = blocking(counts.look)
     groups = blocking(views.groups)
     count_parked = blocking(parked.count_parked)
     parked = blocking_list(parked.parked)

@@ -123,6 +123,12 @@ class Consumer:
         return None if message is None or since is None else (message, since)
 
     @property
+    def handlers_s(self) -> float:
+        """Its time in handlers since it began, the one that runs now with it; any thread may look."""
+        since, ended_s = self._held.running_since, self._held.handlers_s
+        return ended_s if since is None else ended_s + time.monotonic() - since
+
+    @property
     def counts(self) -> dict[str, int]:
         """What it has done since it began, and what its emitter counted; any thread may look."""
         return {"handled": self._held.handled, "lost": self._held.lost, **asdict(self.emitter.counts)}

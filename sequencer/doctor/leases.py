@@ -59,20 +59,29 @@ def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
 # -- nobody consumes --------------------------------------------------------------------------------------------
 
 
-class _LaneSeen(NamedTuple):
-    """What was seen of one lane."""
+class DueSeen(NamedTuple):
+    """What is due in one lane."""
 
     now_us: int
     due: int
-    """Groups that a claim would take."""
+    """Groups that a claim would take; none while the queue is paused, or an outage lets no message through."""
     since_us: float | None
     """Since when the first of them is due."""
+    is_paused: bool
+    has_outage: bool
+    """Whether an outage holds the lane back, or lets a probe through now."""
+    totals: list[bytes | None]
+    """Of the lane's counts those that a consumer makes grow."""
+
+
+class _LaneSeen(NamedTuple):
+    """What was seen of one lane."""
+
+    found: DueSeen
     is_held: bool
     """Whether a consumer has a group in hand."""
     last_lease: tuple[float, bytes] | None
     """When the lease that ran out last did so, and what it was."""
-    totals: list[bytes | None]
-    """Of the lane's counts those that a consumer makes grow."""
 
 
 async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str, queue: str) -> Unserved | None:
@@ -87,12 +96,13 @@ async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str,
         seen = [await _lane_seen(alone, keys) for keys in lanes]
     except ServerNotUsable:
         return None
-    if not _is_unserved(seen) or [one.totals for one in seen] != [one.totals for one in before]:
+    if not _is_unserved(seen) or [one.found.totals for one in seen] != [one.found.totals for one in before]:
         return None
-    now_us, since_us = seen[0].now_us, min(one.since_us for one in seen if one.since_us is not None)
+    found = [one.found for one in seen]
+    now_us, since_us = found[0].now_us, min(one.since_us for one in found if one.since_us is not None)
     last = max((one.last_lease for one in seen if one.last_lease), default=None)
     return Unserved(
-        groups=sum(one.due for one in seen),
+        groups=sum(one.due for one in found),
         since=since_us / 1e6,
         waits_s=max(0.0, now_us - since_us) / 1e6,
         last_owner=owner_of(last[1]) if last else "",
@@ -105,11 +115,17 @@ def _is_unserved(seen: Sequence[_LaneSeen]) -> bool:
     """Whether something has been due for long, and no consumer holds a group of any lane: it serves them all."""
     if any(one.is_held for one in seen):
         return False
-    return any(one.since_us is not None and one.now_us - one.since_us >= UNSERVED_S * 1e6 for one in seen)
+    return any(since is not None and now - since >= UNSERVED_S * 1e6 for (now, _, since, *_), *_ in seen)
 
 
 async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
-    time, (is_paused, probe_us), stopped, totals = await alone.send(
+    found = await due_seen(alone, keys)
+    return _LaneSeen(found, *await _leases_seen(alone, keys, found.now_us))
+
+
+async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
+    """What is due in a lane, exactly, in two round trips. Raises ServerError."""
+    time, (paused, probe_us), stopped, totals = await alone.send(
         [
             ("TIME",),
             ("HMGET", keys.policy, "paused", "probe_us"),
@@ -117,10 +133,9 @@ async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
             ("HMGET", keys.stats, "handled", "failed", "expired", "parked", "outages"),
         ]
     )
-    now_us = micros(time)
-    held, last = await _leases_seen(alone, keys, now_us)
-    if is_paused == b"1" or (probe_us and int(probe_us) > now_us):
-        return _LaneSeen(now_us, 0, None, held, last, totals)
+    now_us, is_paused = micros(time), paused == b"1"
+    if is_paused or (probe_us and int(probe_us) > now_us):
+        return DueSeen(now_us, 0, None, is_paused, bool(probe_us), totals)
     commands: list[Command] = [
         ("ZCOUNT", keys.schedule, "-inf", now_us),
         ("ZRANGEBYSCORE", keys.schedule, "-inf", now_us, "WITHSCORES", "LIMIT", 0, len(stopped) + 1),
@@ -128,9 +143,9 @@ async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
     ]
     due, first, *times = await alone.send(commands)
     free = [float(at) for group, at in pairs(first) if group not in stopped]
-    paused = sum(at is not None and float(at) <= now_us for at in (times[0] if times else []))
+    put_aside = sum(at is not None and float(at) <= now_us for at in (times[0] if times else []))
     since_us = max(free[0], float(probe_us or 0)) if free else None
-    return _LaneSeen(now_us, max(0, int(due) - paused), since_us, held, last, totals)
+    return DueSeen(now_us, max(0, int(due) - put_aside), since_us, False, bool(probe_us), totals)
 
 
 async def _leases_seen(alone: Alone, keys: LaneKeys, now_us: int) -> tuple[bool, tuple[float, bytes] | None]:

@@ -52,6 +52,8 @@ class Held:
     current: int = -1
     deadline: float = 0.0
     running_since: float | None = None
+    handlers_s: float = 0.0
+    """Time in handlers that have ended, of all claims."""
     finished_at: float | None = None
     stuck_since: float | None = None
     """Beginning of a handler run that ignored the end of its time: nothing beside it is held on to, and its lease is

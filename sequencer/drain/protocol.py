@@ -238,6 +238,7 @@ def _handle_group(
         problem: BaseException | None = yield handle
         now = clock()
         held.running_since = None
+        held.handlers_s += now - began
         if problem is not None:
             group.tried = began, now
             return problem

@@ -8,14 +8,16 @@ PIPE_BUF, so that lines never mix.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from .handlers.exec import REDIS_VARIABLE
@@ -26,9 +28,12 @@ from .worker.config import WorkerConfig
 class ConsumerProcess:
     """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
 
-    def __init__(self, config: WorkerConfig, module: str) -> None:
+    def __init__(
+        self, config: WorkerConfig, module: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
+        """`env`: variables beside those of this process; `cwd`: the directory, if it is another one."""
         fds = (config.lock_fd, config.report_fd)
-        environment = dict(os.environ)
+        environment = {**os.environ, **(env or {})}
         redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
         # it blocked gets it then, and does not die of it.
@@ -41,6 +46,7 @@ class ConsumerProcess:
                 pass_fds=[fd for fd in fds if fd is not None],
                 start_new_session=True,
                 env=environment,
+                cwd=cwd,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -59,6 +65,12 @@ class ConsumerProcess:
         """The process group of the command that it runs for a message now."""
         self.in_hand = ""
         """Group and id of the message at which it was seen last, if that took a while."""
+        self.busy_s = 0.0
+        """Its time in handlers since it began, where it reports that."""
+        self.works_from, self.longest_s = self.started_at, math.inf
+        """When it was connected, or else started; how long from then on it may live."""
+        self.released_at: float | None = None
+        """When it was told for its age to release what it has."""
         self.is_killed = False
         self._write(replace(config, redis_variable=redis).line())
 
@@ -99,9 +111,11 @@ class ConsumerProcess:
         """Note what it reports of itself."""
         match event["event"]:
             case "started":
-                self.is_connected = True
+                self.is_connected, self.works_from = True, time.monotonic()
             case "began":
                 self.has_begun = True
+            case "busy":
+                self.busy_s = event["seconds"]
             case "counts":
                 self.counts = event["counts"]
             case "running":

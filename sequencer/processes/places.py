@@ -27,6 +27,8 @@ class Place:
     start_at: float = 0.0
     """When to start the next one; only while there is no process and the place is not done."""
     is_done: bool = False
+    is_leaving: bool = False
+    """Whether its consumer was told to stop, and no other follows."""
     fast_deaths: int = 0
     """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
     startup_deaths: int = 0
@@ -49,6 +51,15 @@ class Places:
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def add(self) -> Place:
+        """One place more; its first consumer starts at once."""
+        self._places.append(Place())
+        return self._places[-1]
+
+    def remove_done(self) -> None:
+        """Forget the places that get no other consumer."""
+        self._places = [place for place in self._places if not place.is_done]
 
     @property
     def running(self) -> list[tuple[Place, ConsumerProcess]]:
@@ -76,11 +87,15 @@ class Places:
         place.start_at = now + delay_s
         return delay_s
 
-    def after_death(self, place: Place, lived_s: float, *, has_begun: bool) -> Next:
-        """What follows from the death of this place's consumer. `has_begun`: whether its first handler began."""
+    def after_death(self, place: Place, lived_s: float, *, has_begun: bool, is_final: bool = False) -> Next:
+        """What follows from the death of this place's consumer. `has_begun`: whether its first handler began;
+        `is_final`: it ended with what no other consumer could better, so that the place stands at once.
+        """
         policy = self._policy
         is_startup = policy.is_startup_death(lived_s, has_begun=has_begun)
         place.startup_deaths = place.startup_deaths + 1 if is_startup else 0
+        if is_final:
+            place.startup_deaths = max(place.startup_deaths, policy.limit)
         if not policy.is_standing(place.startup_deaths):
             return "restart"
         others = (other for other in self._places if not other.is_done)

@@ -123,3 +123,51 @@ def consumer_trouble(queue: str, error: BaseException, *, what: str) -> Event:
     fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}
     said = f"{what}: {fields['error_type']}: {fields['error']}; the consumer goes on"
     return event("consumer trouble", queue, said, fields, error=error)
+
+
+# -- pools, of `run` ------------------------------------------------------------------------------------------------
+
+
+def pool_down(queue: str, *, deaths: int, retry_in_s: float) -> Event:
+    """No consumer of the queue gets to work."""
+    said = f"in each place {many(deaths, 'consumer')} in a row died before they began a message; one is tried each "
+    return event("pool down", queue, f"{said}{retry_in_s:g} s", {"deaths": deaths, "retry_in_s": retry_in_s})
+
+
+def pool_back(queue: str, *, lasted_s: float) -> Event:
+    """Consumers of the queue get to work again."""
+    return event("pool back", queue, f"after {lasted_s:.0f} s", {"lasted_s": round(lasted_s, 1)})
+
+
+def pool_scaled(queue: str, *, before: int, now: int, why: str) -> Event:
+    """The queue gets more consumers, or fewer."""
+    said = f"{before} to {many(now, 'consumer')}, because {why}"
+    return event("pool scaled", queue, said, {"before": before, "now": now, "why": why})
+
+
+def consumer_overdue(queue: str, *, pid: int, lived_s: float, in_hand: str, kill_in_s: float) -> Event:
+    """A consumer is past `max_age` and `hang_after`."""
+    said = f"{pid} is {lived_s:.0f} s old; it is to release what it has, and is killed in {kill_in_s:g} s"
+    fields = {"consumer_pid": pid, "lived_s": round(lived_s, 1), "in_hand": in_hand}
+    return event("consumer overdue", queue, f"{said}{_seen(in_hand)}", fields)
+
+
+def service_reloading(file: str) -> Event:
+    """A reload was asked for."""
+    return event("service reloading", "", f"{file}; consumers are replaced one by one", {"file": file})
+
+
+def service_reloaded(file: str) -> Event:
+    """All consumers are of the new file."""
+    return event("service reloaded", "", f"{file}; all consumers are new", {"file": file})
+
+
+def reload_failed(queue: str, error: str) -> Event:
+    """The file, or the code of a queue, is wrong."""
+    return event("reload failed", queue, f"{error}; the consumers of before go on", {"error": error})
+
+
+def check_says(queue: str, text: str) -> Event:
+    """The queue's own check returned something."""
+    said = error_text(text)
+    return event("check says", queue, said, {"said": said})

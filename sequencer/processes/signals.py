@@ -36,11 +36,20 @@ class SignalPipe:
         for fd in (self.read_fd, self._write_fd):
             os.set_blocking(fd, False)
         self._requests: deque[None] = deque()
+        self._reloads = False
         self._lock, self._is_closed = threading.RLock(), False
 
     def request_stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
         self._requests.append(None)
+        self._wake()
+
+    def request_reload(self) -> None:
+        """Ask for a reload. Safe in a signal handler or any thread."""
+        self._reloads = True
+        self._wake()
+
+    def _wake(self) -> None:
         with self._lock, suppress(OSError):  # the pipe is full: its reader wakes all the same
             if not self._is_closed:  # its number may be another's by now
                 os.write(self._write_fd, b"\0")
@@ -56,13 +65,23 @@ class SignalPipe:
             count += 1
         return count
 
+    def take_reload(self) -> bool:
+        """Whether a reload was asked for since the last call."""
+        is_asked, self._reloads = self._reloads, False
+        return is_asked
+
     @contextmanager
-    def handlers(self) -> Iterator[None]:
-        """Within, a signal to stop is a request, and the end of a child wakes too; only in the main thread."""
+    def handlers(self, *, reloads: bool = False) -> Iterator[None]:
+        """Within, a signal to stop is a request, and the end of a child wakes too; only in the main thread.
+
+        `reloads`: SIGHUP asks for a reload, not for a stop.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         old = {number: signal.signal(number, lambda *_: self.request_stop()) for number in stop_signals_in_use()}
+        if reloads and signal.SIGHUP in old:
+            signal.signal(signal.SIGHUP, lambda *_: self.request_reload())
         old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         # Written to by the system's handler: a signal just before the wait would not end that otherwise.
         old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)

@@ -35,6 +35,7 @@ class Kind:
 _GROUP = ("group", "owner")
 _MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
 _MENDED = ("see", "mend")
+_SEEN = ("consumer_pid", "lived_s", "in_hand")
 _DONE = ("handled", "failed", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts",
@@ -82,6 +83,8 @@ FIELDS: Mapping[str, str] = {
     "stage": "1: what runs is finished; 2: it is interrupted; 3: it is killed",
     "consumers": "how many consumers run",
     "why": "the reason",
+    "file": "path of the file that says what runs",
+    "said": "what the check returned",
     "lines": "how many lines of the log",
     "observer": "name of the callback",
     "seconds": "how long the service ran",
@@ -197,6 +200,18 @@ EVENTS: Mapping[str, Kind] = {
         ("seconds", *_DONE, "started", "died", "killed", "unreported"),
     ),
     "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
+    "pool down": Kind(
+        ERROR, "no consumer of the queue gets to work; tried again; other queues go on", ("deaths", "retry_in_s")
+    ),
+    "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
+    "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
+    "consumer overdue": Kind(
+        WARNING, "a consumer is too old and did not end: it is to release what it has, and end", _SEEN
+    ),
+    "service reloading": Kind(INFO, "the file is read again, and consumers are replaced one by one", ("file",)),
+    "service reloaded": Kind(INFO, "all consumers are of the new file and the new code", ("file",)),
+    "reload failed": Kind(ERROR, "the file or the code is wrong; the consumers of before go on", ("error",)),
+    "check says": Kind(WARNING, "the queue's own check found something", ("said",)),
     "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
     "policy changed": Kind(

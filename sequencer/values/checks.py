@@ -17,10 +17,13 @@ MAX_LIMIT = 10**9
 
 MAX_NAMES = 30
 """Of all that there are, in a text."""
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+"""Units of a time in a text, in seconds."""
 
 
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\Z", re.IGNORECASE)
 
 
 def check_name(what: str, name: object) -> str:
@@ -52,6 +55,17 @@ def check_limit(limit: Any) -> None:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
+
+
+def seconds_of(text: str) -> float:
+    """`90s`, `10m`, `2h`, `1d`, `250ms` in seconds; a number alone is seconds. Raises ConfigurationError."""
+    found = _TIME.match(text.strip())
+    unit = found[2] if found else ""
+    if not found or (unit and unit not in UNITS):
+        near = difflib.get_close_matches(unit.lower(), UNITS, n=1, cutoff=0.5) if unit else []
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(f"{text!r} is no time like 90s, 10m, 2h or 1d{meant}")
+    return float(found[1]) * (UNITS[unit] if unit else 1.0)
 
 
 def check_rate(rate: Any, what: str = "messages") -> float:

@@ -207,6 +207,25 @@ class QueueInfo:
     """Set where the queue keeps one."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueLook:
+    """What of a queue may need more consumers, or a person: exact, and cheap to ask each second."""
+
+    queue: str
+    due: int
+    """Groups that wait for a consumer; none while the queue is paused, or an outage holds it back."""
+    waits_s: float
+    """For how long the one of them that waits longest has been due, in seconds."""
+    parked: int
+    """Parked groups, those that are paused as well among them."""
+    dead: int
+    """Dead letters."""
+    is_paused: bool
+    """Whether the whole queue is."""
+    has_outage: bool
+    """Whether an outage holds it back."""
+
+
 Level = Literal["ok", "warning", "problem"]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from sequencer import EmbeddedServer
 from sequencer.processes.places import Place
-from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.pool import Pool
 from sequencer.testing import wait_until
 
 from . import strays as strays_module
@@ -129,7 +129,7 @@ def test_a_supervisor_that_does_not_replace_the_dead_is_found(
     def leave_empty(self: object, place: Place, *_: object) -> None:
         place.is_done = True
 
-    monkeypatch.setattr(Supervisor, "_after_death", leave_empty)
+    monkeypatch.setattr(Pool, "_after_death", leave_empty)
     case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way
     found = crash_supervisor.SupervisorTrial(server.url, tmp_path, case).run()
     assert any("does not replace the dead" in problem for problem in found.problems), found.problems

@@ -27,9 +27,9 @@ from .conftest import PATIENCE_S, Cli, Work
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "cli" / "recipes"
-README, UNIT, DOCKERFILE, MANIFEST = (
+README, UNIT, RUN_UNIT, DOCKERFILE, MANIFEST = (
     (RECIPES / name).read_text(encoding="utf-8")
-    for name in ("README.md", "sequencer.service", "Dockerfile", "kubernetes.yaml")
+    for name in ("README.md", "sequencer.service", "sequencer-run.service", "Dockerfile", "kubernetes.yaml")
 )
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 SCRIPTS = Path(sysconfig.get_path("scripts"))
@@ -60,8 +60,9 @@ def unit_complaints(text: str, directory: Path) -> str:
     return done.stderr
 
 
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    assert unit_complaints(UNIT, tmp_path) == ""
+@pytest.mark.parametrize("unit", [UNIT, RUN_UNIT])
+def test_systemd_accepts_the_units(tmp_path: Path, unit: str) -> None:
+    assert unit_complaints(unit, tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -191,6 +192,35 @@ def test_the_command_of_all_recipes_runs_and_stops(cli: Cli, work: Work) -> None
     assert work.events("handled", "a-0")
 
 
+def test_the_unit_and_the_file_of_many_queues_belong_together(cli: Cli, work: Work, tmp_path: Path) -> None:
+    """The words of both units are the same but for what `run` is; the file is right, and its queue is worked on."""
+    only = {line for line in RUN_UNIT.splitlines() if line not in UNIT.splitlines() and not line.startswith("#")}
+    names = {
+        "Description",
+        "Type",
+        "Environment",
+        "RuntimeDirectory",
+        "RuntimeDirectoryMode",
+        "ExecStart",
+        "ExecReload",
+    }
+    assert {line.partition("=")[0] for line in only} == names
+    program, command, file = re.findall(r"(?m)^ExecStart=(\S+) (\S+) (\S+)$", RUN_UNIT)[0]
+    assert (Path(program).name, command, Path(file).name) == ("sequencer", "run", "sequencer.toml")
+    (tmp_path / "sequencer.toml").write_text((RECIPES / "sequencer.toml").read_text())
+    home = {"SEQUENCER_HOME": str(tmp_path / "home")}
+    checked = cli.run("run", "--check", **home)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    work.add("a", {})
+    running = cli.start(command, Path(file).name, **home)
+    work.wait_handled("a-0")
+    running.signal(signal.SIGTERM)
+    assert running.ended() == 0, running.stderr
+    grace_s = float(tomllib.loads((RECIPES / "sequencer.toml").read_text())["queues"]["jobs"]["grace"].rstrip("s"))
+    assert unit_value("TimeoutStopSec") in RUN_UNIT
+    assert float(unit_value("TimeoutStopSec")) >= grace_s + RESERVE_S
+
+
 def test_the_kill_comes_after_the_grace() -> None:
     words = commands()[0]
     grace_s = float(words[words.index("--grace") + 1])
@@ -206,10 +236,10 @@ def test_the_kill_comes_after_the_grace() -> None:
 
 
 def test_each_option_and_variable_of_the_recipes_exists(cli: Cli) -> None:
-    known = cli.run("--help").stdout + cli.run("consume", "--help").stdout
+    known = "".join(cli.run(*words, "--help").stdout for words in ((), ("consume",), ("run",), ("server", "start")))
     for word in filter(lambda word: word.startswith("-"), commands()[0]):
         assert re.search(rf"(?<!\S){re.escape(word)}[ ,]", known), word
-    for text in (UNIT, DOCKERFILE, MANIFEST, README):
+    for text in (UNIT, RUN_UNIT, DOCKERFILE, MANIFEST, README):
         for variable in re.findall(r"SEQUENCER_\w+", text):
             assert re.search(rf"\b{variable}\b", known), variable
 
@@ -237,5 +267,5 @@ def test_the_readme_shows_what_is_in_the_files() -> None:
     shown = [(kind, text) for kind, text in BLOCKS if kind in ("ini", "yaml")]
     assert len(shown) >= 6
     for kind, text in shown:
-        assert text in {"ini": UNIT, "yaml": MANIFEST}[kind]
+        assert text in {"ini": UNIT + RUN_UNIT, "yaml": MANIFEST}[kind]
     assert {kind for kind, _ in BLOCKS} == {"ini", "yaml", "dockerfile", "text", "python"}

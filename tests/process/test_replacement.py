@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
+from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.restart_policy import RestartPolicy
@@ -208,7 +209,7 @@ def test_consumers_that_can_not_be_started_end_no_service(
             raise OSError(11, "Resource temporarily unavailable")
         return ConsumerProcess(*words)
 
-    monkeypatch.setattr(supervisor_module, "ConsumerProcess", start)
+    monkeypatch.setattr(pool_module, "ConsumerProcess", start)
     work.add("a", {})
     quick = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.02))
     assert Supervisor(replace(config, until_empty=True), 1, policy=quick).run() == 0

@@ -90,9 +90,9 @@ def place() -> Iterator[Path]:
 
 
 def write(block: Block, directory: Path) -> str:
-    """The name of the file that a block of Python is, which is written; else nothing."""
-    file = re.match(r"# ([\w/]+\.py)\n", block.text)
-    if block.kind != "python" or not file:
+    """The name of the file that a block of Python or TOML is, which is written; else nothing."""
+    file = re.match(r"# ([\w/]+\.(?:py|toml))\n", block.text)
+    if block.kind not in ("python", "toml") or not file:
         return ""
     (directory / file[1]).parent.mkdir(exist_ok=True)
     (directory / file[1]).write_text(block.text)
@@ -105,7 +105,9 @@ def run(block: Block, directory: Path) -> str:
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment |= {"SEQUENCER_HOME": str(directory / "home"), "PYTHONUNBUFFERED": "1"}
     kind, text, status, _ = block
-    if file := write(block, directory):
+    if (file := write(block, directory)).endswith(".toml"):
+        return ""
+    if file:
         words = [sys.executable, "-c", f"import {file.removesuffix('.py')}"]
     elif kind == "python":
         words = [sys.executable, "-W", "error", "-c", text]

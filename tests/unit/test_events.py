@@ -86,6 +86,14 @@ def all_events() -> list[Event]:
     late = TooLate(1.0, "5.0", "dead_letter")
     service = service_events
     return [
+        service.pool_down("orders", deaths=5, retry_in_s=60.0),
+        service.pool_back("orders", lasted_s=61.0),
+        service.pool_scaled("orders", before=2, now=3, why="3 groups wait, the first for 2.0 s"),
+        service.consumer_overdue("orders", pid=7, lived_s=4900.0, in_hand="a m1", kill_in_s=15.0),
+        service.service_reloading("/srv/shop/sequencer.toml"),
+        service.service_reloaded("/srv/shop/sequencer.toml"),
+        service.reload_failed("orders", "no module 'shop'"),
+        service.check_says("orders", "the disk is full"),
         *(told(error), told(Park("x"), parked=1), told(SetAside("x")), told(late), told(error, is_held=False)),
         told(error, max_attempts=2, on_failure="drop"),
         *consumer_events.expired("orders", "me", [leased]),

@@ -34,6 +34,27 @@ def load_app(spec: str) -> App:
     The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found, and
     ConfigurationError for a function that can't be a handler, and for steps that don't fit together.
     """
+    value, module = _value_of(spec)
+    if isinstance(value, Sequencer):
+        if value.registered_handler is None:
+            raise HandlerNotFound(
+                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it"
+            )
+        return App(value.registered_handler, value)
+    if not callable(value) or isinstance(value, type):
+        raise HandlerNotFound(
+            f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
+        )
+    return App(checked_handler(value), None)
+
+
+def load_value(spec: str) -> Any:
+    """Import `module:attribute`, as `load_app` does. Raises HandlerNotFound."""
+    return _value_of(spec)[0]
+
+
+def _value_of(spec: str) -> tuple[Any, Any]:
+    """The value, and its module."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
         raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
@@ -56,17 +77,7 @@ def load_app(spec: str) -> App:
         if not hasattr(value, name):
             raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
         value = getattr(value, name)
-    if isinstance(value, Sequencer):
-        if value.registered_handler is None:
-            raise HandlerNotFound(
-                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it"
-            )
-        return App(value.registered_handler, value)
-    if not callable(value) or isinstance(value, type):
-        raise HandlerNotFound(
-            f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
-        )
-    return App(checked_handler(value), None)
+    return value, module
 
 
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:

@@ -42,6 +42,8 @@ class WorkerConfig:
     audit_length: int = AUDIT_LENGTH
     grace: float | None = None
     """Seconds from stage 1 of a stop to stage 2."""
+    is_pooled: bool = False
+    """Whether it is one of the pools of `run`."""
     log_level: str = "WARNING"
     log_format: logs.Format = "text"
     lock_fd: int | None = None
@@ -118,7 +120,12 @@ def _compare(config: WorkerConfig, own: QueueOptions) -> None:
     if own.queue != config.queue:
         mend = command("consume", own.queue, options=["--app", str(config.app)])
         raise ConfigurationError(f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; run: {mend}")
-    if config.namespace not in (QueueOptions(queue=config.queue).namespace, own.namespace):
+    is_left_out = config.namespace == QueueOptions(queue=config.queue).namespace
+    if config.namespace != own.namespace and config.is_pooled:
+        raise ConfigurationError(
+            f"app {config.app} has namespace={own.namespace!r}, and the file {config.namespace!r}; let them be the same"
+        )
+    if config.namespace != own.namespace and not is_left_out:
         option = f"--namespace {config.namespace}"
         raise ConfigurationError(f"app {config.app} sets namespace={own.namespace!r} itself; leave {option} out")
 

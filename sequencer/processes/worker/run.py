@@ -62,12 +62,14 @@ class Worker:
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
         self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace)
+        self._busy_s = 0.0
+        """The time in handlers that was reported."""
         self._end_reason: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
         """Report to the supervisor; false when it takes nothing. What comes again does not wait for room."""
-        return self._send(event, 0.0 if event["event"] in ("counts", "alive") else REPORT_S)
+        return self._send(event, 0.0 if event["event"] in ("counts", "busy", "alive") else REPORT_S)
 
     def _send(self, event: dict[str, Any], patience_s: float) -> bool:
         """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
@@ -104,6 +106,8 @@ class Worker:
     def _set_handlers(self) -> None:
         for number in stop_signals_in_use():
             signal.signal(number, lambda *_: self._control.begin_stop())
+        if self._config.is_pooled:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload is the master's: it may reach all of its group
         interruption.hear(self._interrupt)
 
     def _interrupt(self, _frame: FrameType | None) -> None:
@@ -150,6 +154,8 @@ class Worker:
             ]
             if has_limit:
                 self._control.tick_hooks.append(self._report_alive)
+            if config.is_pooled:
+                self._control.tick_hooks.append(self._report_busy)
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
             if self._stop.stage:
@@ -158,6 +164,12 @@ class Worker:
 
     def _report_alive(self, _now: float) -> None:
         self.report({"event": "alive"})
+
+    def _report_busy(self, _now: float) -> None:
+        consumer = self._control.consumer
+        if consumer is not None and (seconds := consumer.handlers_s) != self._busy_s:
+            self._busy_s = seconds
+            self.report({"event": "busy", "seconds": seconds})
 
     def _options(self) -> ConsumerOptions:
         """How the consumer works. A command is ended by its own handler, which knows its process."""

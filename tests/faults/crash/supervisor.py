@@ -15,6 +15,7 @@ from pathlib import Path
 from sequencer.client import Sequencer
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.places import Place
+from sequencer.processes.pool import Pool
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
@@ -51,8 +52,8 @@ _POINTS: dict[str, Points] = {}
 """Namespace -> the points of its supervisor, which `dataclasses.replace` could not carry along."""
 
 
-class PointedSupervisor(Supervisor):
-    """The supervisor, with points around its decisions."""
+class PointedPool(Pool):
+    """The consumers of a supervisor, with points around its decisions."""
 
     points: Points
 
@@ -65,10 +66,16 @@ class PointedSupervisor(Supervisor):
         self.points.at("reap:before")
         super()._after_end(place, process, returncode)
 
-    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
         self.points.at("replace:before")
-        super()._after_death(place, process, returncode)
+        super()._after_death(place, process, returncode, is_final=is_final)
         self.points.at("replace:after")
+
+
+class PointedSupervisor(Supervisor):
+    """Of such a pool."""
+
+    POOL = PointedPool
 
 
 class SupervisorTrial:
@@ -159,7 +166,7 @@ class SupervisorTrial:
         )
         policy = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
         supervisor = PointedSupervisor(config, PROCESSES, policy=policy)
-        supervisor.points = points
+        PointedPool.points = points
         status = supervisor.run()
         write_counts(self._directory / f"{name}.json", points.passages)
         assert status == 0, f"the supervisor returned {status}"

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ LONGEST_S = 120.0
 def note(what: str, **fields: Any) -> None:
     """One line of the history, in one write."""
     with open(HISTORY, "ab", buffering=0) as history:
-        history.write(json.dumps({"what": what, "pid": os.getpid(), **fields}).encode() + b"\n")
+        history.write(json.dumps({"what": what, "pid": os.getpid(), "at": time.monotonic(), **fields}).encode() + b"\n")
 
 
 def wait_for(gate: str) -> None:
@@ -59,6 +60,8 @@ def handle(message: Message) -> None:
         ctypes.PyDLL(None).sleep(body["lock"])
     if "gate" in body:
         wait_for(body["gate"])
+    if "seconds" in body:
+        time.sleep(body["seconds"])
     if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):
         os.kill(os.getpid(), signal.SIGKILL)
     if "crash" in body and not os.path.exists(body["crash"]):

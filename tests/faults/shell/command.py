@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.pool import Pool
 
 from .twins import apply
 from .twins_supervisor import CHANGES
 
 if __name__ == "__main__":
     apply(CHANGES)
-    Supervisor.WORKER = "tests.faults.shell.worker"
+    Pool.WORKER = "tests.faults.shell.worker"
     importlib.import_module("sequencer_start").main()

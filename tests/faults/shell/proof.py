@@ -17,11 +17,24 @@ from sequencer.server import EmbeddedServer
 
 from ..report import Result, Scale
 from ..server.host import Interrupted, is_ended, workplace
-from . import cases_crashes, cases_exec, cases_limit, cases_output, cases_signals, cases_starts, cases_stops, cases_told
+from . import (
+    cases_crashes,
+    cases_exec,
+    cases_limit,
+    cases_output,
+    cases_run,
+    cases_signals,
+    cases_starts,
+    cases_stops,
+    cases_told,
+)
 from .case import Case
 from .scene import LeftOut, Scene
 
-MODULES = (cases_limit, cases_output, cases_crashes, cases_starts, cases_told, cases_exec, cases_signals, cases_stops)
+MODULES = (
+    *(cases_limit, cases_output, cases_run, cases_crashes, cases_starts),
+    *(cases_told, cases_exec, cases_signals, cases_stops),
+)
 """Those that take longest come first."""
 CASES: Sequence[Case] = [case for module in MODULES for case in module.CASES]
 SIDE_BY_SIDE = 5

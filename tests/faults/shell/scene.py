@@ -203,12 +203,13 @@ class Scene:
 
     # -- messages ---------------------------------------------------------------------------------------------
 
-    def append(self, group: str, *bodies: dict[str, Any]) -> None:
+    def append(self, group: str, *bodies: dict[str, Any], queue: str = QUEUE) -> None:
         """Append messages with the ids group-0, group-1, ..."""
-        self.queue.append_many(
-            {"group": [group], "id": f"{group}-{number}", "score": number, "body": body}
-            for number, body in enumerate(bodies)
-        )
+        with Sequencer(queue, self.url, namespace=self.namespace) as client:
+            client.append_many(
+                {"group": [group], "id": f"{group}-{number}", "score": number, "body": body}
+                for number, body in enumerate(bodies)
+            )
 
     def open(self, gate: str) -> None:
         """Let those go on that wait for this gate."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import tempfile
 import time
 from types import SimpleNamespace
@@ -12,13 +13,19 @@ from typing import Any
 from sequencer.cli import append, consume, remainder
 from sequencer.cli.tally import Tally
 from sequencer.consume.stop import ignore
-from sequencer.processes import consumer_process, signals, supervisor
+from sequencer.processes import consumer_process, pool, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.places import Place
+from sequencer.processes.pool import Pool
+from sequencer.processes.pools import kept_pool
+from sequencer.processes.pools.kept_pool import KeptPool
+from sequencer.processes.pools.plan import PoolPlan
+from sequencer.processes.pools.reloading_pool import ReloadingPool
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
-from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.supervisor import PoolLoop
 from sequencer.settings.backoff import Backoff
 from sequencer.settings.events import Event, event
 
@@ -29,7 +36,8 @@ HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 
 def hurried() -> None:
     """No twin: consumers are replaced sooner, for cases with many deaths."""
-    put(supervisor, "RestartPolicy", lambda: HURRIED)
+    put(pool, "RestartPolicy", lambda: HURRIED)
+    put(kept_pool, "RestartPolicy", lambda: HURRIED)
 
 
 def no_temporary_folder() -> None:
@@ -46,10 +54,10 @@ def started_unblocked() -> None:
 def no_grace() -> None:
     """Stage 2 comes by a second signal only."""
 
-    def look(self: Supervisor) -> None:
+    def look(self: Pool) -> None:
         self._incidents.tick(time.monotonic())
 
-    put(Supervisor, "_on_tick", look)
+    put(Pool, "_on_tick", look)
 
 
 def hears_what_was_ignored() -> None:
@@ -91,12 +99,12 @@ def append_lies() -> None:
 def start_ends_the_service() -> None:
     """A consumer that can't be started ends the supervisor."""
 
-    def start(self: Supervisor) -> None:
+    def start(self: Pool) -> None:
         for place in self._places.due(time.monotonic()):
-            place.process = ConsumerProcess(self._config, self.WORKER)
+            place.process = self._start(place)
 
-    put(Supervisor, "_start_due", start)
-    put(Supervisor, "_run_round_safely", Supervisor._run_round)
+    put(Pool, "_start_due", start)
+    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
 
 
 def no_death_counts() -> None:
@@ -117,18 +125,18 @@ def every_death_counts() -> None:
 
 def lingers_for_ever() -> None:
     """A consumer that has ended its work and does not exit is waited for."""
-    put(supervisor, "EXIT_TIMEOUT_S", 1e9)
-    put(Supervisor, "_exit_timeout_s", 1e9)
+    put(pool, "EXIT_TIMEOUT_S", 1e9)
+    put(Pool, "_exit_timeout_s", 1e9)
 
 
 def telling_raises() -> None:
     """The loop has no net, and what can't be written raises in it."""
 
-    def tell(self: Supervisor, event: Event) -> None:
+    def tell(self: Pool, event: Event) -> None:
         os.write(2, f"{event.text}\n".encode())
 
-    put(Supervisor, "_emit", tell)
-    put(Supervisor, "_run_round_safely", Supervisor._run_round)
+    put(Pool, "emit", tell)
+    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
 
 
 def dead_do_not_count() -> None:
@@ -189,18 +197,45 @@ def each_lease_is_told() -> None:
 
 def stuck_unheard() -> None:
     """A consumer says in vain that its handler can't be ended."""
-    take = Supervisor._take_report
+    take = Pool._take_report
 
-    def take_others(self: Supervisor, report: dict[str, Any], by_pid: Any) -> None:
+    def take_others(self: Pool, report: dict[str, Any], by_pid: Any) -> None:
         if report["event"] != "stuck":
             take(self, report, by_pid)
 
-    put(Supervisor, "_take_report", take_others)
+    put(Pool, "_take_report", take_others)
 
 
 def nobody_listens() -> None:
     """Nobody asks for signs of life."""
     put(Silence, "tick", lambda self, processes, now: [])
+
+
+def one_ends_all() -> None:
+    """A queue whose consumers die at their start ends the whole run."""
+
+    def give_up(self: KeptPool, place: Place) -> None:
+        Pool._give_up(self, place)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    put(KeptPool, "_give_up", give_up)
+
+
+def hung_ones_stay() -> None:
+    """Nobody looks at the age of a consumer that does not end."""
+    put(KeptPool, "_end_overdue", lambda self, process, now: None)
+
+
+def all_at_once() -> None:
+    """A reload stops all consumers, and starts the new ones then."""
+
+    def replace_all(self: ReloadingPool, plan: PoolPlan) -> None:
+        self._adopt(plan)
+        for place, process in self.running:
+            self._leave(place, process)
+            self._places.add()
+
+    put(ReloadingPool, "replace_all", replace_all)
 
 
 def _start() -> Any:
@@ -218,6 +253,6 @@ CHANGES = by_name(
     ),
     *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
     *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
-    *(stuck_unheard, nobody_listens),
+    *(stuck_unheard, nobody_listens, one_ends_all, hung_ones_stay, all_at_once),
     *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
 )

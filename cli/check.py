@@ -1,0 +1,104 @@
+"""`sequencer check`: whether a queue is within limits, for cron and monitoring systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from ..client import Sequencer
+from ..errors import ConfigurationError
+from ..values.checks import seconds_of
+from ..values.commands import command
+from .app import FINE, FOUND, JsonOption, app, call_option, queue_command
+from .render import cells, console, print_json, seconds, table
+
+_TIME: dict[str, Any] = {"metavar": "TIME", "show_default": False}
+_COUNT: dict[str, Any] = {"min": 0, "show_default": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit beside what was found."""
+
+    name: str
+    value: float
+    limit: float
+    see: str
+    """A command that shows what is behind it."""
+    unit: str = ""
+    """ "s" for seconds, else a count."""
+
+    @property
+    def is_passed(self) -> bool:
+        return self.value > self.limit
+
+    def words(self, value: float) -> str:
+        return seconds(value) if self.unit == "s" else f"{value:,.0f}"
+
+    def as_json(self) -> dict[str, Any]:
+        """In seconds, or a count."""
+        name, value, limit = (self.name, self.value, self.limit)
+        return {"name": name, "value": value, "limit": limit, "is_passed": self.is_passed, "see": self.see}
+
+
+@queue_command(app)
+def check(
+    client: Sequencer,
+    max_wait: Annotated[
+        str | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
+    ] = None,
+    max_unserved: Annotated[
+        str | None,
+        call_option("--max-unserved", help="How long groups may be due while no consumer has any in hand.", **_TIME),
+    ] = None,
+    max_lag: Annotated[str | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)] = None,
+    max_backlog: Annotated[int | None, call_option("--max-backlog", help="Messages that wait.", **_COUNT)] = None,
+    max_parked: Annotated[int | None, call_option("--max-parked", help="Parked groups.", **_COUNT)] = None,
+    max_dead: Annotated[int | None, call_option("--max-dead", help="Dead letters.", **_COUNT)] = None,
+    json: JsonOption = False,
+) -> int:
+    """Compare a queue with limits, a line for each; exit code 5 when one is passed.
+
+    For cron and monitoring systems. A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read each
+    group, up to 20,000 of them, and take a sample above.
+    """
+    times = {"wait": max_wait, "unserved": max_unserved, "lag": max_lag}
+    counts = {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
+    limits = {name: seconds_of(text) for name, text in times.items() if text is not None}
+    limits |= {name: float(count) for name, count in counts.items() if count is not None}
+    if not limits:
+        raise ConfigurationError("say at least one limit, for example --max-wait 60s or --max-parked 0")
+    found = [_compared(client, name, limits[name], value) for name, value in _values(client, limits).items()]
+    is_fine = not any(one.is_passed for one in found)
+    if json:
+        print_json({"queue": client.queue, "is_fine": is_fine, "limits": [one.as_json() for one in found]})
+    else:
+        _show(found)
+    return FINE if is_fine else FOUND
+
+
+def _values(client: Sequencer, names: dict[str, float]) -> dict[str, float]:
+    """What was found for each of these names, by as few looks as they need."""
+    found: dict[str, float] = {}
+    if names.keys() & {"wait", "parked", "dead"}:
+        look = client.look()
+        found |= {"wait": look.waits_s, "parked": look.parked, "dead": look.dead}
+    if names.keys() & {"unserved", "lag", "backlog"}:
+        info = client.info()
+        found |= {"lag": info.lag_s, "backlog": info.backlog}
+        found["unserved"] = info.unserved.waits_s if info.unserved else 0.0
+    return {name: found[name] for name in names}
+
+
+def _compared(client: Sequencer, name: str, limit: float, value: float) -> Limit:
+    see = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}.get(name, "info")
+    line = command(see, client.queue, namespace=client.options.namespace)
+    return Limit(name, value, limit, line, "s" if name in ("wait", "unserved", "lag") else "")
+
+
+def _show(found: list[Limit]) -> None:
+    rows = table("", "limit", "found", "at most", "see")
+    for one in found:
+        state, see = ("passed", one.see) if one.is_passed else ("ok", "")
+        rows.add_row(*cells(state, one.name, one.words(one.value), one.words(one.limit), see))
+    console().print(rows)

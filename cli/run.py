@@ -1,0 +1,127 @@
+"""`sequencer run`: many queues of one file, under one master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..client import Sequencer, find_server
+from ..errors import ConfigurationError
+from ..processes.logs import LogOptions, background_writing
+from ..settings.events import many
+from ..values.text import plain
+from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, is_of_call, option
+from .consume import summarize
+from .queues import names_of_queues, new_queue_said, say_unused
+from .render import cells, console, print_json, say, seconds, table
+
+if TYPE_CHECKING:
+    from ..processes.pools.plan import RunPlan
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="A TOML file; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
+    ] = None,
+    check: Annotated[
+        bool, call_option("--check", help="Load every app, try the rights, print the plan, and run nothing.")
+    ] = False,
+    status: Annotated[bool, call_option("--status", help="Ask the master that runs this file on this host.")] = False,
+    redis: RedisOption = None,
+    namespace: Annotated[
+        str | None, option("--namespace", help="Prefix of all keys; goes before the file's.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> int:
+    """Run the consumers of many queues, as a file says.
+
+    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; cli/README.md lists what it may say. SIGHUP reads
+    it again, and replaces consumers one by one by new code. SIGTERM and Ctrl-C stop in stages, as with consume.
+    """
+    from ..processes.pools.run_file import find_file, read_file  # it imports msgspec, which nothing else needs
+
+    path = find_file(file, Path.cwd())
+    log: LogOptions = ctx.obj or LogOptions()
+    given = {"redis": redis if is_of_call(ctx, "redis") else None}
+    given |= {"namespace" if is_of_call(ctx, "namespace") else "else_namespace": namespace}
+
+    def read() -> RunPlan:
+        plan = read_file(path, log=log, **given)
+        return plan.on(find_server(plan.url).url)
+
+    if status:
+        return _show_status(path, json)
+    if check:
+        return _check(read(), json)
+    if json:
+        raise ConfigurationError("--json says how --check or --status answer; give one of them")
+    return _run(read, log)
+
+
+def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
+    from ..processes.pools.master import Master
+
+    plan = read()
+    hear_interrupts()
+    for queue in [pool.queue for pool in plan.pools]:
+        with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
+            known = names_of_queues(client)
+            with new_queue_said(by_command=True):
+                client.connect()
+            say_unused(client, known)
+    master = Master(plan, read)
+    with background_writing():
+        status = master.run()
+    for pool in master.kept:
+        summarize(pool.queue, pool.totals, many(pool.totals.started, "consumer"), log.format, names_queue=True)
+    return status
+
+
+def _check(plan: RunPlan, as_json: bool) -> int:
+    from ..processes.pools.application import examine_all
+
+    found = examine_all(plan)
+    problems = [f"{one.queue}: {text}" for one in found for text in one.problems]
+    if as_json:
+        queues = [asdict(one) for one in found]
+        print_json({"file": str(plan.path), "is_fine": not problems, "queues": queues})
+    else:
+        rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "in")
+        for one, pool in zip(found, plan.pools, strict=True):
+            config, rights = pool.config, ", ".join(one.rights) or "none"
+            counts = (str(pool.n), str(pool.most), seconds(config.lease), seconds(config.max_age))
+            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, str(pool.cwd)))
+        console().print(rows)
+    for problem in problems:
+        say(plain(f"error: {problem}"))
+    return WRONG_USE if problems else FINE
+
+
+def _show_status(path: Path, as_json: bool) -> int:
+    from ..processes.pools.status import ask
+
+    found = ask(path)
+    if as_json:
+        print_json(found)
+        return FINE
+    title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {seconds(found['age_s'])}"
+    typer.echo(plain(f"{title}, {many(found['processes'], 'consumer')} of at most {found['max_processes']:,}"))
+    rows = table("queue", "state", "n", "busy", "out/s", "handled", "due", "waits", "parked", "dead", "ages")
+    for pool in found["pools"]:
+        ages = " ".join(seconds(one["age_s"]) for one in pool["processes"])
+        counts = [f"{len(pool['processes'])} of {pool['n']} to {pool['max']}", f"{pool['busy']:g}", f"{pool['rate']:g}"]
+        counts += [f"{pool['handled']:,}", *map(_known, (pool["due"],)), seconds(pool["waits_s"])]
+        rows.add_row(*cells(pool["queue"], pool["state"], *counts, _known(pool["parked"]), _known(pool["dead"]), ages))
+    console().print(rows)
+    return FINE
+
+
+def _known(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"

@@ -1,0 +1,269 @@
+"""A process of its own for code of an application that no consumer runs: it looks whether a queue's app can be loaded,
+or calls the queue's own check, with the queue's variables and directory. So such code can't halt or end the master.
+
+`python -m sequencer.processes.pools.application`; standard input is one JSON line (Task), and its end ends the process.
+What is found goes to the descriptor that the task names, a JSON line each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ...client import Sequencer, find_server
+from ...doctor.rights import ASKED, WORDS, Role, missing_rights
+from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
+from ...net.blocking import BlockingNet, finish
+from ...net.endpoint import Endpoint, leave_embedded_untold
+from ...net.link import Link
+from ...server import start_embedded
+from ...settings.events import Event, error_text, type_name
+from ...store.keys import lane_keys
+from .. import service_events
+from ..handlers.apps import load_app, load_value
+from ..handlers.exec import REDIS_VARIABLE, check_command
+from ..worker.config import WorkerConfig, prepare
+from ..worker.run import report_line
+from .plan import PoolPlan, RunPlan
+
+MODULE = "sequencer.processes.pools.application"
+EXAMINE_S = 120.0
+"""How long an application may take to be imported."""
+AGAIN_S = 60.0
+"""Between two lines of a check, and before one that ended is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What this process is to do: with `every_s` call the check again and again, else examine once."""
+
+    config: dict[str, Any]
+    check: str | None
+    every_s: float | None
+    report_fd: int
+
+
+def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, **plan.env}
+    redis = plan.env.get(REDIS_VARIABLE, plan.config.url)
+    environment.pop(REDIS_VARIABLE, None)  # with its password
+    task = Task(asdict(replace(plan.config, redis_variable=redis)), plan.check, every_s, report_fd)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", MODULE],
+        stdin=subprocess.PIPE,
+        pass_fds=[report_fd],
+        start_new_session=True,
+        env=environment,
+        cwd=plan.cwd,
+    )
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+        process.stdin.flush()
+    return process
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found of a queue."""
+
+    queue: str
+    handles: str
+    """What handles a message, in words."""
+    problems: list[str]
+    rights: list[str] = field(default_factory=list)
+    """What the user may do: the roles of `sequencer acl`."""
+    server: str | None = None
+    """The identity of the server that an app has of its own."""
+
+
+def examine_all(plan: RunPlan) -> list[Examined]:
+    """Load the application of each queue, and try the rights of each role. Raises ServerError."""
+    endpoint = find_server(plan.url)
+    identity = server_identity(Link(endpoint))
+    found = []
+    for pool in plan.pools:
+        one, rights = examine(pool), _rights(endpoint, pool.queue, plan.namespace)
+        if one.server not in (None, identity):
+            one.problems.append(f"its app is on another server than {endpoint.name}, which the file says")
+        if lacks := rights["consume"]:
+            one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
+        names = {role: word for word, role in WORDS.items()}
+        found.append(replace(one, rights=[names[role] for role, lacks in rights.items() if not lacks]))
+    return found
+
+
+def _rights(endpoint: Endpoint, queue: str, namespace: str) -> dict[Role, list[str]]:
+    net = BlockingNet(endpoint.url, start_embedded)
+    try:
+        return finish(missing_rights(net, ASKED, namespace, queue, [lane_keys(namespace, queue, 0)]))
+    finally:
+        net.close()
+
+
+def examine(plan: PoolPlan) -> Examined:
+    """Load the application of a queue, in a process of its own."""
+    read_fd, write_fd = os.pipe()
+    process = _start(plan, None, write_fd)
+    os.close(write_fd)
+    why = "its application ended the process that loaded it"
+    try:
+        process.wait(EXAMINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        why = f"its application is not loaded after {EXAMINE_S:g} s"
+    if process.stdin:
+        process.stdin.close()
+    with os.fdopen(read_fd, "rb") as found:
+        lines = found.read().splitlines()
+    with suppress(ValueError, TypeError, IndexError):
+        return Examined(**json.loads(lines[-1]))
+    return Examined(plan.queue, "-", [f"{why} (exit status {process.returncode})"])
+
+
+class CheckProcess:
+    """The process that calls the check of a pool, while there is one."""
+
+    def __init__(self, plan: PoolPlan, every_s: float, report_fd: int) -> None:
+        self._plan, self._every_s, self._report_fd = plan, every_s, report_fd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts_at, self._told_at, self._told = 0.0, -AGAIN_S, ""
+
+    def tick(self, now: float) -> None:
+        """Start it, if there is a check; again where it ended."""
+        if self._process is not None and self._process.poll() is not None:
+            self._close_pipe()
+            self._process, self._starts_at = None, now + AGAIN_S
+        if self._plan.check and self._process is None and now >= self._starts_at:
+            with suppress(OSError):
+                self._process = _start(self._plan, self._every_s, self._report_fd)
+            self._starts_at = now + AGAIN_S
+
+    def replace(self, plan: PoolPlan) -> None:
+        """By one of the new plan."""
+        self.close()
+        self._plan, self._starts_at = plan, 0.0
+
+    def close(self) -> None:
+        """End it. It runs nobody's messages, so that nothing is waited for."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._close_pipe()
+            self._process = None
+
+    def _close_pipe(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+    def take_report(self, report: dict[str, Any], emit: Callable[[Event], None], now: float) -> bool:
+        """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
+        if self._process is None or report["pid"] != self._process.pid:
+            return False
+        text = str(report.get("text", ""))
+        if not text:
+            self._told = ""
+        elif text != self._told and now - self._told_at >= AGAIN_S:
+            self._told, self._told_at = text, now
+            emit(service_events.check_says(self._plan.queue, text))
+        return True
+
+
+# -- in that process ------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    task = Task(**json.loads(sys.stdin.buffer.readline()))
+    config = WorkerConfig(**task.config)
+    if config.redis_variable is not None:
+        os.environ[REDIS_VARIABLE] = config.redis_variable
+    leave_embedded_untold()
+    if task.every_s is None:
+        os.write(task.report_fd, json.dumps(asdict(_examined(config, task.check))).encode() + b"\n")
+        os._exit(0)  # not by what the application does at its exit
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    threading.Thread(target=_call_again_and_again, args=(task, config), daemon=True).start()
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _examined(config: WorkerConfig, check: str | None) -> Examined:
+    handles, problems, server = f"command {config.command!r}", list[str](), None
+    try:
+        if config.command:
+            check_command(config.command)
+        if config.app:
+            app = load_app(config.app)
+            handles = f"{app.handler.__module__}:{getattr(app.handler, '__qualname__', '?')}"
+            client, _ = prepare(config)
+            server = None if app.sequencer is None else _identity(client)
+    except SequencerError as error:
+        problems.append(str(error))
+    try:
+        if check:
+            _check_function(check)
+    except SequencerError as error:
+        problems.append(f"check: {error}")
+    return Examined(config.queue, handles, problems, server=server)
+
+
+def _identity(client: Sequencer) -> str:
+    return server_identity(Link(client.endpoint))
+
+
+def server_identity(link: Link) -> str:
+    """What tells one server from another, however it is called. Raises ServerError."""
+    try:
+        said = link.command("INFO", "server").decode("utf-8", "replace")
+    finally:
+        link.close()
+    return next((line.partition(":")[2] for line in said.splitlines() if line.startswith("run_id:")), "")
+
+
+def _check_function(spec: str) -> Callable[[Any], Any]:
+    function = load_value(spec)
+    if not callable(function) or isinstance(function, type):
+        raise HandlerNotFound(f"{spec} is {type(function).__name__}, no function")
+    return function  # type: ignore[no-any-return]
+
+
+def _call_again_and_again(task: Task, config: WorkerConfig) -> None:
+    assert task.check is not None
+    assert task.every_s is not None
+
+    def report(text: str) -> None:
+        with suppress(OSError):
+            os.write(task.report_fd, report_line({"event": "says", "text": text}))
+
+    client = Sequencer(config.queue, config.url, namespace=config.namespace)
+    try:
+        function = _check_function(task.check)
+    except SequencerError as error:
+        report(f"the check can't be called: {error}")
+        return
+    while True:
+        try:
+            found = function(client.look())
+            if found is not None and not isinstance(found, str):
+                raise ConfigurationError(f"{task.check} returned {shown(found)}, which is neither text nor None")
+            report(found or "")
+        except SequencerError as error:
+            report(error_text(error))
+        except Exception as error:
+            report(f"the check failed: {type_name(error)}: {error_text(error)}")
+        time.sleep(task.every_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

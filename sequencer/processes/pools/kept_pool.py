@@ -1,0 +1,243 @@
+"""A pool of `sequencer run`: it is never given up, changes its size, and ends consumers that hang.
+
+Not here: when to change the size (`scaling.py`), and new code or a new file (`reloading_pool.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...settings.events import Event, many
+from ...values.views import QueueLook
+from .. import service_events
+from ..consumer_process import ConsumerProcess
+from ..handlers.exec import REDIS_VARIABLE
+from ..places import STANDING_RETRY_S, Place
+from ..pool import Pool
+from ..restart_policy import RestartPolicy
+from .application import CheckProcess
+from .plan import PoolPlan
+from .sizing import Sizing
+
+AGE_SPREAD = 0.1
+"""A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
+
+
+class KeptPool(Pool):
+    """The consumers of one queue of the file. `room`: how many processes this host may have more."""
+
+    def __init__(
+        self,
+        plan: PoolPlan,
+        room: Callable[[], int],
+        check_every_s: float,
+        *,
+        policy: RestartPolicy | None = None,
+        forward: Callable[[Event], bool] | None = None,
+    ) -> None:
+        self._policy = policy or RestartPolicy()
+        super().__init__(plan.config, plan.n, policy=self._policy, forward=forward)
+        self.plan, self._room = plan, room
+        self._sizing = Sizing(plan)
+        self._down_since: float | None = None
+        self._checks = CheckProcess(plan, check_every_s, self._reports.write_fd)
+
+    # -- what the master asks -----------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self._stage) and super().is_done
+
+    @property
+    def is_down(self) -> bool:
+        """Whether no consumer gets to work."""
+        return self._down_since is not None
+
+    @property
+    def size(self) -> int:
+        """Consumers that run or are about to, those too that were told to leave."""
+        return len(self._places)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether each consumer is connected, or can't be."""
+        return self.is_down or all(process.is_connected for _, process in self._places.running)
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether consumers are being replaced, so that their number says nothing."""
+        return False
+
+    @property
+    def stage(self) -> int:
+        """Of a stop; 0: none."""
+        return self._stage
+
+    @property
+    def running(self) -> list[tuple[Place, ConsumerProcess]]:
+        """The consumers that run, each with its place."""
+        return self._places.running
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self._stage:
+            return "stopping"
+        return "down" if self.is_down else "reloading" if self.is_replacing else "running"
+
+    @property
+    def handled(self) -> int:
+        """Messages handled by all its consumers so far, those that ended too."""
+        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self._places.running)
+
+    # -- starting, and the end of old ones ------------------------------------------------------------------------
+
+    def _start(self, place: Place) -> ConsumerProcess:
+        plan = self._plan_of(place)
+        config = self._with_descriptors(plan.config)
+        if config.max_age is not None:
+            config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
+        env = {**({} if config.url is None else {REDIS_VARIABLE: config.url}), **plan.env}
+        process = ConsumerProcess(config, self.WORKER, env=env, cwd=plan.cwd)
+        if config.max_age is not None and plan.hang_after_s is not None:
+            process.longest_s = config.max_age + plan.hang_after_s
+        return process
+
+    def _plan_of(self, _place: Place) -> PoolPlan:
+        """What the next consumer of a place is to do."""
+        return self.plan
+
+    def _on_tick(self) -> None:
+        super()._on_tick()
+        now = time.monotonic()
+        for _, process in self._places.running:
+            self._end_overdue(process, now)
+        self._look_whether_back(now)
+        if self._stage:
+            self._checks.close()
+            return
+        self._checks.tick(now)
+        self._places.remove_done()
+
+    def close(self) -> None:
+        self._checks.close()
+        super().close()
+
+    def _times(self, now: float) -> list[float]:
+        return [*super()._times(now), *(self._overdue_at(process) for _, process in self.running)]
+
+    def _overdue_at(self, process: ConsumerProcess) -> float:
+        """When its age is to be acted on next."""
+        if process.is_killed or process.ended_at is not None:
+            return math.inf
+        if process.released_at is not None:
+            return process.released_at + self.plan.config.lease
+        starts_s = 0.0 if process.is_connected else self._policy.startup_s  # where all start slowly, none is too old
+        return process.works_from + max(process.longest_s, starts_s)
+
+    def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
+        if now < self._overdue_at(process):
+            return
+        lease_s = self.plan.config.lease
+        if process.released_at is not None:
+            self._kill(process, f"it is too old, was told to end {lease_s:g} s ago, and goes on")
+            return
+        process.released_at = now
+        lived_s, in_hand = now - process.started_at, process.in_hand
+        self.emit(
+            service_events.consumer_overdue(
+                self.queue, pid=process.pid, lived_s=lived_s, in_hand=in_hand, kill_in_s=lease_s
+            )
+        )
+        process.send_stage(2)
+
+    # -- down, and back -----------------------------------------------------------------------------------------
+
+    def _after_final_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+        if self._stage:
+            place.is_done = True
+            return
+        self.totals.died += 1
+        self._after_death(place, process, returncode, is_final=True)
+
+    def _give_up(self, place: Place) -> None:
+        now = time.monotonic()
+        if self._down_since is None:
+            self._down_since = now
+            deaths = place.startup_deaths
+            self.emit(service_events.pool_down(self.queue, deaths=deaths, retry_in_s=STANDING_RETRY_S))
+        for other in self._places.empty:
+            other.start_at = math.inf
+        place.start_at = now + STANDING_RETRY_S
+
+    def _look_whether_back(self, now: float) -> None:
+        if self._down_since is None:
+            return
+        works = [one for _, one in self._places.running if self._has_lived(one, now)]
+        if works:
+            self.emit(service_events.pool_back(self.queue, lasted_s=now - self._down_since))
+            self._down_since = None
+            self._try_all()
+
+    def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
+        return process.has_begun or now - process.started_at >= self._policy.startup_s
+
+    def _try_all(self) -> None:
+        """Each empty place gets a consumer now."""
+        for place in self._places.empty:
+            place.free()
+
+    # -- size ---------------------------------------------------------------------------------------------------
+
+    def scale(self, look: QueueLook | None, now: float, cpu: float) -> None:
+        """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
+        self._sizing.measure(self.running, now)
+        if self._stage or look is None:
+            return
+        is_frozen = look.is_paused or look.has_outage or self.is_replacing or self._are_dying
+        change = self._sizing.change(list(self._places), look, now, cpu=cpu, room=self._room(), is_frozen=is_frozen)
+        if change:
+            self._change(change, look)
+
+    @property
+    def busy(self) -> float:
+        """How many consumers' time was spent in handlers lately."""
+        return self._sizing.busy
+
+    @property
+    def _are_dying(self) -> bool:
+        return self.is_down or any(place.fast_deaths or place.startup_deaths for place in self._places)
+
+    def _change(self, change: int, look: QueueLook) -> None:
+        before = len(self._places) - sum(place.is_leaving for place in self._places)
+        for _ in range(change):
+            self._places.add()
+        if change > 0:
+            why = f"{many(look.due, 'group')} wait{'s' if look.due == 1 else ''}, the first for {look.waits_s:.1f} s"
+        else:
+            why = "they have little to do" if before <= self.plan.most else "there are more than the file says"
+            self._let_youngest_leave()
+        self.emit(service_events.pool_scaled(self.queue, before=before, now=before + change, why=why))
+
+    def _let_youngest_leave(self) -> None:
+        staying = [(place, process) for place, process in self._places.running if not place.is_leaving]
+        if self._places.empty:
+            self._places.empty[-1].is_done = True
+        elif staying:
+            self._leave(*max(staying, key=lambda one: one[1].started_at))
+
+    @staticmethod
+    def _leave(place: Place, process: ConsumerProcess) -> None:
+        place.is_leaving = True
+        process.send_stage(1)
+
+    # -- reports ------------------------------------------------------------------------------------------------
+
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
+        if not self._checks.take_report(report, self.emit, time.monotonic()):
+            super()._take_report(report, by_pid)

@@ -1,0 +1,236 @@
+"""The master of `sequencer run`: many pools under one loop, and what concerns all of them.
+
+It looks at the queues and changes the size of pools, reads its file again at SIGHUP, ends after `run_for`, answers
+`--status`, and tells systemd how it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ...client import find_server
+from ...consume.emitter import EventEmitter
+from ...errors import ConfigurationError, SequencerError
+from ...settings.events import Event, error_text, many
+from ...values.version import VERSION
+from .. import service_events
+from ..pool import Pool
+from ..restart_policy import RestartPolicy
+from ..supervisor import PoolLoop
+from .looks import HostCpu, Looks
+from .plan import PoolPlan, RunPlan
+from .reloading_pool import ReloadingPool
+from .status import Rates, ServiceManager, StatusSocket, status_of
+
+log = logging.getLogger("sequencer.supervisor")
+
+READY_S = 30.0
+"""systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
+
+
+class Master(PoolLoop):
+    """Runs a plan; `read` reads the file again, `cpu` says what share of the host's processors is in use."""
+
+    RELOADS = True
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        read: Callable[[], RunPlan],
+        *,
+        policy: RestartPolicy | None = None,
+        forward: Callable[[Event], bool] | None = None,
+        cpu: Callable[[], float] | None = None,
+    ) -> None:
+        self.plan, self._read, self._policy, self._forward = plan, read, policy, forward
+        self._emitter = EventEmitter("", log=log, forward=forward)
+        self._kept = [self._make(pool) for pool in plan.pools]
+        super().__init__(self._kept)
+        self._stage, self._began = 0, time.monotonic()
+        self._looks, self._cpu, self._rates = Looks(plan), cpu or HostCpu().share, Rates()
+        self._scales_at, self._failed_ticks = 0.0, 0
+        self._is_ready = self._is_reloading = False
+        self._systemd, self._status = ServiceManager(), self._status_socket()
+
+    def reload(self) -> None:
+        """Read the file again, and replace all consumers. Safe in a signal handler or any thread."""
+        self._signals.request_reload()
+
+    @property
+    def kept(self) -> Sequence[ReloadingPool]:
+        """Its pools, in the order of the file."""
+        return self._kept
+
+    @property
+    def count(self) -> int:
+        """Processes of all pools, those too that are about to start."""
+        return sum(pool.size for pool in self._kept)
+
+    def _make(self, plan: PoolPlan) -> ReloadingPool:
+        every_s = self.plan.check_every_s
+        return ReloadingPool(plan, self._room, every_s, policy=self._policy, forward=self._forward)
+
+    def _room(self) -> int:
+        return max(0, self.plan.max_processes - self.count)
+
+    def _status_socket(self) -> StatusSocket | None:
+        try:
+            return StatusSocket(self.plan.path)
+        except (OSError, ConfigurationError) as error:
+            log.warning("run --status will not answer: %s", error)
+            return None
+
+    def emit(self, event: Event) -> None:
+        """Tell of it. Whatever is wrong with the log, the pools go on."""
+        with suppress(Exception):
+            self._emitter.emit(event)
+
+    # -- the loop -----------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        if self._status is not None:
+            self._selector.register(self._status, selectors.EVENT_READ)
+        for pool in self._kept:
+            self._say_started(pool)
+        try:
+            status = super().run()
+        finally:
+            self._looks.close()
+            if self._status is not None:
+                self._status.close()
+        for pool in self._kept:
+            pool.totals.seconds = time.monotonic() - self._began
+        return status
+
+    def _say_started(self, pool: ReloadingPool) -> None:
+        config, server = pool.plan.config, find_server(self.plan.url).name
+        app = f"app {config.app}" if config.app else f"command {config.command!r}"
+        pool.emit(
+            service_events.service_started(
+                pool.queue, server=server, app=app, processes=pool.plan.n, lease_s=config.lease, version=VERSION
+            )
+        )
+
+    @property
+    def _is_done(self) -> bool:
+        return bool(self._stage) and super()._is_done
+
+    def _run_round(self) -> None:
+        super()._run_round()
+        now = time.monotonic()
+        try:
+            self._on_tick(now)
+            self._failed_ticks = 0
+        except Exception as error:  # whatever it is, the consumers are looked after
+            self._failed_ticks += 1
+            if self._failed_ticks == 1:
+                self.emit(service_events.supervisor_trouble("", error, what="running the file"))
+            time.sleep(min(0.01 * self._failed_ticks, 0.5))
+
+    def _on_tick(self, now: float) -> None:
+        if self._signals.take_reload():
+            self._reload()
+        if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:
+            self._stop_pools()
+        if now >= self._scales_at and not self._stage:
+            self._scales_at = now + self.plan.check_every_s
+            self._scale(now)
+        self._forget_removed()
+        self._tell_systemd(now)
+        if self._status is not None:
+            self._status.answer(self._state_of_all())
+
+    def _wait_s(self, now: float) -> float:
+        waits = [super()._wait_s(now), max(0.0, self._scales_at - now)]
+        if self.plan.run_for_s and not self._stage:
+            waits.append(max(0.0, self._began + self.plan.run_for_s - now))
+        return min(waits) if not self._stage else waits[0]
+
+    def _stop_pools(self) -> None:
+        self._stage = min(3, self._stage + 1)
+        if self._stage == 1:
+            self._systemd.stopping()
+        for pool in self._kept:
+            while pool.stage < self._stage:
+                pool.next_stage()
+
+    # -- looks ----------------------------------------------------------------------------------------------------
+
+    def _scale(self, now: float) -> None:
+        """Those whose groups wait longest come first: there may not be room for all."""
+        cpu = self._cpu()
+        looks = [(pool, self._looks.last(pool.queue, now)) for pool in self._kept]
+        for pool, look in sorted(looks, key=lambda one: -one[1].waits_s if one[1] else 0.0):
+            self._rates.note(pool.queue, pool.handled, now)
+            pool.scale(look, now, cpu)
+
+    def _state_of_all(self) -> dict[str, object]:
+        state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
+        return status_of(self.plan, self._kept, self._looks, self._rates, self._began, state)
+
+    def _tell_systemd(self, now: float) -> None:
+        is_ready = all(pool.is_ready for pool in self._kept) or now - self._began >= READY_S
+        if not self._is_ready and is_ready and not self._stage:
+            self._is_ready = True
+            self._systemd.ready(self._summary())
+        if self._is_reloading and not any(pool.is_replacing for pool in self._kept):
+            self._is_reloading = False
+            self._systemd.ready(self._summary())
+            if not any(pool.reload_error for pool in self._kept):
+                self.emit(service_events.service_reloaded(str(self.plan.path)))
+
+    def _summary(self) -> str:
+        down = [pool.queue for pool in self._kept if pool.is_down]
+        said = f"{many(len(self._kept), 'pool')}, {many(self.count, 'consumer')}"
+        return f"{said}, down: {', '.join(down)}" if down else said
+
+    # -- a reload -----------------------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        if self._stage:
+            return
+        self._systemd.reloading()
+        self._is_reloading = True
+        self.emit(service_events.service_reloading(str(self.plan.path)))
+        try:
+            plan = self._read()
+        except SequencerError as error:
+            self._is_reloading = False
+            self.emit(service_events.reload_failed("", error_text(error)))
+            self._systemd.ready(self._summary())
+            return
+        self._take(plan)
+
+    def _take(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self._looks.close()
+        self._looks = Looks(plan)
+        pools = {pool.queue: pool for pool in self._kept if not pool.stage}
+        for one in plan.pools:
+            pool = pools.pop(one.queue, None)
+            if pool is not None:
+                pool.replace_all(one)
+                continue
+            pool = self._make(one)
+            self._kept.append(pool)
+            self.pools.append(pool)
+            self._open(pool)
+            self._say_started(pool)
+        for pool in pools.values():  # the file does not name them any more
+            pool.next_stage()
+
+    def _forget_removed(self) -> None:
+        if self._stage:
+            return
+        for pool in [pool for pool in self._kept if pool.stage and pool.is_done]:
+            self._kept.remove(pool)
+            self.pools.remove(pool)
+            self._selector.unregister(pool.read_fd)
+            self._close(pool)
+
+    def _close(self, pool: Pool) -> None:
+        pool.close()

@@ -1,0 +1,134 @@
+"""A pool whose consumers can be replaced one by one, by those of new code or of a new file.
+
+A new consumer comes first; only when it is connected the old one is told to stop. The first new one is the trial: where
+it ends before that, the code or the file is wrong, and everything stays as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from .. import service_events
+from ..consumer_process import ConsumerProcess
+from ..places import Place
+from ..signals import ending_text
+from .kept_pool import KeptPool
+from .plan import PoolPlan
+
+TRIAL_S = 120.0
+"""How long the first new consumer may take until it is connected."""
+
+
+@dataclass(slots=True)
+class Replacement:
+    """The new plan of a pool, and how far it has come."""
+
+    plan: PoolPlan
+    olds: list[tuple[Place, ConsumerProcess]]
+    """Consumers of the old plan that are still to be replaced, each with its place."""
+    successor: Place | None = None
+    """The place of the new consumer that is not connected yet."""
+    is_adopted: bool = False
+    """Whether a new consumer has shown that the new plan works."""
+
+    def next_old(self) -> tuple[Place, ConsumerProcess] | None:
+        """The old consumer to be replaced next. One that ended by itself has a successor already."""
+        self.olds = [(place, old) for place, old in self.olds if place.process is old and not place.is_leaving]
+        return self.olds[0] if self.olds else None
+
+    def is_connected(self) -> bool:
+        """Whether the new consumer can take over."""
+        process = self.successor.process if self.successor else None
+        return process is not None and process.is_connected
+
+    def has_failed(self, place: Place) -> bool:
+        """Whether this place, whose consumer has ended, was the trial."""
+        return place is self.successor and not self.is_adopted
+
+
+class ReloadingPool(KeptPool):
+    """A kept pool that takes a new plan, or the same one again."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._replacement: Replacement | None = None
+        self.reload_error = ""
+        """Why the last reload left the consumers of before."""
+
+    @property
+    def is_replacing(self) -> bool:
+        """Whether old consumers are still to be replaced."""
+        return self._replacement is not None
+
+    def _plan_of(self, place: Place) -> PoolPlan:
+        replacement = self._replacement
+        return replacement.plan if replacement is not None and place is replacement.successor else self.plan
+
+    def _on_tick(self) -> None:
+        super()._on_tick()
+        if not self._stage:
+            self._replace(time.monotonic())
+
+    def replace_all(self, plan: PoolPlan) -> None:
+        """Replace each consumer by one of this plan, one by one; the first is the trial."""
+        olds = [(place, process) for place, process in self._places.running if not place.is_leaving]
+        if self._replacement is not None and self._replacement.successor is not None:
+            olds = [one for one in olds if one[0] is not self._replacement.successor]
+            self._drop(self._replacement.successor)
+        self.reload_error = ""
+        self._replacement = Replacement(plan, olds)
+        if self.is_down or not olds:
+            self._adopt(plan)
+            self._try_all()
+
+    def _replace(self, now: float) -> None:
+        replacement = self._replacement
+        if replacement is None:
+            return
+        successor = replacement.successor
+        if successor is None:
+            if replacement.next_old() is None:
+                self._replacement = None
+            elif self._room() > 0 or not any(place.is_leaving for place in self._places):
+                replacement.successor = self._places.add()
+        elif replacement.is_connected():
+            self._adopt(replacement.plan)
+            if (old := replacement.next_old()) is not None:
+                self._leave(*old)
+            replacement.successor = None
+        elif not replacement.is_adopted:
+            self._limit_trial(successor.process, now)
+
+    def _limit_trial(self, process: ConsumerProcess | None, now: float) -> None:
+        if process is not None and not process.is_killed and now - process.started_at > TRIAL_S:
+            self._kill(process, f"it is not connected after {TRIAL_S:g} s")
+
+    def _adopt(self, plan: PoolPlan) -> None:
+        if self._replacement is not None:
+            if self._replacement.is_adopted:
+                return
+            self._replacement.is_adopted = True
+        self.plan, self._config = plan, self._with_descriptors(plan.config)
+        self._sizing.adopt(plan)
+        self._checks.replace(plan)
+
+    def _drop(self, place: Place) -> None:
+        """Of a trial that a newer one replaces."""
+        place.is_leaving = True
+        if place.process is None:
+            place.is_done = True
+        else:
+            place.process.send_stage(1)
+
+    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+        replacement = self._replacement
+        if replacement is None or not replacement.has_failed(place) or self._stage:
+            super()._after_end(place, process, returncode)
+            return
+        place.is_done = True
+        self._replacement = None
+        why = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
+        self.reload_error = why
+        self.emit(service_events.reload_failed(self.queue, why))

@@ -1,0 +1,286 @@
+"""Reads `[tool.sequencer]` of pyproject.toml, or sequencer.toml, strictly: what is wrong is one sentence.
+
+Each table is converted alone, so that a fault can be told with its queue. Times are texts with a unit. A secret comes
+from a variable: `env:NAME`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...errors import ConfigurationError, SequencerError, shown
+from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
+from ...values.checks import check_name, nearest, seconds_of
+from ..logs import LogOptions
+from ..worker.config import WorkerConfig
+from .plan import PoolPlan, RunPlan
+
+OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
+MAX_PROCESSES = 1024
+SECRET = "env:"
+_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_WRONG = re.compile(r"Expected `([^`]+)`, got `([^`]+)` - at `\$\.([A-Za-z_]+).*`")
+KINDS = {"str": "text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "a table"}
+"""What msgspec calls them, in words."""
+_VARIABLE = re.compile(r"[A-Za-z_]\w*\Z")
+TableT = TypeVar("TableT", bound=msgspec.Struct)
+
+
+class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """`[tool.sequencer.queues.NAME]`; what a word means is in cli/README.md."""
+
+    app: str | None = None
+    exec: str | None = None
+    pass_redis: bool = False
+    n: int = 1
+    max: int | None = None
+    wait: str = "1s"
+    lease: str = "15s"
+    grace: str | None = None
+    max_age: str | None = None
+    hang_after: str | None = None
+    max_messages: int | None = None
+    handler_timeout: str | None = None
+    max_attempts: int | None = None
+    backoff: str | None = None
+    on_failure: str | None = None
+    park_on: list[str] | None = None
+    dead_letter_on: list[str] | None = None
+    outage: list[str] | None = None
+    audit: bool = False
+    audit_length: int = AUDIT_LENGTH
+    check: str | None = None
+    env: dict[str, str] = {}
+    cwd: str = "."
+
+
+class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """`[tool.sequencer]`, but for its queues."""
+
+    app: str | None = None
+    """For `consume`: not read here."""
+    redis: str | None = None
+    namespace: str = "sequencer"
+    environment: str = ""
+    check_every: str = "2s"
+    run_for: str = "0"
+    max_processes: int = 64
+    queues: dict[str, Any] = {}
+
+
+def find_file(given: str | None, directory: Path) -> Path:
+    """The file that is meant: the one given, else sequencer.toml or a pyproject.toml with queues, upwards from here.
+
+    Raises ConfigurationError.
+    """
+    if given is not None:
+        return Path(given)
+    for place in (directory, *directory.parents):
+        if (path := place / OWN_FILE).is_file():
+            return path
+        if (path := place / PROJECT_FILE).is_file():
+            return path
+    raise ConfigurationError(
+        f"there is no {OWN_FILE} or {PROJECT_FILE} in {directory} or above it; write one, or name it: "
+        "sequencer run FILE"
+    )
+
+
+def read_file(
+    path: Path,
+    *,
+    redis: str | None = None,
+    namespace: str | None = None,
+    else_namespace: str | None = None,
+    log: LogOptions | None = None,
+) -> RunPlan:
+    """The plan of a file. `redis` and `namespace` go before the file's, `else_namespace` is for a file without one.
+
+    Raises ConfigurationError, in one sentence.
+    """
+    try:
+        table = {"namespace": else_namespace or "sequencer", **_table(path)}
+        return _plan(path.resolve(), table, redis, namespace, log or LogOptions())
+    except SequencerError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"it can't be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"it is no TOML: {error}") from error
+    if path.name == PROJECT_FILE:
+        tool = table.get("tool")
+        table = tool.get("sequencer") if isinstance(tool, dict) else None
+        if not isinstance(table, dict) or not table.get("queues"):
+            raise ConfigurationError("it has no [tool.sequencer.queues.NAME], which says what to run for a queue")
+    return dict(table)
+
+
+def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str | None, log: LogOptions) -> RunPlan:
+    top = _converted(table, TopTable, "")
+    if not top.queues:
+        raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
+    url = redis or _server(top.redis)
+    space = check_name("namespace", namespace or top.namespace)
+    pools = tuple(_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items())
+    _check_count("max_processes", top.max_processes, 1)
+    if (count := sum(pool.n for pool in pools)) > top.max_processes:
+        raise ConfigurationError(
+            f"max_processes={top.max_processes} is too few: the queues have n={count} together; raise it, or lower one"
+        )
+    return RunPlan(
+        path=path,
+        url=url,
+        namespace=space,
+        environment=top.environment,
+        check_every_s=_time("check_every", top.check_every, 0.1),
+        run_for_s=_time("run_for", top.run_for),
+        max_processes=top.max_processes,
+        pools=pools,
+    )
+
+
+def _pool(name: str, table: Any, directory: Path, url: str | None, namespace: str, log: LogOptions) -> PoolPlan:
+    try:
+        check_name("queue", name)
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"it must be a table, got {shown(table)}")
+        return _checked(name, _converted(table, QueueTable, ""), directory, url, namespace, log)
+    except SequencerError as error:
+        raise ConfigurationError(f"queues.{name}: {error}") from error
+
+
+def _checked(
+    name: str, table: QueueTable, directory: Path, url: str | None, namespace: str, log: LogOptions
+) -> PoolPlan:
+    if bool(table.app) == bool(table.exec):
+        raise ConfigurationError('give app = "module:attribute" or exec = "a command", one of the two')
+    if table.pass_redis and not table.exec:
+        raise ConfigurationError("pass_redis says what the commands of exec are given; leave it out")
+    _check_count("n", table.n, 0)
+    most = max(table.n, 1) if table.max is None else table.max
+    if table.max is not None:
+        _check_count("max", most, max(table.n, 1))
+    max_age = None if table.max_age is None else _time("max_age", table.max_age)
+    if table.hang_after is not None and max_age is None:
+        raise ConfigurationError("hang_after is counted from max_age; give that too")
+    config = WorkerConfig(
+        queue=name,
+        url=url,
+        namespace=namespace,
+        app=table.app,
+        command=table.exec,
+        passes_redis=table.pass_redis,
+        settings=_settings(name, namespace, table),
+        lease=_time("lease", table.lease),
+        max_messages=table.max_messages,
+        max_age=max_age,
+        handler_timeout=None if table.handler_timeout is None else _time("handler_timeout", table.handler_timeout),
+        audit=table.audit,
+        audit_length=table.audit_length,
+        grace=None if table.grace is None else _time("grace", table.grace),
+        log_level=log.level,
+        log_format=log.format,
+        is_pooled=True,
+    )
+    config.options()  # what a consumer would refuse is refused here
+    cwd = (directory / Path(table.cwd).expanduser()).resolve()
+    if not cwd.is_dir():
+        raise ConfigurationError(f"cwd={shown(table.cwd)} is no directory: {cwd}")
+    return PoolPlan(
+        config=config,
+        n=table.n,
+        most=most,
+        wait_s=_time("wait", table.wait, 0.001),
+        hang_after_s=None if table.hang_after is None else _time("hang_after", table.hang_after),
+        cwd=cwd,
+        env={key: _value(f"env.{key}", value) for key, value in table.env.items()},
+        check=table.check,
+    )
+
+
+def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
+    given: dict[str, Any] = {
+        "max_attempts": table.max_attempts,
+        "backoff": None if table.backoff is None else _time("backoff", table.backoff),
+        "on_failure": table.on_failure,
+        **{key: _names(getattr(table, key)) for key in ("park_on", "dead_letter_on", "outage")},
+    }
+    settings: Any = {key: value for key, value in given.items() if value is not None}
+    queue_options(
+        name, namespace, {"backoff_cap": max(DEFAULTS["backoff_cap"], settings.get("backoff", 0.0)), **settings}
+    )
+    return settings  # type: ignore[no-any-return]
+
+
+def _names(names: list[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _converted(table: Mapping[str, Any], kind: type[TableT], where: str) -> TableT:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(_sentence(str(error), kind, table)) from error
+
+
+def _sentence(said: str, kind: type[msgspec.Struct], table: Mapping[str, Any]) -> str:
+    """What msgspec found, in our words: with the name and its value, and the nearest right name."""
+    unknown = _UNKNOWN.search(said)
+    if unknown:
+        names = [name for name in kind.__struct_fields__ if name != "app" or kind is QueueTable]
+        return f"there is no {unknown[1]!r}; {nearest(unknown[1], names)}"
+    found = _WRONG.match(said)
+    if found is None:
+        return said
+    wanted, got, name = found[1].partition(" | ")[0], found[2], found[3]
+    value = table.get(name)
+    if wanted == "str" and got in ("int", "float"):
+        return f'{name}={shown(value)} must be text; a time has its unit, as "{value}s"'
+    return f"{name}={shown(value)} must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
+
+
+def _time(name: str, text: str, low: float = 0.0) -> float:
+    try:
+        seconds = seconds_of(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
+    if seconds < low:
+        raise ConfigurationError(f"{name}={shown(text)} must be at least {low:g} s")
+    return seconds
+
+
+def _check_count(name: str, value: int, low: int) -> None:
+    if not low <= value <= MAX_PROCESSES:
+        raise ConfigurationError(f"{name}={value} must be a whole number from {low} to {MAX_PROCESSES}")
+
+
+def _server(text: str | None) -> str | None:
+    url = None if text is None else _value("redis", text)
+    if text is not None and not text.startswith(SECRET) and urlsplit(text).password:
+        raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
+    return url
+
+
+def _value(name: str, text: str) -> str:
+    """A value, or that of the variable which it names."""
+    if not text.startswith(SECRET):
+        return text
+    variable = text.removeprefix(SECRET)
+    if not _VARIABLE.match(variable):
+        raise ConfigurationError(f"{name}={shown(text)} names no variable, as in {SECRET}NAME")
+    if variable not in os.environ:
+        raise ConfigurationError(f"{name}: the variable {variable} is not set")
+    return os.environ[variable]

@@ -1,0 +1,117 @@
+"""How many consumers a pool should have, from looks at its queue. Pure: the time is part of a look.
+
+Up when due groups wait for a consumer, never for messages: one group is handled by one consumer at a time, however
+many messages it has. Down slowly, and gently: who leaves finishes its message. Most of the time nothing changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOOKS = 2
+"""A wait that only one look has seen is over before a new process would have helped."""
+REST_S = 10.0
+"""After a change, and after the start of a pool: a new process is at work then, and shows in the next looks."""
+QUIET_S = 300.0
+"""No wait for this time, before one consumer may leave. With 60 s, consumers come and go all day: see tests."""
+CALM = 0.5
+"""The part of the wait above which a pool counts as not quiet."""
+FULL = 0.7
+"""Those that stay may be busy for this share of their time."""
+BUSY_CPU = 0.9
+"""Above this share of the host's processors, one process more makes all of them slower."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLook:
+    """A pool at one moment."""
+
+    now: float
+    due: int
+    """Groups that wait for a consumer."""
+    waits_s: float
+    """For how long the one that waits longest has been due."""
+    processes: int
+    """All that run, those too that were told to leave."""
+    starting: int = 0
+    """Those of them that are not connected yet."""
+    leaving: int = 0
+    """Those of them that were told to leave."""
+    busy: float = 0.0
+    """How many consumers' time was spent in handlers since the look before: 1.5 of 2 are busy for 75 %."""
+    is_frozen: bool = False
+    """Whether what is seen says nothing of the load: paused, an outage, consumers that die."""
+    cpu: float = 0.0
+    """The share of the host's processors that is in use."""
+    room: int = 1_000_000
+    """Processes that this host may have more, over all pools."""
+
+
+class Scaler:
+    """Of one pool, with `least` to `most` consumers."""
+
+    def __init__(self, least: int, most: int, wait_s: float) -> None:
+        self.least, self.most, self.wait_s = least, most, wait_s
+        self._looks_waiting = self._starting = 0
+        self._began: float | None = None
+        self._rests_until = self._quiet_since = self._idle_since = self._noticed_at = 0.0
+        self._busy = 0.0
+        """The mean of the time that is quiet by now."""
+
+    def decide(self, look: PoolLook) -> int:
+        """How many consumers to start, or -1: one is to leave; mostly 0."""
+        now, staying = look.now, look.processes - look.leaving
+        if self._began is None:
+            self._began = now
+            self._rests_until = now + REST_S
+            self._be_loud(now)
+        self._notice(look)
+        if staying < self.least:
+            return max(0, min(self.least - staying, look.room))
+        if not look.processes:  # nothing to be measured; also in an outage, whose probes need a consumer
+            return self._up(look, 1) if look.due and self.most else 0
+        if look.is_frozen or now < self._rests_until:
+            return 0
+        if staying > self.most:
+            return self._down(now)
+        if self._looks_waiting >= LOOKS and look.cpu <= BUSY_CPU:
+            return self._up(look, max(1, staying // 2))
+        if staying > self.least and now - self._quiet_since >= QUIET_S and self._can_spare(staying, now):
+            return self._down(now)
+        return 0
+
+    def _notice(self, look: PoolLook) -> None:
+        now, has_help = look.now, look.starting < self._starting  # what waits now waited for those that just came
+        is_waiting = look.due and look.waits_s >= self.wait_s and not has_help
+        self._looks_waiting = self._looks_waiting + 1 if is_waiting else 0
+        self._starting = look.starting
+        if look.is_frozen or (look.due and look.waits_s >= CALM * self.wait_s):
+            self._be_loud(now)
+        else:
+            span = now - self._quiet_since
+            part = min(1.0, (now - self._noticed_at) / span) if span else 1.0
+            self._busy += (look.busy - self._busy) * part
+        if look.busy or look.due:
+            self._idle_since = now
+        self._noticed_at = now
+
+    def _be_loud(self, now: float) -> None:
+        self._quiet_since = self._noticed_at = now
+        self._busy = 0.0
+
+    def _can_spare(self, staying: int, now: float) -> bool:
+        if staying == 1:
+            return now - self._idle_since >= QUIET_S
+        return self._busy < FULL * (staying - 1)
+
+    def _up(self, look: PoolLook, step: int) -> int:
+        more = min(step, look.due - look.starting, self.most - look.processes, look.room)
+        if more <= 0:
+            return 0
+        self._rests_until = look.now + REST_S
+        self._be_loud(look.now)
+        return more
+
+    def _down(self, now: float) -> int:
+        self._rests_until = now + REST_S
+        return -1

@@ -1,0 +1,56 @@
+"""What a pool looks like for its scaler: its places as numbers, and how busy its consumers are, by their reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...values.views import QueueLook
+from ..consumer_process import ConsumerProcess
+from ..places import Place
+from .plan import PoolPlan
+from .scaling import PoolLook, Scaler
+
+
+class Sizing:
+    """Of one pool."""
+
+    def __init__(self, plan: PoolPlan) -> None:
+        self._scaler = Scaler(plan.n, plan.most, plan.wait_s)
+        self._handlers_s: dict[int, float] = {}
+        """By process: its time in handlers, as it was when it was measured last."""
+        self._measured_at: float | None = None
+        self.busy = 0.0
+        """How many consumers' time was spent in handlers between the last two measurements."""
+
+    def adopt(self, plan: PoolPlan) -> None:
+        """The numbers of another plan; what was seen stays."""
+        self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
+
+    def measure(self, running: Sequence[tuple[Place, ConsumerProcess]], now: float) -> None:
+        """How busy they were since the last time."""
+        before, self._handlers_s = self._handlers_s, {process.pid: process.busy_s for _, process in running}
+        span = 0.0 if self._measured_at is None else now - self._measured_at
+        self._measured_at = now
+        if span > 0:
+            shares = [(seconds - before.get(pid, 0.0)) / span for pid, seconds in self._handlers_s.items()]
+            self.busy = sum(min(1.0, share) for share in shares)
+
+    def change(
+        self, places: Sequence[Place], look: QueueLook, now: float, *, cpu: float, room: int, is_frozen: bool
+    ) -> int:
+        """How many consumers to start, or -1: one is to leave."""
+        starting = sum(place.process is None or not place.process.is_connected for place in places)
+        return self._scaler.decide(
+            PoolLook(
+                now=now,
+                due=look.due,
+                waits_s=look.waits_s,
+                processes=len(places),
+                starting=starting,
+                leaving=sum(place.is_leaving for place in places),
+                busy=self.busy,
+                is_frozen=is_frozen,
+                cpu=cpu,
+                room=room,
+            )
+        )

@@ -1,0 +1,193 @@
+"""What others are told of the master: `sequencer run --status`, by a Unix socket that only its user may open; and
+systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_notify).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigurationError
+from ...server import SOCKET_PATH_MAX, default_directory
+from ...values.version import VERSION
+from .looks import Looks
+from .plan import RunPlan
+
+VARIABLE = "NOTIFY_SOCKET"
+ANSWER_S = 5.0
+SEND_S = 0.2
+"""Who asks and does not read is not waited for: the loop has other things to do."""
+
+
+def socket_path(file: Path) -> Path:
+    """Where the master of a file listens. Raises ConfigurationError where the path is too long for a socket."""
+    name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
+    path = default_directory() / f"run-{name}.sock"
+    if len(os.fsencode(path)) > SOCKET_PATH_MAX:
+        raise ConfigurationError(f"the path {path} is too long for a socket; set SEQUENCER_HOME to a shorter one")
+    return path
+
+
+def ask(file: Path) -> dict[str, Any]:
+    """What the master of this file says. Raises ConfigurationError where none runs."""
+    path = socket_path(file)
+    try:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(ANSWER_S)
+            link.connect(os.fspath(path))
+            pieces = iter(lambda: link.recv(65536), b"")
+            said: dict[str, Any] = json.loads(b"".join(pieces))
+            return said
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"no `sequencer run` of {file} answers on this host ({path}: {error}); start it: sequencer run {file}"
+        ) from error
+
+
+class StatusSocket:
+    """The listening end."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises OSError where it can't be made, and ConfigurationError where another master of the file has it."""
+        self._path = socket_path(file)
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._link = socket.socket(socket.AF_UNIX)
+        self._link.setblocking(False)
+        try:
+            self._bind(file)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def _bind(self, file: Path) -> None:
+        with suppress(ConfigurationError):
+            pid = ask(file).get("pid")
+            raise OSError(f"the master {pid} of the same file has it")
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+        mask = os.umask(0o177)
+        try:
+            self._link.bind(os.fspath(self._path))
+        finally:
+            os.umask(mask)
+        self._link.listen(8)
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def answer(self, status: dict[str, Any]) -> None:
+        """To all who ask just now."""
+        line = json.dumps(status).encode()
+        with suppress(BlockingIOError):
+            while True:
+                link, _ = self._link.accept()
+                with link, suppress(OSError):
+                    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(line) + 65536)
+                    link.settimeout(SEND_S)
+                    link.sendall(line)
+
+    def close(self) -> None:
+        self._link.close()
+        with suppress(OSError):
+            self._path.unlink()
+
+
+class Rates:
+    """Messages a second of each queue, over the last looks of the loop."""
+
+    SPAN_S = 10.0
+
+    def __init__(self) -> None:
+        self._before: dict[str, list[tuple[float, int]]] = {}
+
+    def note(self, queue: str, handled: int, now: float) -> None:
+        """At this time it had handled so many."""
+        points = self._before.setdefault(queue, [])
+        points.append((now, handled))
+        while len(points) > 2 and points[1][0] <= now - self.SPAN_S:
+            del points[0]
+
+    def of(self, queue: str) -> float:
+        """A second; 0 before it was noted twice."""
+        points = self._before.get(queue, [])
+        if len(points) < 2 or points[-1][0] <= points[0][0]:
+            return 0.0
+        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+
+
+def status_of(plan: RunPlan, pools: Any, looks: Looks, rates: Rates, began: float, state: str) -> dict[str, Any]:
+    """What is told: plain values. `pools`: the KeptPools."""
+    now = time.monotonic()
+    return {
+        "pid": os.getpid(),
+        "version": VERSION,
+        "file": str(plan.path),
+        "environment": plan.environment,
+        "state": state,
+        "age_s": round(now - began, 1),
+        "processes": sum(pool.size for pool in pools),
+        "max_processes": plan.max_processes,
+        "pools": [_pool_status(pool, looks, rates, now) for pool in pools],
+    }
+
+
+def _pool_status(pool: Any, looks: Looks, rates: Rates, now: float) -> dict[str, Any]:
+    look = looks.last(pool.queue, now)
+    return {
+        "queue": pool.queue,
+        "state": pool.state,
+        "n": pool.plan.n,
+        "max": pool.plan.most,
+        "processes": [_process_status(place, process, now) for place, process in pool.running],
+        "busy": round(pool.busy, 2),
+        "handled": pool.handled,
+        "rate": round(rates.of(pool.queue), 2),
+        "due": look.due if look else None,
+        "waits_s": round(look.waits_s, 3) if look else None,
+        "parked": look.parked if look else None,
+        "dead": look.dead if look else None,
+    }
+
+
+def _process_status(place: Any, process: Any, now: float) -> dict[str, Any]:
+    state = "leaving" if place.is_leaving else "working" if process.is_connected else "starting"
+    return {
+        "pid": process.pid,
+        "age_s": round(now - process.started_at, 1),
+        "state": state,
+        "handled": process.counts.get("handled", 0),
+        "in_hand": process.in_hand,
+    }
+
+
+class ServiceManager:
+    """Who waits for READY=1; nobody, where the variable is not set."""
+
+    def __init__(self) -> None:
+        self._address = os.environ.pop(VARIABLE, "")  # consumers are not to speak for the master
+
+    def ready(self, status: str) -> None:
+        """It works, for the first time or again."""
+        self._tell("READY=1", f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """The file is read again; READY=1 follows."""
+        self._tell("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+
+    def stopping(self) -> None:
+        """It was told to stop."""
+        self._tell("STOPPING=1")
+
+    def _tell(self, *lines: str) -> None:
+        if not self._address:
+            return
+        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+            datagrams.settimeout(1.0)
+            datagrams.sendto("\n".join(lines).encode(), address)

@@ -1,0 +1,92 @@
+"""`sequencer check`: a line for each limit, and exit code 5 where one is passed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer import Message, Park, Sequencer, SetAside
+from sequencer.net.link import Link
+
+from ..server.test_unserved import wait_for
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+ALL = ("--max-wait", "60s", "--max-unserved", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
+
+
+def test_within_its_limits_a_queue_is_fine(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    done = cli.call("check", "jobs", *ALL, "--max-dead", 0)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [line[1] for line in lines] == ["wait", "unserved", "lag", "backlog", "parked", "dead"]
+    assert {line[0] for line in lines} == {"ok"}
+
+
+def test_each_limit_that_is_passed_is_named_with_what_shows_it(
+    cli: Cli, seq: Sequencer, link: Link, namespace: str
+) -> None:
+    def give_up(message: Message) -> None:
+        raise Park("no") if message.body == 0 else SetAside("no")
+
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(2))
+    seq.consume(give_up, until_empty=True)
+    seq.append(1, group="late")
+    wait_for(link, namespace, 90, "late")
+    done = cli.call("check", "jobs", *ALL, "--max-dead", 0, "--json")
+    told = json.loads(done.stdout)
+    passed = {one["name"]: one for one in told["limits"] if one["is_passed"]}
+    assert (done.returncode, told["queue"], told["is_fine"]) == (5, "jobs", False)
+    assert list(passed) == ["wait", "unserved", "parked", "dead"]
+    assert 90 <= passed["wait"]["value"] < 120
+    assert (passed["parked"]["value"], passed["parked"]["limit"]) == (1, 0)
+    assert passed["parked"]["see"] == f"sequencer parked jobs --namespace {namespace}"
+    assert passed["dead"]["see"] == f"sequencer dead list jobs --namespace {namespace}"
+    text = cli.call("check", "jobs", "--max-parked", 0)
+    assert text.returncode == 5
+    assert text.stdout.splitlines()[1].split()[:4] == ["passed", "parked", "1", "0"]
+    assert cli.call("check", "jobs", "--max-parked", 1).returncode == 0, "as many as are allowed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say at least one limit, for example --max-wait 60s or --max-parked 0"),
+        (("--max-wait", "60 sec"), "'60 sec' is no time like 90s, 10m, 2h or 1d"),
+        (("--max-lag", "5mn"), "'5mn' is no time like 90s, 10m, 2h or 1d; did you mean 'min'?"),
+    ],
+)
+def test_what_is_no_limit_is_wrong_use(cli: Cli, seq: Sequencer, words: tuple[str, ...], said: str) -> None:
+    seq.append(1, group="g")
+    done = cli.call("check", "jobs", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_paused_queue_has_nothing_due(seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(3))
+    wait_for(link, namespace, 30, "p:0", "p:1", "p:2")
+    look = seq.look()
+    assert (look.due, round(look.waits_s), look.is_paused, look.has_outage) == (3, 30, False, False)
+    seq.pause(["p", 0])
+    wait_for(link, namespace, 60, "p:0")
+    wait_for(link, namespace, 20, "p:1")
+    look = seq.look()
+    assert (look.due, round(look.waits_s)) == (2, 30), "a paused group waits for nobody"
+    seq.pause()
+    assert (seq.look().due, seq.look().waits_s, seq.look().is_paused) == (0, 0.0, True)
+    seq.unpause()
+
+
+def test_an_outage_is_seen_and_holds_all_but_its_probe(seq: Sequencer) -> None:
+    def away(_message: object) -> None:
+        raise ConnectionError("away")
+
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(6))
+    seq.consume(away, max_messages=5)
+    look = seq.look()
+    assert (look.has_outage, look.due) == (True, 0)

@@ -1,0 +1,237 @@
+"""What a master does about its pools: down and back, hanging consumers, their number, the user's check."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.processes.pools import kept_pool, scaling
+from sequencer.processes.pools.kept_pool import KeptPool
+from sequencer.processes.pools.master import Master
+from sequencer.testing import wait_until
+
+from ..support.run_scene import PATIENCE_S, RunScene
+from .conftest import Cli
+
+Start = Callable[..., Master]
+
+
+@pytest.fixture
+def scene(cli: Cli, make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch) -> RunScene:
+    """In this process, whose consumers find what those of the command would find."""
+    monkeypatch.chdir(cli.directory)
+    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
+    return RunScene(cli.directory, make)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Scaling that does not take minutes, and is told."""
+    caplog.set_level(logging.INFO, "sequencer.supervisor")
+    monkeypatch.setattr(scaling, "REST_S", 0.2)
+    monkeypatch.setattr(scaling, "QUIET_S", 1.0)
+
+
+def pool_of(master: Master, queue: str) -> KeptPool:
+    return next(pool for pool in master.kept if pool.queue == queue)
+
+
+def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
+    cli: Cli,
+    scene: RunScene,
+    server: EmbeddedServer,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(kept_pool, "STANDING_RETRY_S", 0.5)
+    (cli.directory / "dead.py").write_text(
+        "import os\nif not os.path.exists('mended'):\n    os._exit(7)\nfrom shop import mails\n"
+    )
+    (cli.directory / "gone.py").write_text("import os\nassert os.path.exists('mended')\nfrom shop import bills\n")
+    scene.write_file(
+        "check_every = '0.2s'", orders="n = 1", mails="n = 2; app = 'dead:mails'", bills="app = 'gone:bills'"
+    )
+    scene.append("mails", [{}])
+    scene.append("bills", [{}])
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: pool_of(master, "mails").is_down, PATIENCE_S, "mails are down")
+        wait_until(lambda: pool_of(master, "bills").is_down, PATIENCE_S, "and bills, whose code does not load")
+        assert "mails: pool down: in each place 2 consumers in a row died" in caplog.text
+        tried = pool_of(master, "mails").totals.started
+        wait_until(lambda: pool_of(master, "mails").totals.started >= tried + 2, PATIENCE_S, "it is tried again")
+        scene.append("orders", [{}])
+        scene.wait_handled("orders", 1)
+        assert caplog.text.count("mails: pool down") == 1, "told once"
+        cli.open("mended")
+        scene.wait_handled("mails", 1)
+        scene.wait_handled("bills", 1)
+        wait_until(lambda: not any(pool.is_down for pool in master.kept), PATIENCE_S, "they are back")
+        wait_until(lambda: len(pool_of(master, "mails").pids) == 2, PATIENCE_S, "with all their consumers")
+        assert "mails: pool back: after" in caplog.text
+
+
+def test_a_reload_tries_a_queue_that_is_down_at_once(
+    cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str
+) -> None:
+    scene.write_app(end="raise ImportError('half written')\n")
+    scene.write_file(orders="n = 2")
+    scene.append("orders", [{}])
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: pool_of(master, "orders").is_down, PATIENCE_S, "it is down")
+        scene.write_app(2)
+        master.reload()
+        scene.wait_handled("orders", 1)
+        wait_until(lambda: not pool_of(master, "orders").is_down, PATIENCE_S, "it is back")
+
+
+def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
+    scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One waits, and can be interrupted; the other swallows that."""
+    words = "n = 1; lease = '2s'; max_age = '1s'; hang_after = '0.5s'"
+    scene.write_file(orders=words, mails=words)
+    scene.append("orders", [{"gate": "gate"}])
+    scene.append("mails", [{"stubborn": True}])
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: scene.ids("orders", "begun") and scene.ids("mails", "begun"), PATIENCE_S, "both hang")
+        first = {pool.queue: pool.pids for pool in master.kept}
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "another has the message")
+        wait_until(lambda: len(scene.ids("mails", "begun")) == 2, PATIENCE_S, "also where it had to be killed")
+        assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.kept)
+        (scene.directory / "gate").touch()
+        scene.wait_handled("orders", 1)
+    assert "orders: consumer overdue: " in caplog.text
+    killed = [record.getMessage() for record in caplog.records if "consumer killed" in record.getMessage()]
+    assert [text for text in killed if text.startswith("orders")] == [], "it ended when it was told to"
+    assert "it is too old, was told to end 2 s ago, and goes on" in killed[0]
+
+
+def test_ages_are_spread(scene: RunScene, server: EmbeddedServer, namespace: str) -> None:
+    scene.write_file(orders="n = 3; max_age = '100s'; hang_after = '10s'")
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: len(master.pids) == 3, PATIENCE_S, "three")
+        ends = [process.longest_s for _, process in master.kept[0].running]
+    assert all(100 <= end <= 120 for end in ends), ends
+    assert len(set(ends)) == 3
+
+
+def test_more_consumers_while_groups_wait_and_fewer_when_there_is_nothing_to_do(
+    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'", mails="n = 0")
+    scene.append("orders", [{"gate": "gate"}] * 6)
+    with scene.master(server.url, namespace) as master:
+        orders, mails = master.kept
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 3, PATIENCE_S, "three at once")
+        assert (orders.size, mails.size) == (3, 0)
+        (scene.directory / "gate").touch()
+        scene.wait_handled("orders", 6)
+        wait_until(lambda: orders.size == 1, PATIENCE_S, "back at n")
+        scene.append("mails", [{}])
+        scene.wait_handled("mails", 1)
+        wait_until(lambda: mails.size == 0, PATIENCE_S, "none again")
+        assert (orders.totals.died, orders.totals.killed) == (0, 0)
+    assert "orders: pool scaled: 1 to 2 consumers, because" in caplog.text
+    assert "orders: pool scaled: 2 to 1 consumer, because they have little to do" in caplog.text
+
+
+def test_who_leaves_finishes_its_message_and_one_hot_group_gets_no_second_consumer(
+    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
+) -> None:
+    scene.write_file(
+        "check_every = '0.1s'", orders="n = 1; max = 4; wait = '0.2s'", mails="n = 1; max = 2; wait = '0.2s'"
+    )
+    scene.append("orders", [{"seconds": 0.002}] * 600, group="hot")
+    scene.append("mails", [{"gate": "gate"}] * 2)
+    with scene.master(server.url, namespace) as master:
+        orders, mails = master.kept
+        wait_until(lambda: len(scene.ids("mails", "begun")) == 2, PATIENCE_S, "two at once")
+        youngest = max(mails.running, key=lambda one: one[1].started_at)
+        youngest[1].send_stage(1)
+        youngest[0].is_leaving = True
+        scene.wait_handled("orders", 600)
+        assert orders.totals.started == 1, "one group is handled by one consumer"
+        assert mails.size == 2, "it counts until it is gone"
+        (scene.directory / "gate").touch()
+        scene.wait_handled("mails", 2)
+        wait_until(lambda: mails.size == 1, PATIENCE_S, "it is gone")
+    assert len(scene.ids("mails", "begun")) == 2, "nothing was interrupted"
+
+
+def test_all_queues_share_what_the_host_may_run(
+    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
+) -> None:
+    top = "check_every = '0.1s'\nmax_processes = 3"
+    scene.write_file(top, orders="n = 1; max = 3; wait = '0.1s'", mails="n = 1; max = 3; wait = '0.1s'")
+    for queue in ("orders", "mails"):
+        scene.append(queue, [{"gate": "gate"}] * 5)
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: master.count == 3, PATIENCE_S, "one more, and no other")
+        looks = master.kept[0].totals.started
+        until = time.monotonic() + 1.0
+        wait_until(lambda: master.count != 3 or time.monotonic() > until, PATIENCE_S)
+        assert (master.count, looks) == (3, master.kept[0].totals.started)
+        (scene.directory / "gate").touch()
+        scene.wait_handled("orders", 5)
+        scene.wait_handled("mails", 5)
+
+
+def test_a_consumer_that_died_is_replaced_as_ever(
+    scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.write_file(orders="n = 2")
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: all(pool.is_ready and len(pool.pids) == 2 for pool in master.kept), PATIENCE_S, "two")
+        first = master.pids[0]
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: len(master.pids) == 2 and first not in master.pids, PATIENCE_S, "two again")
+    assert f"orders: consumer died: {first} (signal SIGKILL)" in caplog.text
+
+
+def test_what_the_check_of_a_queue_returns_is_told_once(
+    scene: RunScene,
+    server: EmbeddedServer,
+    namespace: str,
+    make: Callable[..., Sequencer],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (scene.directory / "odd.py").write_text(
+        "import time\n"
+        "def wrong(look):\n    raise ValueError('no such table')\n"
+        "def number(look):\n    return look.due + 5\n"
+        "def hangs(look):\n    time.sleep(1000)\n"
+    )
+    scene.write_file(
+        "check_every = '0.1s'",
+        orders="n = 0; check = 'shop:look'",
+        mails="n = 0; check = 'odd:wrong'",
+        bills="n = 0; check = 'odd:number'",
+        notes="n = 0; exec = 'true'; check = 'odd:nothing'",
+        others="n = 1; exec = 'true'; check = 'odd:hangs'",
+    )
+    orders = make("orders")
+    orders.append({}, group="a")
+    with orders.claim() as lease:
+        lease.park(next(iter(lease)), "no")
+    with scene.master(server.url, namespace) as master:
+        for text in (
+            "orders: check says: 1 parked",
+            "mails: check says: the check failed: ValueError: no such table",
+            "bills: check says: odd:number returned 5, which is neither text nor None",
+            "notes: check says: the check can't be called: module 'odd' has no 'nothing'",
+        ):
+            wait_until(partial(lambda said: said in caplog.text, text), PATIENCE_S, text)
+        make("others").append({}, group="a")
+        wait_until(lambda: make("others").info().totals["handled"] == 1, PATIENCE_S, "a check that hangs halts nobody")
+        assert caplog.text.count("orders: check says") == 1
+        assert len(master.pids) == 1

@@ -1,0 +1,271 @@
+"""`sequencer run`: the command with real signals, its answers to --check and --status, and what systemd hears."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.testing import wait_until
+
+from ..support.run_scene import PATIENCE_S, RunScene
+
+if TYPE_CHECKING:
+    from .conftest import Cli, Running
+
+
+@pytest.fixture
+def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
+    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return RunScene(cli.directory, make)
+
+
+def status(cli: Cli) -> dict[str, Any]:
+    done = cli.call("run", "--status", "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def wait_ready(cli: Cli, running: Running, count: int) -> None:
+    def is_ready() -> bool:
+        done = cli.call("run", "--status", "--json")
+        if done.returncode:
+            return False
+        pools = json.loads(done.stdout)["pools"]
+        return [one["state"] for pool in pools for one in pool["processes"]] == ["working"] * count
+
+    wait_until(is_ready, PATIENCE_S, "all consumers are connected")
+
+
+def test_many_queues_each_with_its_own_surroundings(cli: Cli, scene: RunScene) -> None:
+    (cli.directory / "post").mkdir()
+    scene.write_file(
+        "environment = 'tests'",
+        orders="n = 2; env = { TZ = 'Asia/Tokyo' }; max_age = '1h'; hang_after = '1m'",
+        mails="""exec = 'cat > "$NAME.json"'; cwd = 'post'; env = { NAME = 'last' }""",
+    )
+    scene.append("orders", [{}, {}, {}])
+    running = cli.start("run")
+    scene.append("mails", [{"to": "ann"}])
+    scene.wait_handled("orders", 3)
+    wait_until((cli.directory / "post" / "last.json").exists, PATIENCE_S, "the command ran in its folder")
+    assert {event["tz"] for event in scene.events("orders", "handled")} == {"Asia/Tokyo"}
+    wait_ready(cli, running, 3)
+    (at,) = (cli.directory / "home").glob("run-*.sock")
+    assert stat.S_IMODE(at.stat().st_mode) == 0o600
+    wait_until(lambda: status(cli)["pools"][0]["handled"] == 3, PATIENCE_S, "it is counted")
+    told = status(cli)
+    assert (told["environment"], told["state"], told["processes"]) == ("tests", "running", 3)
+    orders, mails = told["pools"]
+    assert (orders["queue"], orders["state"], orders["n"], len(orders["processes"])) == ("orders", "running", 2, 2)
+    assert sorted(one["pid"] for pool in (orders, mails) for one in pool["processes"]) == running.consumers()
+    text = cli.call("run", "--status").stdout
+    assert "running, pid" in text.splitlines()[0]
+    assert [line.split()[0] for line in text.splitlines()[1:]] == ["queue", "orders", "mails"]
+    running.signal()
+    assert running.ended() == 0
+    assert "orders: consumed 3 messages in " in running.stderr
+    assert "mails: consumed 1 message in " in running.stderr
+    assert "Traceback" not in running.stderr
+    assert not at.exists()
+    gone = cli.call("run", "--status")
+    assert gone.returncode == 2
+    assert "answers on this host" in gone.stderr
+
+
+def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_twice(cli: Cli, scene: RunScene) -> None:
+    """SIGHUP to the whole group of processes, under load, twice: with new code, and with code that does not load."""
+    scene.write_file(orders="n = 3", mails="n = 1")
+    scene.append("orders", [{"seconds": 0.01}] * 100)
+    running = cli.start("run")
+    scene.wait_handled("orders", 20)
+    first = set(running.consumers())
+    scene.write_app(2, end="raise ImportError('half written')\n")
+    for pid in (running.pid, *first):
+        os.kill(pid, signal.SIGHUP)
+    wait_until(lambda: running.stderr.count("reload failed") == 2, PATIENCE_S, "both queues keep their consumers")
+    assert set(running.consumers()) == first
+    assert "half written" in running.stderr
+    assert "the consumers of before go on" in running.stderr
+    scene.write_app(2)
+    groups = ("more", "next", "slow")
+    for group in groups:
+        scene.append("orders", [{}, {"gate": "gate"}, *[{}] * 98], group)
+    wait_until(lambda: len(scene.ids("orders", "begun")) == 106, PATIENCE_S, "each consumer has one in hand")
+    running.signal(signal.SIGHUP)
+    running.wait_for("service reloaded: ")
+    assert len(first & set(running.consumers())) == 3, "the old ones of orders finish what they have"
+    cli.open("gate")
+    scene.wait_handled("orders", 400)
+    wait_until(lambda: not first & set(running.consumers()), PATIENCE_S, "the old ones are gone")
+    running.signal()
+    assert running.ended() == 0
+    events = scene.events("orders", "handled")
+    assert sorted(scene.ids("orders")) == sorted(f"{name}{n}" for n in range(100) for name in ("m", *groups))
+    assert sorted(scene.ids("orders", "begun")) == sorted(scene.ids("orders")), "no handler was interrupted"
+    assert Counter(event["version"] for event in events) == {1: 106, 2: 294}
+    for group in groups:
+        assert [one for one in scene.ids("orders") if one.startswith(group)] == [f"{group}{n}" for n in range(100)]
+    assert "dead consumer" not in running.stderr
+
+
+def test_a_file_that_became_wrong_leaves_the_consumers_and_says_why(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1")
+    running = cli.start("run")
+    wait_ready(cli, running, 1)
+    (pid,) = running.consumers()
+    scene.write_file(orders="n = 1; leese = '1s'")
+    running.signal(signal.SIGHUP)
+    running.wait_for("reload failed: ")
+    assert "there is no 'leese'; did you mean 'lease'?; the consumers of before go on" in running.stderr
+    scene.append("orders", [{}])
+    scene.wait_handled("orders", 1)
+    assert running.consumers() == [pid]
+    running.signal()
+    assert running.ended() == 0
+
+
+def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1", mails="n = 1")
+    scene.append("mails", [{"gate": "gate"}, {}], group="a")
+    running = cli.start("run")
+    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in hand")
+    scene.write_file(orders="n = 2", bills="n = 1")
+    running.signal(signal.SIGHUP)
+    scene.append("bills", [{}])
+    scene.wait_handled("bills", 1)
+    wait_until(lambda: [pool["queue"] for pool in status(cli)["pools"]] == ["orders", "mails", "bills"], PATIENCE_S)
+    assert status(cli)["pools"][1]["state"] == "stopping"
+    cli.open("gate")
+    wait_until(
+        lambda: [pool["queue"] for pool in status(cli)["pools"]] == ["orders", "bills"], PATIENCE_S, "it is gone"
+    )
+    assert scene.ids("mails") == ["a0"], "what ran was finished, and nothing begun"
+    wait_until(lambda: len(running.consumers()) == 3, PATIENCE_S, "orders have two")
+    running.signal()
+    assert running.ended() == 0
+
+
+def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1; lease = '20s'", mails="n = 1; lease = '20s'; grace = '0.1s'")
+    scene.append("orders", [{"gate": "never"}])
+    scene.append("mails", [{"gate": "never"}])
+    running = cli.start("run")
+    wait_until(lambda: scene.ids("orders", "begun") and scene.ids("mails", "begun"), PATIENCE_S, "both are in hand")
+    running.signal(signal.SIGINT)
+    running.wait_for("orders: service stopping: 1 consumer: finish the message in hand")
+    running.wait_for("mails: service stopping: 1 consumer: release what is in hand")
+    running.signal(signal.SIGINT)
+    assert running.ended() == 0
+    assert "Traceback" not in running.stderr
+    assert "killed" not in running.stderr.replace("again to kill them", "")
+
+
+def test_its_own_time_ends_it_as_a_signal_would(cli: Cli, scene: RunScene) -> None:
+    scene.write_file("run_for = '3s'", orders="n = 1; max_messages = 1")
+    scene.append("orders", [{}, {}])
+    done = cli.run("run")
+    assert done.returncode == 0, done.stderr
+    assert scene.ids("orders") == ["m0", "m1"]
+
+
+def test_systemd_hears_ready_reloading_and_stopping(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1", mails="n = 0")
+    at = cli.directory / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hears:
+        hears.bind(str(at))
+        hears.settimeout(PATIENCE_S)
+        running = cli.start("run", NOTIFY_SOCKET=str(at))
+
+        def next_word() -> str:
+            return hears.recv(4096).decode()
+
+        assert next_word() == "READY=1\nSTATUS=2 pools, 1 consumer"
+        running.signal(signal.SIGHUP)
+        reloading = next_word().splitlines()
+        assert reloading[0] == "RELOADING=1"
+        assert reloading[1].startswith("MONOTONIC_USEC=")
+        assert next_word().startswith("READY=1\n")
+        running.signal()
+        assert next_word() == "STOPPING=1"
+    assert running.ended() == 0
+
+
+def test_check_loads_each_app_in_its_own_surroundings_and_prints_the_plan(cli: Cli, scene: RunScene) -> None:
+    inner = cli.directory / "inner"
+    inner.mkdir()
+    (inner / "own.py").write_text("import os\nassert os.environ['OWN'] == 'yes'\n\ndef handle(message): ...\n")
+    scene.write_file(
+        orders="n = 2; max = 5; check = 'shop:look'",
+        mails="app = 'own:handle'; cwd = 'inner'; env = { OWN = 'yes' }",
+        bills="exec = 'true'; n = 0",
+    )
+    done = cli.run("run", "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["queue", "orders", "mails", "bills"]
+    assert rows[1][1:5] == ["shop:queue.<locals>.handle", "2", "5", "15.0"]
+    assert rows[2][1] == "own:handle"
+    assert "append, consume, mend" in done.stdout
+    told = json.loads(cli.run("run", "--check", "--json").stdout)
+    assert told["is_fine"] is True
+    assert [queue["handles"] for queue in told["queues"]][2] == "command 'true'"
+
+
+def test_check_names_all_that_is_wrong(cli: Cli, scene: RunScene) -> None:
+    (cli.directory / "dead.py").write_text("import os\nos._exit(7)\n")
+    elsewhere = "from sequencer import Sequencer\nseq = Sequencer('bills', 'redis://127.0.0.1:1/0')\n"
+    (cli.directory / "other.py").write_text(elsewhere + "@seq.handler\ndef handle(message): ...\n")
+    scene.write_file(
+        orders="app = 'shop:mails'",
+        mails="app = 'shop:mials'; check = 'shop:VERSION'",
+        bills="app = 'dead:handle'",
+        notes="exec = 'no-such-command'",
+    )
+    done = cli.run("run", "--check")
+    assert done.returncode == 2
+    problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(problems) == 5
+    assert (
+        problems[0] == "error: orders: app shop:mails is for queue 'mails', not 'orders'; run: sequencer consume mails"
+    )
+    assert problems[1].startswith("error: mails: module 'shop' has no 'mials'; it has: ")
+    assert problems[2] == "error: mails: check: shop:VERSION is int, no function"
+    assert problems[3] == "error: bills: its application ended the process that loaded it (exit status 7)"
+    assert problems[4].startswith("error: notes: there is no command 'no-such-command'")
+    scene.write_file("namespace = 'sequencer'", bills="app = 'other:seq'")
+    wrong = cli.run("run", "--check", "--namespace", "sequencer")
+    assert wrong.returncode == 2
+    assert "error: bills: server redis://127.0.0.1:1/0 can't be reached" in wrong.stderr
+
+
+def test_what_is_wrong_use_is_one_sentence(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1")
+    assert "give one of them" in cli.call("run", "--json").stderr
+    done = cli.call("run", "none.toml")
+    assert (done.returncode, done.stderr) == (2, "error: none.toml: it can't be read: No such file or directory\n")
+    assert "none.toml answers on this host" in cli.call("run", "none.toml", "--status").stderr
+
+
+def test_a_second_master_of_the_same_file_leaves_the_socket_to_the_first(cli: Cli, scene: RunScene) -> None:
+    scene.write_file(orders="n = 1")
+    running = cli.start("run")
+    wait_ready(cli, running, 1)
+    second = cli.start("run")
+    second.wait_for(f"run --status will not answer: the master {running.pid} of the same file has it")
+    wait_until(second.consumers, PATIENCE_S, "it works all the same")
+    second.signal()
+    assert second.ended() == 0
+    assert status(cli)["pid"] == running.pid
+    running.signal()
+    assert running.ended() == 0
+    assert not list(Path(cli.directory / "home").glob("*.sock"))

@@ -1,0 +1,128 @@
+"""Queues of one file for tests of `sequencer run`: an application whose messages say what happens, and the file."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sequencer import Sequencer
+from sequencer.processes.pools.master import Master
+from sequencer.processes.pools.run_file import read_file
+from sequencer.processes.restart_policy import RestartPolicy
+from sequencer.settings.backoff import Backoff
+from sequencer.testing import wait_until
+
+PATIENCE_S = 30.0
+QUICK = RestartPolicy(limit=2, backoff=Backoff(base_s=0.01, cap_s=0.02))
+APP = '''"""Each run of a handler is a line; a message's body says what happens."""
+
+import json, os, time
+
+from sequencer import Sequencer
+from sequencer.testing import wait_until
+
+VERSION = {version}
+
+
+def note(what, queue, message):
+    line = {{"what": what, "id": message.id, "pid": os.getpid(), "version": VERSION, "tz": os.environ.get("TZ")}}
+    with open(f"{{queue}}.ndjson", "ab", buffering=0) as history:
+        history.write(json.dumps(line).encode() + b"\\n")
+
+
+def queue(name):
+    seq = Sequencer(name, namespace=os.environ["SEQUENCER_NAMESPACE"])
+
+    @seq.handler
+    def handle(message):
+        body = message.body
+        note("begun", name, message)
+        while "stubborn" in body:
+            try:
+                wait_until(lambda: os.path.exists("never"), 60)
+            except BaseException:
+                note("swallowed", name, message)
+        if "gate" in body:
+            wait_until(lambda: os.path.exists(body["gate"]), 60)
+        if "seconds" in body:
+            time.sleep(body["seconds"])
+        if "exit" in body:
+            os._exit(body["exit"])
+        note("handled", name, message)
+
+    return seq
+
+
+orders, mails, bills = queue("orders"), queue("mails"), queue("bills")
+
+
+def look(seen):
+    return f"{{seen.parked}} parked" if seen.parked else None
+'''
+
+
+class RunScene:
+    """A directory with `shop.py` and `sequencer.toml`."""
+
+    def __init__(self, directory: Path, make: Callable[..., Sequencer]) -> None:
+        self.directory, self._make = directory, make
+        self.write_app()
+
+    def write_app(self, version: int = 1, *, end: str = "") -> None:
+        """The application; `end` stands behind it."""
+        (self.directory / "shop.py").write_text(APP.format(version=version) + end)
+
+    def write_file(self, top: str = "", **queues: str) -> Path:
+        """The file: a line for each word of a queue, split at `;`. Each has `app` unless it names `exec`."""
+        lines = [top]
+        for name, words in queues.items():
+            lines += [f"[queues.{name}]", *(word.strip() for word in words.split(";"))]
+            lines += [] if "exec" in words or "app" in words else [f"app = 'shop:{name}'"]
+        path = self.directory / "sequencer.toml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def append(self, queue: str, bodies: list[dict[str, Any]], group: str = "") -> None:
+        """Each of a group of its own, or all of one."""
+        self._make(queue).append_many(
+            {"group": [group or f"g{n}"], "id": f"{group or 'm'}{n}", "score": n, "body": body}
+            for n, body in enumerate(bodies)
+        )
+
+    def events(self, queue: str, what: str) -> list[dict[str, Any]]:
+        path = self.directory / f"{queue}.ndjson"
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [event for event in events if event["what"] == what]
+
+    def ids(self, queue: str, what: str = "handled") -> list[str]:
+        return [event["id"] for event in self.events(queue, what)]
+
+    def wait_handled(self, queue: str, count: int) -> None:
+        wait_until(lambda: len(self.events(queue, "handled")) >= count, PATIENCE_S, f"{count} handled of {queue}")
+
+    @contextmanager
+    def master(self, url: str, namespace: str, *, cpu: float = 0.0) -> Iterator[Master]:
+        """A master in a thread of this process, which replaces quickly and sees an idle host."""
+        path = self.directory / "sequencer.toml"
+        master = Master(
+            read_file(path, redis=url, namespace=namespace),
+            lambda: read_file(path, redis=url, namespace=namespace),
+            policy=QUICK,
+            cpu=lambda: cpu,
+        )
+        statuses: list[int] = []
+        thread = threading.Thread(target=lambda: statuses.append(master.run()))
+        thread.start()
+        try:
+            yield master
+        finally:
+            for _ in range(3):
+                master.stop()
+                thread.join(PATIENCE_S / 3)
+        assert not thread.is_alive()
+        assert statuses == [0]

@@ -1,0 +1,193 @@
+"""The file of `sequencer run`: what it may say, and the sentence for what is wrong in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer.errors import ConfigurationError
+from sequencer.processes.pools.run_file import find_file, read_file
+
+FULL = """
+redis = "env:SHOP_REDIS"
+namespace = "shop"
+environment = "production"
+check_every = "500ms"
+run_for = "1h"
+max_processes = 20
+
+[queues.orders]
+app = "shop.orders:seq"
+n = 4
+max = 12
+wait = "2s"
+lease = "30s"
+grace = "25s"
+max_age = "1h"
+hang_after = "20m"
+max_messages = 1_000_000
+handler_timeout = "1m"
+outage = ["ConnectionError", "shop.errors.Away"]
+check = "shop.ops:look"
+env = { TZ = "UTC", TOKEN = "env:SHOP_TOKEN" }
+cwd = "code"
+
+[queues.mails]
+exec = "bin/send-mail"
+pass_redis = true
+n = 0
+max_attempts = 3
+backoff = "2s"
+on_failure = "dead_letter"
+park_on = ["CommandFailed"]
+"""
+
+
+def write(directory: Path, text: str, name: str = "sequencer.toml") -> Path:
+    (directory / "code").mkdir(exist_ok=True)
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_REDIS", "redis://:secret@shop/0")
+    monkeypatch.setenv("SHOP_TOKEN", "t0ken")
+
+
+def test_everything_that_it_may_say(tmp_path: Path) -> None:
+    plan = read_file(write(tmp_path, FULL))
+    orders, mails = plan.pools
+    assert (plan.url, plan.namespace, plan.environment) == ("redis://:secret@shop/0", "shop", "production")
+    assert (plan.check_every_s, plan.run_for_s, plan.max_processes) == (0.5, 3600.0, 20)
+    assert (orders.queue, orders.n, orders.most, orders.wait_s, orders.hang_after_s) == ("orders", 4, 12, 2.0, 1200.0)
+    config = orders.config
+    assert (config.app, config.lease, config.grace, config.max_age) == ("shop.orders:seq", 30.0, 25.0, 3600.0)
+    assert (config.max_messages, config.handler_timeout, config.is_pooled) == (1_000_000, 60.0, True)
+    assert config.settings == {"outage": ("ConnectionError", "shop.errors.Away")}
+    assert (orders.env, orders.cwd, orders.check) == (
+        {"TZ": "UTC", "TOKEN": "t0ken"},
+        tmp_path / "code",
+        "shop.ops:look",
+    )
+    assert (mails.n, mails.most, mails.config.command, mails.config.passes_redis) == (0, 1, "bin/send-mail", True)
+    assert mails.config.settings == {
+        "max_attempts": 3,
+        "backoff": 2.0,
+        "on_failure": "dead_letter",
+        "park_on": ("CommandFailed",),
+    }
+
+
+def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_path: Path) -> None:
+    text = '[tool.sequencer]\napp = "a:b"\n[tool.sequencer.queues.orders]\nexec = "true"\n[tool.other]\nx = 1\n'
+    (pool,) = read_file(write(tmp_path, text, "pyproject.toml")).pools
+    assert (pool.queue, pool.config.command, pool.config.app) == ("orders", "true", None)
+
+
+def test_the_call_goes_before_the_file_and_the_file_before_the_variable(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    assert read_file(path, else_namespace="other").namespace == "shop"
+    asked = read_file(path, redis="redis://here/0", namespace="mine")
+    assert (asked.url, asked.namespace) == ("redis://here/0", "mine")
+    assert {pool.config.namespace for pool in asked.pools} == {"mine"}
+    bare = write(tmp_path, '[queues.orders]\nexec = "true"\n')
+    assert read_file(bare, else_namespace="other").namespace == "other"
+    assert (read_file(bare).namespace, read_file(bare).url) == ("sequencer", None)
+
+
+def test_the_nearest_file_upwards_is_meant(tmp_path: Path) -> None:
+    below = tmp_path / "code" / "deep"
+    write(tmp_path, "", "pyproject.toml")
+    below.mkdir(parents=True)
+    assert find_file(None, below) == tmp_path / "pyproject.toml"
+    own = write(tmp_path, FULL)
+    assert find_file(None, below) == own, "a file of its own goes first"
+    assert find_file("other.toml", below) == Path("other.toml")
+
+
+ORDERS = '[queues.orders]\napp = "a:b"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it has no [queues.NAME], which says what to run for a queue"),
+        ("x", "it is no TOML: "),
+        ("[queue.orders]\n", "there is no 'queue'; did you mean 'queues'?"),
+        ("[alarms]\n" + ORDERS, "there is no 'alarms'; there are: redis, namespace, environment, "),
+        ("[targets.ops]\n" + ORDERS, "there is no 'targets'; there are: "),
+        ("[queues]\norders = 1\n", "queues.orders: it must be a table, got 1"),
+        ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders' must be 1 to 128 characters"),
+        (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),
+        (ORDERS + "lease = 15\n", 'queues.orders: lease=15 must be text; a time has its unit, as "15s"'),
+        (ORDERS + "lease = '15 sek'\n", "queues.orders: lease: '15 sek' is no time like 90s, 10m, 2h or 1d"),
+        (ORDERS + "max_age = '5mn'\n", "queues.orders: max_age: '5mn' is no time like 90s, 10m, 2h or 1d; did you me"),
+        (ORDERS + "lease = '1ms'\n", "queues.orders: lease=0.001 must be a number"),
+        (ORDERS + "n = '4'\n", "queues.orders: n='4' must be a whole number, not text"),
+        (ORDERS + "n = -1\n", "queues.orders: n=-1 must be a whole number from 0 to 1024"),
+        (ORDERS + "n = 4\nmax = 3\n", "queues.orders: max=3 must be a whole number from 4 to 1024"),
+        (ORDERS + "exec = 'true'\n", "queues.orders: give app = "),
+        ("[queues.orders]\n", "queues.orders: give app = "),
+        (ORDERS + "pass_redis = true\n", "queues.orders: pass_redis says what the commands of exec are given"),
+        (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after is counted from max_age; give that too"),
+        (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is no directory: "),
+        (ORDERS + "env = { A = 1 }\n", "queues.orders: env={'A': 1} must be text"),
+        (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
+        (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A='env:' names no variable, as in env:NAME"),
+        (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
+        (ORDERS + "outage = 'Away'\n", "queues.orders: outage='Away' must be a list, not text"),
+        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too few: the queues have n=65"),
+        ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be at least 0.1 s"),
+        ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
+        ("redis = 'env:NO_REDIS'\n" + ORDERS, "redis: the variable NO_REDIS is not set"),
+        ("namespace = 'a b'\n" + ORDERS, "namespace 'a b' must be 1 to 128 characters"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_file(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[tool.sequencer]\napp = 'a:b'\n", "[tool]\nsequencer = 1\n", "tool = 1\n"])
+def test_a_project_without_queues_is_told_what_is_missing(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text, "pyproject.toml")
+    with pytest.raises(ConfigurationError, match=r"it has no \[tool.sequencer.queues.NAME\]"):
+        read_file(path)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="it can't be read: No such file or directory"):
+        read_file(tmp_path / "none.toml")
+    with pytest.raises(ConfigurationError, match=r"there is no sequencer.toml or pyproject.toml in .*; write one"):
+        find_file(None, Path("/"))
+
+
+def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Path) -> None:
+    """Each word, with values of every kind: an error of ours, and no other."""
+    kinds: list[Any] = ["true", "1", "1.5", "'x'", "''", "[]", "[1]", "{ a = 1 }", "1979-05-27", "inf", "'9e99'"]
+    names = ("app", "exec", "n", "max", "wait", "lease", "max_age", "max_messages", "outage", "env", "cwd", "audit")
+    told = []
+    for name in names:
+        for kind in kinds:
+            path = write(tmp_path, f"[queues.orders]\n{name} = {kind}\n" + ("" if name == "app" else "app = 'a:b'\n"))
+            try:
+                read_file(path)
+            except ConfigurationError as error:
+                told.append(str(error))
+    assert len(told) > 60
+    assert not [text for text in told if "\n" in text or "Expected" in text or "`" in text]
+
+
+def test_only_run_imports_what_reads_the_file() -> None:
+    code = "import sys, sequencer.cli.main; sys.exit('msgspec' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,260 @@
+"""How many consumers a pool should have, in virtual time: random looks, loads as they come, and broken twins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sequencer.processes.pools import scaling
+from sequencer.processes.pools.scaling import PoolLook, Scaler
+
+from ..support.pool_load import Arrival, PoolLoad
+
+HOUR_S = 3600.0
+LOADS, PHASES = 10_000, 15
+MOST_REVERSALS = 12
+
+
+def visits(seed: int, *, rate: float = 1.1, mean_s: float = 5.0, hours: float = 4.0) -> list[Arrival]:
+    """Messages of a group each, at random; 1.1 a second of 5 s each are 5.5 erlang."""
+    chance, at = random.Random(seed), 0.0
+    found: list[Arrival] = []
+    while (at := at + chance.expovariate(rate)) < hours * HOUR_S:
+        found.append((at, f"g{len(found)}", chance.expovariate(1 / mean_s)))
+    return found
+
+
+def batches(count: int, every_s: float, messages: int, seconds: float) -> list[Arrival]:
+    return [(every_s * n + 1e-6 * m, f"g{n}-{m}", seconds) for n in range(count) for m in range(messages)]
+
+
+def hot(messages: int) -> list[Arrival]:
+    """One group with very many messages."""
+    return [(1.0 + 1e-6 * n, "hot", 0.5) for n in range(messages)]
+
+
+# -- random looks -------------------------------------------------------------------------------------------------
+
+
+class RandomWalk:
+    """A scaler asked by looks at random, of a pool that does what it says. Raises AssertionError."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._least = self._chance.choice([0, 0, 1, 2, 4])
+        self._most = self._least + self._chance.choice([0, 1, 3, 8])
+        self._scaler = Scaler(self._least, self._most, self._chance.choice([0.5, 1.0, 30.0]))
+        self._now, self._size, self._leaving, self._left_at = 0.0, 0, 0, -100.0
+        self._waits_s = 0.0
+
+    def run(self) -> None:
+        for _ in range(PHASES):
+            phase = self._chance.choice(["idle", "busy", "waiting", "flood", "frozen", "one group"])
+            for _ in range(self._chance.choice([1, 3, 9])):
+                self._step(phase)
+
+    def _step(self, phase: str) -> None:
+        chance = self._chance
+        pause_s = chance.choice([2.0, 2.0, 10.0, 90.0])
+        self._now += pause_s
+        due = {"waiting": chance.randint(1, 3), "flood": chance.randint(1, 500), "frozen": 5}.get(phase, 0)
+        self._waits_s = self._waits_s + pause_s if due else 0.0
+        self._leaving -= chance.randint(0, self._leaving)
+        look = PoolLook(
+            now=self._now,
+            due=due,
+            waits_s=self._waits_s,
+            processes=self._size + self._leaving,
+            starting=chance.randint(0, self._size),
+            leaving=self._leaving,
+            busy=0.0 if phase == "idle" else chance.uniform(0, self._size),
+            is_frozen=phase == "frozen",
+            cpu=chance.choice([0.3, 0.89, 0.95]),
+            room=chance.choice([0, 2, 100]),
+        )
+        change = self._scaler.decide(look)
+        self._check(look, change)
+        self._size += change
+        if change < 0:
+            self._leaving, self._left_at = self._leaving + 1, self._now
+
+    def _check(self, look: PoolLook, change: int) -> None:
+        if problem := self._problem(look, change):
+            raise AssertionError(f"{problem}: {change} at {look} for {self._least} to {self._most}")
+
+    def _problem(self, look: PoolLook, change: int) -> str:
+        size = self._size + change
+        if not min(self._size, self._least) <= size <= self._most or change < -1:
+            return "out of bounds"
+        if change < 0 and look.is_frozen:
+            return "down while frozen"
+        if change < 0 and self._now - self._left_at < scaling.REST_S:
+            return "two leave"
+        if change > look.room or (change > 0 and size > self._least and look.processes + change > self._most):
+            return "more than there is room for"
+        if change <= 0 or self._size < self._least:
+            return ""
+        if change > look.due:
+            return "more than groups that wait"
+        is_unfit = look.is_frozen or look.cpu > scaling.BUSY_CPU
+        return "up while that can't help" if look.processes and is_unfit else ""
+
+
+def test_random_looks_never_lead_past_the_bounds() -> None:
+    for seed in range(LOADS // 10):
+        RandomWalk(seed).run()
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_walks_keep_every_rule() -> None:
+    for seed in range(LOADS):
+        RandomWalk(seed).run()
+
+
+# -- loads as they come -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_load_of_five_and_a_half_erlang_changes_direction_seldom(seed: int) -> None:
+    walk = PoolLoad(Scaler(1, 12, 1.0), visits(seed)).run(4 * HOUR_S)
+    assert walk.problems == []
+    assert walk.reversals <= 4 * MOST_REVERSALS
+    assert 7 < sum(walk.sizes) / len(walk.sizes) < 12
+
+
+def test_batches_each_minute_and_a_half_keep_what_they_need() -> None:
+    walk = PoolLoad(Scaler(4, 12, 1.0), batches(80, 90.0, 400, 0.5)).run(2 * HOUR_S)
+    assert (walk.problems, walk.reversals) == ([], 0)
+
+
+def test_it_is_back_at_n_after_the_load() -> None:
+    walk = PoolLoad(Scaler(2, 8, 1.0), visits(0, hours=0.5)).run(2 * HOUR_S)
+    assert walk.problems == []
+    assert max(walk.sizes) > 5
+    assert walk.sizes[-1] == 2
+
+
+def test_one_hot_group_never_adds_a_consumer() -> None:
+    walk = PoolLoad(Scaler(1, 12, 1.0), hot(20_000)).run(HOUR_S)
+    assert (walk.problems, walk.changes, max(walk.sizes)) == ([], [], 1)
+
+
+def test_without_work_there_is_none_and_the_first_group_starts_one_at_once() -> None:
+    arrivals = [(601.0, "a", 0.1), (5001.0, "b", 700.0)]
+    walk = PoolLoad(Scaler(0, 2, 1.0), arrivals).run(2 * HOUR_S)
+    assert walk.problems == []
+    assert walk.changes == [(602.0, 1), (904.0, -1), (5002.0, 1), (6004.0, -1)]
+    assert max(walk.waits) < 3
+
+
+def test_a_host_without_free_processors_gets_no_more_of_them() -> None:
+    walk = PoolLoad(Scaler(2, 12, 1.0), visits(1, rate=5.0, hours=0.5), cpu=0.97).run(HOUR_S)
+    assert set(walk.sizes) == {2}
+
+
+# -- single rules -------------------------------------------------------------------------------------------------
+
+WAITING = PoolLook(now=0.0, due=9, waits_s=5.0, processes=4)
+
+
+def decide(looks: list[PoolLook], scaler: Scaler | None = None) -> list[int]:
+    scaler = scaler or Scaler(4, 12, 1.0)
+    return [scaler.decide(look) for look in looks]
+
+
+def at(*times: float, **more: Any) -> list[PoolLook]:
+    return [replace(WAITING, now=now, **more) for now in times]
+
+
+def test_nothing_changes_in_the_first_ten_seconds_nor_after_one_look() -> None:
+    assert decide(at(0, 2, 4, 9.9)) == [0, 0, 0, 0]
+    assert decide([*at(0, 10, waits_s=0.9), *at(12)]) == [0, 0, 0]
+    assert decide(at(0, 10)) == [0, 2], "half as many again"
+
+
+def test_what_waited_for_one_that_is_there_now_is_no_reason_for_another() -> None:
+    assert decide([*at(0, 10, due=1, starting=1), *at(12, 14, 16, due=1)]) == [0, 0, 0, 0, 1]
+
+
+def test_between_two_steps_up_ten_seconds_pass() -> None:
+    assert decide(at(0, 10, 12, 19, 20)) == [0, 2, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("more", "change"),
+    [
+        ({"due": 1}, 1),
+        ({"due": 2, "starting": 1}, 1),
+        ({"room": 1}, 1),
+        ({"room": 0}, 0),
+        ({"cpu": 0.95}, 0),
+        ({"is_frozen": True}, 0),
+        ({"processes": 12}, 0),
+        ({"processes": 11, "leaving": 6}, 1),
+    ],
+)
+def test_a_step_up_is_no_larger_than_what_can_help(more: dict[str, Any], change: int) -> None:
+    assert decide(at(0, 10, **more)) == [0, change]
+
+
+def test_an_outage_still_gets_a_consumer_that_can_probe() -> None:
+    look = replace(WAITING, processes=0, is_frozen=True)
+    assert decide([look], Scaler(0, 4, 1.0)) == [1]
+
+
+def test_a_pool_that_was_made_smaller_gives_back_one_in_ten_seconds() -> None:
+    scaler = Scaler(1, 2, 1.0)
+    looks = [replace(WAITING, now=now, due=0, processes=5, leaving=0) for now in (0.0, 10.0, 12.0, 20.0)]
+    assert decide(looks, scaler) == [0, -1, 0, -1]
+
+
+# -- twins --------------------------------------------------------------------------------------------------------
+
+
+def by_backlog(look: Callable[[], int]) -> Any:
+    class ByBacklog(Scaler):
+        """Asks how many messages wait, as others do."""
+
+        def decide(self, seen: PoolLook) -> int:
+            count = look()
+            return super().decide(replace(seen, due=count, waits_s=9.0 if count else 0.0))
+
+    return ByBacklog
+
+
+def test_a_scaler_that_goes_by_the_backlog_is_found() -> None:
+    loads: list[PoolLoad] = []
+    scaler = by_backlog(lambda: loads[0].backlog)(1, 12, 1.0)
+    loads.append(PoolLoad(scaler, hot(2000)))
+    walk = loads[0].run(HOUR_S / 4)
+    assert max(walk.sizes) == 12, "twelve for one group, of which eleven can't help"
+
+
+def test_a_scaler_that_kills_is_found() -> None:
+    walk = PoolLoad(Scaler(1, 12, 1.0), visits(0, hours=1), kills=True).run(2 * HOUR_S)
+    assert "a message was cut" in walk.problems
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_quiet_time_of_a_minute_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "QUIET_S", 60.0)
+    walk = PoolLoad(Scaler(1, 12, 1.0), visits(seed)).run(4 * HOUR_S)
+    assert walk.reversals > 4 * MOST_REVERSALS
+
+
+class Hasty(Scaler):
+    """Lets the next one leave at once."""
+
+    def _down(self, now: float) -> int:
+        return -1
+
+
+def test_a_scaler_that_goes_down_two_at_a_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.Scaler", Hasty)
+    with pytest.raises(AssertionError, match="two leave"):
+        for seed in range(100):
+            RandomWalk(seed).run()
