@@ -7,6 +7,8 @@ from .replies import text
 from .text import dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
+UNKNOWN = "StepUnknown"
+"""The type of a failure that asks a person how a step ended."""
 LINE_BYTES = 200
 """Of an error in the log, as lua/parts/failure/with_log.lua cuts it."""
 DIGEST_BYTES = 400

@@ -136,6 +136,7 @@ class Explanation:
         "window",
         "gap",
         "parked",
+        "question",
         "paused",
         "queue paused",
         "outage",

@@ -85,6 +85,15 @@ def test_an_open_question_is_not_resumed_without_an_answer() -> None:
     assert len(ran) == 1
 
 
+def test_explain_asks_with_both_commands_and_names_no_other() -> None:
+    seq, _ = asked()
+    found = seq.explain("ann")
+    assert found.reason == "question"
+    assert found.text.startswith("group ann is parked on g7: step charge failed at ")
+    assert found.text.endswith("--done charge; if it did not: sequencer resume gifts ann --again charge")
+    assert "sequencer skip" not in found.text
+
+
 def test_done_is_never_called_again_and_its_result_is_handed_on() -> None:
     seq, ran = asked()
     assert seq.resume("ann", done={"charge": {"payment": "p9"}}, by="ann@bank")

@@ -9,7 +9,7 @@ from ... import calls
 from ...calls.net_protocol import Answer, Net
 from ...drain.steps.answers import Answers
 from ...errors import AnswerNeeded, IdConflict
-from ...store.failure import digest_of
+from ...store.failure import UNKNOWN, digest_of
 from ...store.group import decode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
@@ -18,7 +18,7 @@ from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
 from ..session import Session
-from ..steps.answers import UNKNOWN, answered_letter, given_answers
+from ..steps.answers import answered_letter, given_answers
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenLetter, by_lane, cut, not_found
 
 NAMED = 100

@@ -8,7 +8,7 @@ from ... import calls
 from ...drain.steps.answers import Answers
 from ...drain.steps.rules import questions
 from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, shown
-from ...store.failure import decode_failure
+from ...store.failure import UNKNOWN, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
@@ -19,8 +19,6 @@ from ..session import Session
 SOMEBODY = "somebody"
 """Who says it, where nobody is named."""
 MAX_NAME = 100
-UNKNOWN = "StepUnknown"
-"""The type of a failure that asks a person."""
 
 
 def given_answers(done: Any, again: Any, by: Any) -> Answers:

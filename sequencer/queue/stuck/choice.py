@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from ... import calls
 from ...calls.net_protocol import Net
 from ...errors import ConfigurationError, shown
-from ...store.failure import decode_failure, digest_of
+from ...store.failure import UNKNOWN, decode_failure, digest_of
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, text
 from ...values.checks import check_error, check_number, fits_error
 from ...values.message import Failure
 from ..session import Session
-from ..steps.answers import UNKNOWN
 from ..views import now_of
 from .parked import parked_names
 

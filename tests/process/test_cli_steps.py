@@ -1,0 +1,105 @@
+"""Steps on the command line: what became of them, and answers for one whose end nobody knows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import Sequencer
+
+from ..support.said import json_of, refused
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+
+@pytest.fixture
+def asked(make: Callable[..., Sequencer]) -> Sequencer:
+    """Group ann is parked on g1, whose step `charge` may have taken effect; g2 waits behind it."""
+    queue = make(group_by=["couple"], id_by="gift", max_attempts=1)
+
+    @queue.step(once=True)
+    def charge(message: Any, step: Any) -> Any:
+        if message.id == "g1" and "#" not in step.key:
+            raise ConnectionResetError("no answer")
+        return {"payment": message.id}
+
+    @queue.step(order=2, after="charge")
+    def points(message: Any, step: Any) -> Any:
+        return [step.result["payment"]]
+
+    queue.append_many([{"couple": "ann", "gift": "g1"}, {"couple": "ann", "gift": "g2"}])
+    assert queue.consume(until_empty=True).failed == 1
+    return queue
+
+
+def test_steps_are_shown_with_the_question_and_its_commands_work_as_they_stand(cli: Cli, asked: Sequencer) -> None:
+    shown = cli.call("steps", "jobs", "ann").stdout
+    assert [line.split()[:3] for line in shown.splitlines()[:3]] == [
+        ["step", "outcome", "tries"],
+        ["charge", "failed", "(once)"],
+        ["points", "open", "0"],
+    ]
+    assert "ConnectionResetError: no answer" in shown
+    assert shown in cli.call("steps", "jobs", "ann", "--id", "g1").stdout
+    asking = shown[shown.index("did charge take effect?") :]
+    done, again = (line.partition(": ")[2] for line in asking.splitlines())
+    assert done.replace("--done", "--again") == again
+    assert cli.call(*shlex.split(done)[1:]).stdout == "group ann goes on\n"
+    (charge, _) = json_of(cli, "steps", "jobs", "ann")["steps"]
+    assert (charge["state"], charge["result"]) == ("done", None)
+    assert "@" in charge["who"]
+
+
+def test_an_answer_goes_on_with_its_result(cli: Cli, asked: Sequencer) -> None:
+    said = refused(cli, "resume", "jobs", "ann")
+    assert "message 'g1' waits for an answer: step charge failed at" in said
+    done = ("--done", "charge", "--result", '{"payment": "p9"}')
+    assert json_of(cli, "resume", "jobs", "ann", *done)["resumed"]
+    assert asked.consume(until_empty=True).handled == 2
+
+
+def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
+    done = cli.call("resume", "jobs", "--all")
+    left = done.stdout
+    assert done.returncode == 1
+    assert "1 parked group more, waiting for a person to say how a step ended" in left
+    assert "sequencer resume jobs --error StepUnknown --done STEP" in left
+    assert cli.call("resume", "jobs", "--error", "StepUnknown", "--again", "charge").stdout == "resumed 1 of 1 group\n"
+    assert asked.consume(until_empty=True).handled == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--result", "1"), "it is the result of a step that --done names"),
+        (("--done", "charge", "--done", "points", "--result", "1"), "2 steps are done, and 1 have a result"),
+        (("--done", "charge", "--result", "p9"), "p9 is no JSON"),
+        (("--done", "refund"), "the message has no step refund; it has charge, points"),
+        (("--again", "points"), "step points is open, and runs again by itself; leave it out"),
+        (("--done", "charge", "--again", "charge"), "step charge stands in done and in again; leave it in one"),
+    ],
+)
+def test_a_wrong_answer_is_refused_and_changes_nothing(cli: Cli, asked: Sequencer, words: Any, said: str) -> None:
+    assert said in refused(cli, "resume", "jobs", "ann", *words)
+    assert asked.count_parked() == 1
+
+
+def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
+    asked.skip("ann", dead_letter=True)
+    assert "did charge take effect? If it did: sequencer dead redrive jobs ann --id g1 --done charge" in (
+        cli.call("steps", "jobs", "ann", "--id", "g1").stdout
+    )
+    stays = cli.call("dead", "redrive", "jobs", "--all").stdout
+    assert "1 stay dead letters: a person has to say how a step ended" in stays
+    assert cli.call("dead", "redrive", "jobs", "ann", "--id", "g1", "--again", "charge").stdout == "redriven 1\n"
+    assert asked.consume(until_empty=True).handled == 2
+
+
+def test_of_what_is_not_there(cli: Cli, asked: Sequencer) -> None:
+    assert "no message 'g9' is pending or dead in group ['ann']" in refused(
+        cli, "steps", "jobs", "ann", "--id", "g9")
+    assert "no step has begun" in cli.call("steps", "jobs", "ann", "--id", "g2").stdout
