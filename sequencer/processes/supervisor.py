@@ -90,7 +90,7 @@ class Supervisor:
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         began, lock = time.monotonic(), lock_file()
-        is_printing = not (self._config.app or self._config.command)
+        is_printing = not (self._config.app or self._config.runs_commands)
         self._config = replace(self._config, lock_fd=lock, report_fd=self._reports.write_fd)
         try:
             if is_printing:
