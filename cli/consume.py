@@ -7,27 +7,20 @@ import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
-from ..client import Sequencer
-from ..errors import SequencerError
-from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import service_ended, service_started
+from ..processes.service_events import service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.error_names import FORMER_ERRORS
-from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
-from ..values.commands import resume_all
-from ..values.text import plain
 from ..values.version import VERSION
-from ..values.views import QueueInfo
 from .app import (
     FINE,
     PARKED,
@@ -41,6 +34,7 @@ from .app import (
     is_of_variable,
     option,
 )
+from .consume_summary import look_at, queue_json, say_left, summarize
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
 
@@ -57,8 +51,20 @@ def consume(
         str | None, option("--app", help="module:attribute, a Sequencer with a handler, or a function.")
     ] = None,
     command: Annotated[str | None, option("--exec", help="Shell command for each message, JSON on its stdin.")] = None,
+    step: Annotated[
+        list[str] | None,
+        option(
+            "--step",
+            metavar="NAME=COMMAND",
+            help="In place of --exec: a command for each step of a message, in this order. Its key is in "
+            "SEQUENCER_STEP_KEY.",
+        ),
+    ] = None,
+    once: Annotated[
+        str, option("--once", metavar="NAMES", help="Steps of --step that never run again by themselves.")
+    ] = "",
     pass_redis: Annotated[
-        bool, option("--pass-redis", help="Give the commands of --exec the server's URL, in SEQUENCER_REDIS.")
+        bool, option("--pass-redis", help="Give the commands of --exec or --step the server's URL, in SEQUENCER_REDIS.")
     ] = False,
     lease: Annotated[float, option("--lease", help="Seconds until a dead consumer's groups go on.")] = LEASE_S,
     until_empty: Annotated[
@@ -129,23 +135,31 @@ def consume(
     """Handle messages, each group in order, with -n processes.
 
     With --app (or SEQUENCER_APP, or [tool.sequencer] app in pyproject.toml) runs that handler; with --exec a
-    command; with neither prints each message as one JSON line, before it is acknowledged. The summary goes to
-    standard error, or as JSON to standard output with --json (not while messages are printed there). What --exec
-    raises when the command fails is CommandFailed. Options given here go before those of an app that is a Sequencer.
+    command, with --step one for each step of a message; with none of them prints each message as one JSON line,
+    before it is acknowledged. The summary goes to standard error, or as JSON to standard output with --json (not
+    while messages are printed there). What --exec raises when the command fails is CommandFailed. Options given
+    here go before those of an app that is a Sequencer.
     """
     if redis:
         os.environ["SEQUENCER_REDIS"] = redis
-    if command is not None and is_of_variable(ctx, "app_name"):
+    steps = [_step(text) for text in step or ()]
+    has_command = command is not None or bool(steps)
+    if has_command and is_of_variable(ctx, "app_name"):
         app_name = None  # what the call says wins
-    if app_name is None and command is None:
+    if app_name is None and not has_command:
         app_name = app_from_project(Path.cwd())
-    if app_name and command:
-        raise typer.BadParameter("give --app or --exec, not both", param_hint="--exec")
-    if pass_redis and command is None:
+    if app_name and has_command:
+        hint = "--step" if steps else "--exec"
+        raise typer.BadParameter(f"give --app or {hint}, not both", param_hint=hint)
+    if command and steps:
+        raise typer.BadParameter("give --exec or --step, not both", param_hint="--step")
+    if once and not steps:
+        raise typer.BadParameter("it names steps of --step; add --step", param_hint="--once")
+    if pass_redis and not has_command:
         raise typer.BadParameter("it says what the commands of --exec are given; add --exec", param_hint="--pass-redis")
     if audit_length != AUDIT_LENGTH and not audit:
         raise typer.BadParameter("it says how much --audit keeps; add --audit", param_hint="--audit-length")
-    if handler_timeout is not None and not (app_name or command):
+    if handler_timeout is not None and not (app_name or has_command):
         raise typer.BadParameter(
             "it limits a handler or a command; give --app or --exec", param_hint="--handler-timeout"
         )
@@ -155,6 +169,8 @@ def consume(
         namespace=namespace,
         app=app_name,
         command=command,
+        steps=steps,
+        once=_names(once),
         passes_redis=pass_redis,
         lease=lease,
         until_empty=until_empty,
@@ -181,6 +197,13 @@ def consume(
     return _supervise(config, processes, json)
 
 
+def _step(text: str) -> tuple[str, str]:
+    name, found, command = text.partition("=")
+    if not found:
+        raise typer.BadParameter(f"{text!r} must be NAME=COMMAND, like charge='./charge.sh'", param_hint="--step")
+    return name.strip(), command
+
+
 def _named(ctx: typer.Context, settings: QueueSettings) -> QueueSettings:
     """Those that the command line or a variable gives: they go before an app's own."""
     given = {name: value for name, value in settings.items() if not is_of_default(ctx, name)}
@@ -196,8 +219,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
-    if config.command is not None:
-        check_command(config.command)
+    for command in [config.command, *(one for _, one in config.steps)]:
+        if command is not None:
+            check_command(command)
     changed = overrides(config)
     client, _ = prepare(config)
     hear_interrupts()
@@ -213,16 +237,16 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
             say_unused(client, known)
             status = supervisor.run()
             _end_at_signals(status)
-        left = _look_at(client)
+        left = look_at(client)
         if config.until_empty and status == FINE and left and left.parked:
             status = PARKED
             _end_at_signals(status)
-    if as_json and (config.app or config.command):
-        print_json({**asdict(supervisor.totals), "queue": left and _queue_json(left)})
+    if as_json and (config.app or config.runs_commands):
+        print_json({**asdict(supervisor.totals), "queue": left and queue_json(left)})
     else:
         summarize(config.queue, supervisor.totals, many(processes, "consumer"), config.log_format)
         if left is not None and config.log_format != "json":
-            _say_left(left, config.namespace)
+            say_left(left, config.namespace)
     return status
 
 
@@ -242,54 +266,10 @@ def _end_at_signals(status: int) -> None:
 
 def _say_started(config: WorkerConfig, processes: int, server: str, changed: list[str]) -> None:
     app = f"app {config.app}" if config.app else f"command {config.command!r}" if config.command else "printing"
+    if config.steps:
+        app = f"steps {', '.join(name for name, _ in config.steps)}"
     app += f" with {', '.join(changed)}" if changed else ""
     started = service_started(
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
     emit_of_service(started)
-
-
-def _look_at(client: Sequencer) -> QueueInfo | None:
-    """The queue at the end of the run; None, and said, when the server is away just then."""
-    try:
-        return client.info()
-    except SequencerError as error:
-        say(plain(f"the queue can't be looked at now: {error}"))
-        return None
-
-
-def _queue_json(info: QueueInfo) -> dict[str, Any]:
-    names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
-    return {name: getattr(info, name) for name in names}
-
-
-def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
-    """What this run did for a queue, as a line or as the event "service ended"."""
-    counts = {
-        "failed try": totals.failed,
-        "parked group": totals.parked,
-        "dead letter": totals.dead,
-        "dropped message": totals.dropped,
-        "lost lease": totals.lost,
-        "dead consumer": totals.died,
-        "killed consumer": totals.killed,
-    }
-    said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
-    least = "at least " if totals.unreported else ""
-    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
-    if totals.unreported:
-        text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
-    if log_format == "json":
-        with background_writing():
-            emit_of_service(service_ended(queue, text, **asdict(totals)))
-    else:
-        say(f"{queue}: {text}" if names_queue else text)
-
-
-def _say_left(left: QueueInfo, namespace: str) -> None:
-    """How the queue is, apart from what this run did: others may work on it as well."""
-    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
-    state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-    say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
-    if left.parked > 1:
-        say(f"to let all parked groups go on: {resume_all(left.queue, namespace)}")

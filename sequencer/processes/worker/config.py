@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,19 +15,23 @@ from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, Consu
 from ...values.commands import command
 from .. import logs
 from ..handlers.apps import load_app
-from ..handlers.exec import exec_handler
+from ..handlers.exec import exec_handler, exec_steps
 from ..handlers.printing import Printer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What one consumer process is to do. Without `app` and `command` it prints each message."""
+    """What one consumer process is to do. Without `app`, `command` and `steps` it prints each message."""
 
     queue: str
     url: str | None = None
     namespace: str = "sequencer"
     app: str | None = None
     command: str | None = None
+    steps: Sequence[Sequence[str]] = ()
+    """Name and command of each step of a message, in their order."""
+    once: Sequence[str] = ()
+    """Names of those that never run again by themselves."""
     passes_redis: bool = False
     """Whether the commands are given `url`, in SEQUENCER_REDIS."""
     redis_variable: str | None = None
@@ -48,6 +53,10 @@ class WorkerConfig:
     log_format: logs.Format = "text"
     lock_fd: int | None = None
     report_fd: int | None = None
+
+    @property
+    def runs_commands(self) -> bool:
+        return bool(self.command or self.steps)
 
     def on(self, url: str | None) -> WorkerConfig:
         """The same for the server at `url`; None leaves it to the app or to SEQUENCER_REDIS."""
@@ -82,10 +91,12 @@ def prepare(
         _compare(config, own)
         app.sequencer.options = replace(own, **_overrides(config, sequencer.options, own))
         return app.sequencer, app.handler
+    url, limit_s = config.url if config.passes_redis else None, config.handler_timeout
+    if config.steps:
+        steps = exec_steps(config.steps, config.once, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
+        return sequencer, steps
     if config.command:
-        url, limit_s = config.url if config.passes_redis else None, config.handler_timeout
-        handler = exec_handler(config.command, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
-        return sequencer, handler
+        return sequencer, exec_handler(config.command, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
     lock_fd = -1 if config.lock_fd is None else config.lock_fd
     return sequencer, Printer(lock_fd, lease_s=config.lease, report=report)
 

@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
@@ -26,15 +27,15 @@ from typing import Any
 from ...client import Sequencer
 from ...consume import interruption
 from ...consume.emitter import EventEmitter
+from ...consume.registered import Work
 from ...consume.stop import Stop
-from ...drain.effects import Handler
-from ...drain.steps.declared import Steps
+from ...drain.steps.declared import Function, Steps
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
 from ...settings.options import ConsumerOptions
-from ...values.message import ConsumeSummary, Message
+from ...values.message import ConsumeSummary
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
@@ -140,8 +141,7 @@ class Worker:
                 return STOPPED
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            work = handler if config.app or isinstance(handler, Steps) else self._noting_end(handler)
-            consumer = sequencer.consumer(work, self._options())
+            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
@@ -174,12 +174,19 @@ class Worker:
     def _options(self) -> ConsumerOptions:
         """How the consumer works. A command is ended by its own handler, which knows its process."""
         options = self._config.options()
-        return replace(options, handler_timeout_s=None) if self._config.command else options
+        return replace(options, handler_timeout_s=None) if self._config.runs_commands else options
 
-    def _noting_end(self, handler: Handler) -> Handler:
-        def handle(message: Message) -> None:
+    def _noting_end(self, work: Work | Printer) -> Work:
+        if isinstance(work, Steps):
+            for step in work.ordered(""):
+                step.run = Function(self._noted(step.run))
+            return work
+        return self._noted(work)
+
+    def _noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def handle(*given: Any) -> Any:
             try:
-                handler(message)
+                return function(*given)
             except (OutputClosed, OutputFailed, CommandNotFound) as error:
                 self._end_reason = error
                 raise
