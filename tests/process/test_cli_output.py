@@ -194,14 +194,14 @@ def screen(cli: Cli, environment: dict[str, str]) -> Iterator[Callable[..., str]
     env = {name: value for name, value in cli.environment.items() if name not in ("COLUMNS", "LINES")}
 
     def shown_by(*words: str) -> str:
-        commands.run(*words)
+        runner.run(*words)
         os.write(its, END)  # behind all that the command wrote
         seen = b""
         while not seen.endswith(END):
             seen += os.read(own, 65536)
         return seen.removesuffix(END).decode().replace("\r\n", "\n")
 
-    with ready(cli.directory, env | {"TERM": "xterm"} | environment, terminal=its) as commands:
+    with ready(cli.directory, env | {"TERM": "xterm"} | environment, terminal=its) as runner:
         yield shown_by
     os.close(own)
     os.close(its)
