@@ -33,8 +33,7 @@ from ...errors import (
     HandlerTimeout,
 )
 from ...store.failure import TRACEBACK_BYTES
-from ...values.message import Message
-from ...values.steps import StepCall
+from ...values.message import Message, StepCall
 from ..signals import STOP_SIGNALS, ending_text
 from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
