@@ -14,21 +14,8 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain.effects import (
-    Ahead,
-    Control,
-    Exchange,
-    Flush,
-    Handle,
-    Locked,
-    Note,
-    Run,
-    RunHandler,
-    SettleAndClaim,
-    Sleep,
-    Tell,
-    Wait,
-)
+from ..drain import effects as asked
+from ..drain.effects import Control, Exchange, Handle, SettleAndClaim, Wait
 from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.inflight import Claimant, InFlight
@@ -228,28 +215,28 @@ class Consumer:
                 self.stop()
             if isinstance(effect.error, Undecodable):  # its body may be lost
                 self._main.looks.doubt()
-        elif isinstance(effect, Locked):
+        elif isinstance(effect, asked.Locked):
             with self._keeper.lock:
                 return effect.act()
-        elif isinstance(effect, Ahead):
+        elif isinstance(effect, asked.Ahead):
             self._carry_out(self._in_flight.ahead(effect))
-        elif isinstance(effect, Flush):
+        elif isinstance(effect, asked.Flush):
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
-        elif isinstance(effect, Run):
+        elif isinstance(effect, asked.Run):
             self._in_hand = effect.message
             return self._step_calls.run(effect)
-        elif isinstance(effect, RunHandler):
+        elif isinstance(effect, asked.RunHandler):
             self._in_hand = effect.message
             return self._step_calls.run_handler(effect)
-        elif isinstance(effect, Note):
+        elif isinstance(effect, asked.Note):
             code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
             self._keeper.tell_refusals()
             return code
-        elif isinstance(effect, Tell):
+        elif isinstance(effect, asked.Tell):
             self.emitter.emit(effect.event)
         elif isinstance(effect, Wait):
             return self._wait(effect)
-        elif isinstance(effect, Sleep):
+        elif isinstance(effect, asked.Sleep):
             until = time.monotonic() + effect.seconds
             while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._control.is_stopping):
                 time.sleep(min(left, STOP_CHECK_S))
