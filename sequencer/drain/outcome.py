@@ -63,7 +63,7 @@ class OfSteps:
     """None leaves the record as it is."""
     has_progressed: bool
     unanswered: int
-    """What the record counts: leases that ended unanswered since a step became done. Tries are in the ledger."""
+    """Leases that ended unanswered: what a record without a ledger counts on. Tries of steps are in the ledger."""
     was_tried: bool
     """Whether a step was called."""
     is_missing: bool = False

@@ -195,8 +195,7 @@ class StepRunner:
         message = leased.messages[group.done]
         unanswered, is_over = message.attempt - 1, end.ending is not None
         written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
-        counted = 0 if is_over or end.has_progressed else unanswered
-        steps = OfSteps(written, end.has_progressed, counted, not self._is_new, end.is_missing)
+        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing)
         attempt = unanswered if end.ledger is None else max(end.tries, unanswered)
         failure = describe(end.error, message, self.owner, self.wall(), attempt)
         return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)
