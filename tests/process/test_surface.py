@@ -71,6 +71,8 @@ def test_few_names_are_public_and_those_that_moved_are_there_for_one_version_mor
     kinds = {name for name, value in found if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == set(sequencer.errors.__all__), "every error is listed"
     since = {
+        "AnswerNeeded",
+        "AnswerRefused",
         "CommandFailed",
         "CommandNotFound",
         "CommandStopped",
