@@ -45,7 +45,7 @@ class Both:
         self.real: dict[int, int] = {}
         """Stamp in the model -> stamp on the server."""
         self.held: Any = None
-        self.claimed: actions.Any = None
+        self.claimed: Any = None
         self.done = 0
         self.sent: list[Any] = []
         self.serials: dict[str, int] = {}
@@ -167,14 +167,10 @@ class Both:
             (self.claimed.records[self.done - 1], self.held.members[self.done - 1]) if self.done and behind else None
         )
         failure = encode_failure(Failure(seen.id, "E", str(len(self.sent)), "", 1, float(self.lane.now), "me"), member)
-        real = Nack(
-            *(G, self.held.token, member, 1, None if ending else 1.0, failure, ending or "park"),
-            outage=Waits(1.0, 2.0) if is_outage else None,
-            before=before[1] if before else "",
-            written=None if is_missing else written,
-            has_progressed=progressed,
-            is_missing=is_missing,
-        )
+        more: Any = {"written": None if is_missing else written, "outage": Waits(1.0, 2.0) if is_outage else None}
+        more |= {"before": before[1] if before else "", "has_progressed": progressed, "is_missing": is_missing}
+        delay_s, end = None if ending else 1.0, ending or "park"
+        real = Nack(G, self.held.token, member, 1, delay_s, failure, end, **more)  # type: ignore[arg-type]
         said: Nacked = self.run(calls.nack(self.keys, real, now_us=self.now_us))
         model = actions.Nack(
             ledger, progressed, ending, actions.Failure("E"), None if ending else 1000, is_outage, is_missing
@@ -268,10 +264,12 @@ class Both:
             self.check_failure(kept.failure, told)
         failure = self.link.command("HGET", self.keys.failures, G)
         members = {record.member for record in records.values()}
-        told = group.told if group and group.told and group.told.member in members else None  # an ack forgets others
-        assert (failure is not None) == (told is not None)
+        kept_told = (
+            group.told if group and group.told and group.told.member in members else None
+        )  # an ack forgets others
+        assert (failure is not None) == (kept_told is not None)
         if failure:
-            self.check_failure(failure, told)
+            self.check_failure(failure, kept_told)
         assert check_invariants(self.link, [self.keys]) == []
 
     def check_failure(self, failure: bytes, told: Any) -> None:

@@ -108,6 +108,7 @@ def test_an_entry_takes_the_place_of_the_one_of_its_name() -> None:
 
 
 GOOD = [["a", "a", "o", 0, 1, 0, 0.0, 0.0]]
+OTHERS: list[Any] = [None, [], {}, -1, "zz"]
 BAD: list[Any] = [
     {"v": 1},
     {"v": 1, "k": 1, "s": 5},
@@ -124,7 +125,7 @@ BAD: list[Any] = [
     *[
         {"v": 1, "k": 1, "s": [[*GOOD[0][:at], other, *GOOD[0][at + 1 :]]]}
         for at in range(8)
-        for other in (None, [], {}, -1, "zz")
+        for other in OTHERS
         if (at, str(other)) not in {(0, "zz"), (5, "zz"), (6, "-1"), (7, "-1")}
     ],
 ]

@@ -117,8 +117,18 @@ def decode_ledger(text: bytes) -> Ledger:
         raise LedgerError(f"the ledger is unreadable: {error}") from error
 
 
-def _entry(*row: Any) -> Entry:
-    name, kind, state, tries, turn, who, at, took, result, error = (*row, *(None, "")[len(row) - 8 :])
+def _entry(
+    name: Any,
+    kind: Any,
+    state: Any,
+    tries: Any,
+    turn: Any,
+    who: Any,
+    at: Any,
+    took: Any,
+    result: Any = None,
+    error: Any = "",
+) -> Entry:
     once, optional = _KINDS[_typed(str, kind)]
     token, person = (0, who) if type(who) is str else (_typed(int, who), "")
     state, tries, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, turn)
