@@ -13,17 +13,15 @@ import typer
 
 from ..client import Sequencer
 from ..errors import SequencerError
-from ..processes.consumer_process import Totals
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import service_ended, service_started
+from ..processes.service_events import service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
-from ..values.commands import resume_all
 from ..values.text import plain
 from ..values.version import VERSION
 from ..values.views import QueueInfo
@@ -42,6 +40,7 @@ from .app import (
 )
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
+from .summary import say_left, summarize
 
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""
@@ -221,7 +220,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     else:
         summarize(config.queue, supervisor.totals, many(processes, "consumer"), config.log_format)
         if left is not None and config.log_format != "json":
-            _say_left(left, config.namespace)
+            say_left(left, config.namespace)
     return status
 
 
@@ -260,35 +259,3 @@ def _look_at(client: Sequencer) -> QueueInfo | None:
 def _queue_json(info: QueueInfo) -> dict[str, Any]:
     names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
     return {name: getattr(info, name) for name in names}
-
-
-def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
-    """What this run did for a queue, as a line or as the event "service ended"."""
-    counts = {
-        "failed try": totals.failed,
-        "parked group": totals.parked,
-        "dead letter": totals.dead,
-        "dropped message": totals.dropped,
-        "lost lease": totals.lost,
-        "dead consumer": totals.died,
-        "killed consumer": totals.killed,
-    }
-    said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
-    least = "at least " if totals.unreported else ""
-    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
-    if totals.unreported:
-        text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
-    if log_format == "json":
-        with background_writing():
-            emit_of_service(service_ended(queue, text, **asdict(totals)))
-    else:
-        say(f"{queue}: {text}" if names_queue else text)
-
-
-def _say_left(left: QueueInfo, namespace: str) -> None:
-    """How the queue is, apart from what this run did: others may work on it as well."""
-    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
-    state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
-    say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
-    if left.parked > 1:
-        say(f"to let all parked groups go on: {resume_all(left.queue, namespace)}")
