@@ -178,7 +178,9 @@ def test_who_is_busy_stays(
         (orders,) = master.kept
         wait_until(lambda: orders.is_ready and orders.size == 1, PATIENCE_S, "one")
         for group in "ab":
-            scene.append("orders", [{"seconds": 0.05}] * 100, group)
+            scene.append("orders", [{"gate": "gate"}, *[{"seconds": 0.05}] * 99], group)
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "two at once")
+        (scene.directory / "gate").touch()
         scene.wait_handled("orders", 190)
         assert orders.size == 2
         assert orders.busy > 0.5
