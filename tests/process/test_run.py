@@ -155,6 +155,22 @@ def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
     assert running.ended() == 0
 
 
+def test_a_stop_does_not_hurry_a_queue_that_the_file_does_not_name_any_more(cli: Cli, scene: RunScene) -> None:
+    """It is at the first stage already; the first signal is no second one for it."""
+    scene.write_file(orders="n = 1", mails="n = 1")
+    scene.append("mails", [{"gate": "gate"}])
+    running = cli.start("run")
+    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in hand")
+    scene.write_file(orders="n = 1")
+    running.signal(signal.SIGHUP)
+    running.wait_for("mails: service stopping: 1 consumer: finish the message in hand")
+    running.signal()
+    running.wait_for("orders: service stopping: ")
+    cli.open("gate")
+    assert running.ended() == 0
+    assert scene.ids("mails") == ["m0"]
+
+
 def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: RunScene) -> None:
     scene.write_file(orders="n = 1; lease = '20s'", mails="n = 1; lease = '20s'; grace = '0.1s'")
     scene.append("orders", [{"gate": "never"}])

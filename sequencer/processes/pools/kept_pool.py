@@ -35,7 +35,6 @@ class KeptPool(Pool):
         self,
         plan: PoolPlan,
         room: Callable[[], int],
-        check_every_s: float,
         *,
         policy: RestartPolicy | None = None,
         forward: Callable[[Event], bool] | None = None,
@@ -45,7 +44,7 @@ class KeptPool(Pool):
         self.plan, self._room = plan, room
         self._sizing = Sizing(plan)
         self._down_since: float | None = None
-        self._checks = CheckProcess(plan, check_every_s, self._reports.write_fd)
+        self._checks = CheckProcess(plan, self._reports.write_fd)
 
     # -- what the master asks -----------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ class PoolPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables of its consumers beside those of the master."""
     check: str | None = None
-    """`module:function` that looks at the queue each `check_every`."""
+    """`module:function` that looks at the queue."""
+    check_every_s: float = 2.0
 
     @property
     def queue(self) -> str:

@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -132,9 +133,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     top = _converted(table, TopTable, "")
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    url = redis or _server(top.redis)
+    url, every_s = redis or _server(top.redis), _time("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
-    pools = tuple(_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items())
+    found = (_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items())
+    pools = tuple(replace(pool, check_every_s=every_s) for pool in found)
     _check_count("max_processes", top.max_processes, 1)
     if (count := sum(pool.n for pool in pools)) > top.max_processes:
         raise ConfigurationError(
@@ -145,7 +147,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         url=url,
         namespace=space,
         environment=top.environment,
-        check_every_s=_time("check_every", top.check_every, 0.1),
+        check_every_s=every_s,
         run_for_s=_time("run_for", top.run_for),
         max_processes=top.max_processes,
         pools=pools,

@@ -37,7 +37,7 @@ def pace_of(scene: Scene, group: str, count: int) -> float:
     """Seconds from one message of this group to the next, in the middle: a pause of the machine is no pace."""
     at = [event["at"] for event in scene.events("handled") if event["id"].startswith(f"{group}-")]
     assert len(at) == count
-    return median(after - before for before, after in pairwise(at))
+    return float(median(after - before for before, after in pairwise(at)))
 
 
 @case(CASES, one_ends_all="the others go on")

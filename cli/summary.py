@@ -1,0 +1,45 @@
+"""What a run of `consume` or `run` did, said at its end: on standard error, or as an event of a log in JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ..processes.consumer_process import Totals
+from ..processes.logs import background_writing, emit_of_service
+from ..processes.service_events import service_ended
+from ..settings.events import many
+from ..values.commands import resume_all
+from ..values.views import QueueInfo
+from .render import say
+
+
+def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
+    """What this run did for a queue, as a line or as the event "service ended"."""
+    counts = {
+        "failed try": totals.failed,
+        "parked group": totals.parked,
+        "dead letter": totals.dead,
+        "dropped message": totals.dropped,
+        "lost lease": totals.lost,
+        "dead consumer": totals.died,
+        "killed consumer": totals.killed,
+    }
+    said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
+    least = "at least " if totals.unreported else ""
+    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
+    if totals.unreported:
+        text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
+    if log_format == "json":
+        with background_writing():
+            emit_of_service(service_ended(queue, text, **asdict(totals)))
+    else:
+        say(f"{queue}: {text}" if names_queue else text)
+
+
+def say_left(left: QueueInfo, namespace: str) -> None:
+    """How the queue is, apart from what this run did: others may work on it as well."""
+    states = {"parked group": left.parked, "paused group": left.paused, "dead letter": left.dead}
+    state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
+    say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
+    if left.parked > 1:
+        say(f"to let all parked groups go on: {resume_all(left.queue, namespace)}")
