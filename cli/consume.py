@@ -11,11 +11,6 @@ from typing import Annotated, cast
 
 import typer
 
-<<<<<<< HEAD
-=======
-from ..client import Sequencer
-from ..errors import SequencerError
->>>>>>> run
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
@@ -25,12 +20,7 @@ from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.error_names import FORMER_ERRORS
 from ..settings.events import many
-<<<<<<< HEAD
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
-=======
-from ..settings.options import AUDIT_LENGTH, DEFAULTS, FORMER_ERRORS, LEASE_S, OnFailure, QueueSettings
-from ..values.text import plain
->>>>>>> run
 from ..values.version import VERSION
 from .app import (
     FINE,
@@ -45,10 +35,9 @@ from .app import (
     is_of_variable,
     option,
 )
-from .consume_summary import look_at, queue_json, say_left, summarize
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
-from .summary import say_left, summarize
+from .summary import look_at, queue_json, say_left, summarize
 
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""
@@ -285,20 +274,3 @@ def _say_started(config: WorkerConfig, processes: int, server: str, changed: lis
         config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
     )
     emit_of_service(started)
-<<<<<<< HEAD
-=======
-
-
-def _look_at(client: Sequencer) -> QueueInfo | None:
-    """The queue at the end of the run; None, and said, when the server is away just then."""
-    try:
-        return client.info()
-    except SequencerError as error:
-        say(plain(f"the queue can't be looked at now: {error}"))
-        return None
-
-
-def _queue_json(info: QueueInfo) -> dict[str, Any]:
-    names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
-    return {name: getattr(info, name) for name in names}
->>>>>>> run

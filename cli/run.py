@@ -15,10 +15,6 @@ from ..processes.logs import LogOptions, background_writing
 from ..settings.events import many
 from ..values.text import plain
 from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, is_of_call, option
-<<<<<<< HEAD
-from .consume_summary import summarize
-=======
->>>>>>> run
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import cells, console, print_json, say, seconds, table
 from .summary import summarize

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
+from ..client import Sequencer
+from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
 from ..processes.service_events import service_ended
 from ..settings.events import many
 from ..values.commands import resume_all
+from ..values.text import plain
 from ..values.views import QueueInfo
 from .render import say
+
+
+def look_at(client: Sequencer) -> QueueInfo | None:
+    """The queue at the end of the run; None, and said, when the server is away just then."""
+    try:
+        return client.info()
+    except SequencerError as error:
+        say(plain(f"the queue can't be looked at now: {error}"))
+        return None
+
+
+def queue_json(info: QueueInfo) -> dict[str, Any]:
+    names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
+    return {name: getattr(info, name) for name in names}
 
 
 def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
