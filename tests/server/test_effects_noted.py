@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,9 +16,11 @@ from sequencer.net.link import Link
 from sequencer.queue.dead_letters import DeadLetterFilter, redrive_answered
 from sequencer.queue.stuck.one import resume_answered
 from sequencer.settings.options import ClaimLimits
+from sequencer.store.failure import encode_failure
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import Kept, decode_head
+from sequencer.values.message import Failure
 
 CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
 LEDGER = Ledger(7, (CHARGE, Entry("points")))
@@ -45,10 +47,13 @@ def note(seq: Sequencer, keys: LaneKeys, link: Link, ledger: Ledger = LEDGER, *,
 
 
 def park(seq: Sequencer) -> None:
-    def fail(_: Any) -> None:
-        raise ValueError("no")
-
-    seq.consume(fail, until_empty=True)
+    """Its head failed for the last time. By hand: a consumer would give back a message whose steps it lacks."""
+    keys = lane_keys(seq.options.namespace, "jobs", 0)
+    with seq._net.link() as link:
+        (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
+        member = held.members[0]
+        failure = encode_failure(Failure("m1", "ValueError", "no", "", 1, time.time(), "me"), member)
+        link.run_one(calls.nack(keys, calls.Nack(held.key, held.token, member, 1, None, failure)))
 
 
 def kept_ledger(keys: LaneKeys, link: Link, id: str = "m1") -> Ledger | None:
@@ -166,6 +171,7 @@ def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobo
     note(seq, keys, link)
     seq.reschedule("g", "m1", delay=0)
     assert kept_ledger(keys, link) == LEDGER
+    note(seq, keys, link, replace(LEDGER, entries=()))
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
 
 
