@@ -39,7 +39,9 @@ from .settings.options import (
     shows_settings,
 )
 from .settings.policy import Policy
+from .store.group import encode_group
 from .store.item import Group, Id, ItemMaker, Score
+from .store.keys import lane_of
 from .values.checks import check_name
 from .values.message import BatchReceipt, ConsumeSummary, Receipt
 from .values.views import AuditReport, Finding
@@ -296,16 +298,22 @@ class Sequencer(Registered):
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
-    def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
-        """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
+    def claim(
+        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: float = LEASE_S
+    ) -> Lease:
+        """Lease up to `groups` due groups for your own loop, or this one `group`; empty (false) when nothing is due.
 
         Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you:
-        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. Raises ConfigurationError, ServerError.
+        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. A `group` that is leased, paused,
+        parked or waits is not given, and `explain` says why. Raises ConfigurationError, InvalidGroup, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
+        only = "" if group is None else encode_group(group)
         lanes = finish(self._session.lanes(role="consume"))
+        if only:
+            lanes = [lanes[lane_of(only, len(lanes))]]
         given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
-        return Lease.claim(*given, keeps_history=self._session.keeps_history())
+        return Lease.claim(*given, keeps_history=self._session.keeps_history(), only=only)
 
 
 def find_server(redis: Any = None) -> Endpoint:

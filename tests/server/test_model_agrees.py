@@ -63,6 +63,7 @@ STEP = st.one_of(
         st.booleans(),
         st.sampled_from([None, 0, 2, 9]),
         st.booleans(),
+        st.sampled_from(["", "", "", *GROUPS]),
     ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
     st.tuples(
@@ -172,7 +173,7 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
-        how = {"ahead": args[3], "alone": args[4], "with_failures": args[5]}
+        how = {"ahead": args[3], "alone": args[4], "with_failures": args[5], "only": args[6]}
         claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, **how, now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":

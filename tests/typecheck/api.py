@@ -111,6 +111,8 @@ def consume(client: Sequencer) -> ConsumeSummary:
 
 
 def claim(client: Sequencer) -> None:
+    with client.claim(group=[7, 1]) as one:
+        assert_type(one, Lease)
     with client.claim(groups=5, messages=10, lease=30.0) as lease:
         assert_type(lease, Lease)
         for message in lease:
