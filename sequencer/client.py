@@ -124,6 +124,7 @@ class Sequencer(Registered):
         delay: float | timedelta | None = None,
         at: Score | None = None,
         replace: bool = False,
+        backlog: bool = False,
         pipeline: Any = None,
     ) -> Receipt:
         """Add one message to its group and return its id, stamp, and whether it was there already.
@@ -138,10 +139,12 @@ class Sequencer(Registered):
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
         message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
         of the message that is pending under the id, if any: it sets a timer again.
+        `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt then has no stamp. Where the
-        server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
+        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt has no stamp and no backlog.
+        Where the server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the
+        same id.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
@@ -153,7 +156,7 @@ class Sequencer(Registered):
         item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
-        return self._appender.append(item, replace=replace)
+        return self._appender.append(item, replace=replace, backlog=backlog)
 
     def append_many(
         self,

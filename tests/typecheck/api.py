@@ -59,6 +59,7 @@ def append(client: Sequencer) -> str:
     receipt = client.append({"step": "paid"}, group=[1002, "eu"], id=7, score=datetime.now(UTC), headers={"a": "b"})
     assert_type(receipt, Receipt)
     assert_type(receipt.stamp, int | None)
+    assert_type(client.append(1, 7, backlog=True).backlog, int | None)
     client.append({"step": "late"}, "a-group", delay=timedelta(minutes=5), replace=True)
     client.append({"step": "late"}, 7, at=1_900_000_000.0)
     client.append({"step": "late"}, 7, delay="soon")  # type: ignore[arg-type]  # a text is no time
