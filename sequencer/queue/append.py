@@ -51,19 +51,16 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
 
     Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
     """
-    call = call_for(await session.lanes_to_append(), item, replace=replace, backlog=backlog)
-    wait = wait_of(session.options)
+    lanes, wait = await session.lanes_to_append(), wait_of(session.options)
     try:
-        answer = await session.net.ask(call, wait=wait)
+        answer = await session.net.ask(call_for(lanes, item, replace=replace, backlog=backlog), wait=wait)
     except ServerUnavailable as error:
         refuse_unknown(item.id, error, replaces=replace)
         raise
     return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
 
 
-def call_for(
-    lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool = False
-) -> Call[list[calls.ItemOutcome]]:
+def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
     """What an append of one message sends."""
     keys = lanes[lane_of(item.group, len(lanes))]
     return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)

@@ -34,6 +34,7 @@ from sequencer import (
 )
 from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
+from sequencer.values.history import MessageSteps, Skipped
 
 seq = Sequencer(
     "orders",
@@ -152,8 +153,10 @@ def look(client: Sequencer) -> None:
 
 def operate(client: Sequencer) -> None:
     assert_type(client.resume([1002]), bool)
-    assert_type(client.skip([1002]), Message | Gap)
-    assert_type(client.skip([1002], id="an id", dead_letter=True), Message | Gap)
+    assert_type(client.skip([1002]), Skipped | Gap)
+    skipped = client.skip([1002], id="an id", dead_letter=True)
+    if isinstance(skipped, Message):
+        assert_type(skipped.steps, MessageSteps | None)
     assert_type(client.unskip([1002]), Message)
     assert_type(client.pause() and client.unpause([1002]), bool)
     done = client.resume_many(error="Timeout*", since=timedelta(minutes=10), on_progress=print)
