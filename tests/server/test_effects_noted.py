@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import Sequencer, calls
+from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted
 from sequencer.net.blocking import finish
@@ -92,16 +92,20 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
     park(keys, link)
+    before = seq.steps("g")
     with pytest.raises(EffectsNoted, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
         seq.skip("g")
     assert kept_ledger(keys, link) == LEDGER
-    assert seq.skip("g", yes=True).body == 1  # type: ignore[union-attr]
+    skipped = seq.skip("g", yes=True)
+    assert isinstance(skipped, Message)
+    assert (skipped.body, skipped.steps) == (1, before)
     assert seq.unskip("g").body == 1
     assert kept_ledger(keys, link) == LEDGER
     park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
     kept = Kept.parse(link.command("HGET", keys.letters, letter.letter))
+    assert letter.steps == seq.steps("g", "m1")
     assert (letter.message.body, decode_head(kept.record).written) == (1, Written(encode_ledger(LEDGER), 1, True))
     assert seq.redrive("g").redriven == 1
     assert kept_ledger(keys, link) == LEDGER
