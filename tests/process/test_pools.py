@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -202,18 +200,6 @@ def test_all_queues_share_what_the_host_may_run(
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 5)
         scene.wait_handled("mails", 5)
-
-
-def test_a_consumer_that_died_is_replaced_as_ever(
-    scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    scene.write_file(orders="n = 2")
-    with scene.master(server.url, namespace) as master:
-        wait_until(lambda: all(pool.is_ready and len(pool.pids) == 2 for pool in master.kept), PATIENCE_S, "two")
-        first = master.pids[0]
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: len(master.pids) == 2 and first not in master.pids, PATIENCE_S, "two again")
-    assert f"orders: consumer died: {first} (signal SIGKILL)" in caplog.text
 
 
 def test_what_the_check_of_a_queue_returns_is_told_once(

@@ -87,13 +87,14 @@ def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_tw
     scene.write_file(orders="n = 3", mails="n = 1")
     scene.append("orders", [{"seconds": 0.01}] * 100)
     running = cli.start("run")
+    wait_ready(cli, running, 4)
     scene.wait_handled("orders", 20)
     first = set(running.consumers())
     scene.write_app(2, end="raise ImportError('half written')\n")
     for pid in (running.pid, *first):
         os.kill(pid, signal.SIGHUP)
     wait_until(lambda: running.stderr.count("reload failed") == 2, PATIENCE_S, "both queues keep their consumers")
-    assert set(running.consumers()) == first
+    assert set(running.consumers()) == first, running.stderr
     assert "half written" in running.stderr
     assert "the consumers of before go on" in running.stderr
     scene.write_app(2)

@@ -29,6 +29,7 @@ from ...server import start_embedded
 from ...settings.events import Event, error_text, type_name
 from ...store.keys import lane_keys
 from .. import service_events
+from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
 from ..worker.config import WorkerConfig, prepare
@@ -53,8 +54,7 @@ class Task:
 
 
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, **plan.env}
-    redis = plan.env.get(REDIS_VARIABLE, plan.config.url)
+    environment, redis = merged(plan.env), plan.env.get(REDIS_VARIABLE, plan.config.url)
     environment.pop(REDIS_VARIABLE, None)  # with its password
     task = Task(asdict(replace(plan.config, redis_variable=redis)), plan.check, every_s, report_fd)
     process = subprocess.Popen(

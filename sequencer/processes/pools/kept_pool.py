@@ -6,6 +6,7 @@ Not here: when to change the size (`scaling.py`), and new code or a new file (`r
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable
@@ -101,8 +102,8 @@ class KeptPool(Pool):
         config = self._with_descriptors(plan.config)
         if config.max_age is not None:
             config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
-        env = {**({} if config.url is None else {REDIS_VARIABLE: config.url}), **plan.env}
-        process = ConsumerProcess(config, self.WORKER, env=env, cwd=plan.cwd)
+        redis = plan.env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
+        process = ConsumerProcess(config, self.WORKER, env={**plan.env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
         if config.max_age is not None and plan.hang_after_s is not None:
             process.longest_s = config.max_age + plan.hang_after_s
         return process

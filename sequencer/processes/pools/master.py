@@ -11,6 +11,7 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ...client import find_server
 from ...consume.emitter import EventEmitter
@@ -146,7 +147,7 @@ class Master(PoolLoop):
         self._forget_removed()
         self._tell_systemd(now)
         if self._status is not None:
-            self._status.answer(self._state_of_all())
+            self._status.answer(self._state_of_all)
 
     def _wait_s(self, now: float) -> float:
         waits = [super()._wait_s(now), max(0.0, self._scales_at - now)]
@@ -172,7 +173,7 @@ class Master(PoolLoop):
             self._rates.note(pool.queue, pool.handled, now)
             pool.scale(look, now, cpu)
 
-    def _state_of_all(self) -> dict[str, object]:
+    def _state_of_all(self) -> dict[str, Any]:
         state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
         return status_of(self.plan, self._kept, self._looks, self._rates, self._began, state)
 
