@@ -19,8 +19,8 @@ from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.error_names import FORMER_ERRORS
-from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
+from ..values.text import many
 from ..values.version import VERSION
 from .app import (
     FINE,

@@ -12,8 +12,7 @@ import typer
 from ..client import Sequencer, find_server
 from ..errors import ConfigurationError
 from ..processes.logs import LogOptions, background_writing
-from ..settings.events import many
-from ..values.text import plain
+from ..values.text import many, plain
 from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, option
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import cells, console, print_json, say, seconds, table

@@ -14,7 +14,6 @@ from typing import Any
 
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
-from ...settings.events import error_text, type_name
 from ...settings.options import QueueOptions
 from ...store.ledger import (
     MAX_LEDGER_BYTES,
@@ -27,6 +26,7 @@ from ...store.ledger import (
     step_key,
 )
 from ...values.message import StepCall
+from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (

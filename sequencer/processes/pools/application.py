@@ -26,8 +26,9 @@ from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint, leave_embedded_untold
 from ...net.link import Link
 from ...server import start_embedded
-from ...settings.events import Event, error_text, type_name
+from ...settings.events import Event
 from ...store.keys import lane_keys
+from ...values.text import error_text, type_name
 from .. import service_events
 from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...settings.events import Event, many
+from ...settings.events import Event
+from ...values.text import many
 from ...values.views import QueueLook
 from .. import service_events
 from ..consumer_process import ConsumerProcess

@@ -16,7 +16,8 @@ from typing import Any
 from ...client import find_server
 from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
-from ...settings.events import Event, error_text, many
+from ...settings.events import Event
+from ...values.text import error_text, many
 from ...values.version import VERSION
 from .. import service_events
 from ..pool import Pool
