@@ -35,9 +35,9 @@ from .app import (
     is_of_variable,
     option,
 )
-from .consume_summary import look_at, queue_json, say_left, summarize
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
+from .summary import look_at, queue_json, say_left, summarize
 
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""

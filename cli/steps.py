@@ -64,8 +64,8 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
     if texts and len(texts) < len(names):
         said = f"{len(names)} steps are done, and {len(texts)} have a result; give each one, null for none"
         raise typer.BadParameter(said, param_hint="--result")
-    said = {name: _result(texts, at) for at, name in enumerate(names)}
-    return Answers(done=said, again=list(again or []), by=_user())
+    named = {name: _result(texts, at) for at, name in enumerate(names)}
+    return Answers(done=named, again=list(again or []), by=_user())
 
 
 def _user() -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
-from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted
+from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted, GroupBusy
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -18,6 +19,7 @@ from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import Kept, decode_head
+from sequencer.testing.wire import Wire, Words, name_of, wired
 from sequencer.values.message import Failure
 
 CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
@@ -133,6 +135,44 @@ def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
         seq.redrive(id="m1", done={"points": 1})
     assert seq.redrive(id="m1").redriven == 1
     assert kept_ledger(keys, link) == found
+
+
+def test_an_answer_counts_for_a_group_that_is_due_by_now(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    """Its check failed, its backoff is over, and no consumer came yet."""
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+    link.command("ZADD", keys.schedule, 1, "g")
+    assert not seq.resume("g")
+    assert seq.resume("g", done={"charge": 1, "points": 2})
+    found = kept_ledger(keys, link)
+    assert found
+    assert [entry.state for entry in found.entries] == ["done", "done"]
+
+
+def test_an_answer_is_not_given_to_what_nobody_saw(
+    seq: Sequencer, keys: LaneKeys, link: Link, make: Callable[..., Sequencer]
+) -> None:
+    """Between look and act of one person another one said "again", and the step failed anew: a question of its own."""
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+
+    class Meanwhile(Wire):
+        def sending(self, commands: list[Words]) -> list[Words]:
+            if name_of(commands[0]) == "resume" and anew:
+                seq.resume("g", again=["charge"])
+                note(seq, keys, link, anew.pop())
+                park(keys, link)
+            return commands
+
+    anew = [Ledger(7, (replace(CHARGE, turn=2), Entry("points")))]
+    other = make(redis=wired(seq.endpoint, Meanwhile))
+    with pytest.raises(GroupBusy):
+        other.resume("g", done={"charge": 1})
+    found = kept_ledger(keys, link)
+    assert found
+    assert (found.entries[0].state, found.entries[0].turn) == ("failed", 2)
 
 
 def test_of_two_persons_at_one_letter_the_second_one_is_refused(

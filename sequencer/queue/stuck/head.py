@@ -64,7 +64,7 @@ async def resume(
     with Reading(session.net.name):
         reason = explanation(key, facts, policy).reason
         missing = None if facts.failure else missing_number(facts, policy)
-    if reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+    if not answers and reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
         await session.net.ask(calls.wake(keys, key))
         return True
     if missing:
@@ -168,8 +168,8 @@ async def _resume(
             return done._replace(status="resumed"), member  # the first try did it
         if done.status == "effects":
             raise _effects(group, member)
-        if done.status != "changed":
-            break
+        if done.status != "changed" or answers:
+            break  # an answer is for what was seen
     _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
     return done, member
 

@@ -1,4 +1,4 @@
-"""What `sequencer consume` and `run` say at their end."""
+"""What a run of `consume` or `run` did, said at its end: on standard error, or as an event of a log in JSON."""
 
 from __future__ import annotations
 
