@@ -10,6 +10,7 @@ import pytest
 
 from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
+from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted, GroupBusy
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
@@ -217,3 +218,47 @@ def test_below_protocol_2_a_reschedule_writes_no_ledger(seq: Sequencer, keys: La
     link.run_one(calls.revise(keys, "g", "m1", "due", "+0"))
     assert kept_ledger(keys, link) is None
     link.command("HSET", keys.policy, "route", f"v2.{route}", "packed", packed)
+
+
+def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
+    seq: Sequencer, keys: LaneKeys, link: Link
+) -> None:
+    """Also behind letters that are large: of those a script reads 2 MB."""
+    for n in range(4):
+        seq.append("x" * 900_000, "g", id=f"m{n}", score=n)
+        note(seq, keys, link)
+        park(keys, link)
+        seq.skip("g", dead_letter=True)
+    seq.append(1, "g", id="m9")
+    note(seq, keys, link)
+    park(keys, link)
+    seq.skip("g", yes=True)
+    letters = sorted(letter.letter for letter in seq.dead())
+    assert link.run_one(calls.repair(keys, "", letters=letters)).looked_at == 3
+    assert check_invariants(link, [keys]) == []
+    (skipped,) = [name.decode() for name in link.command("HKEYS", keys.skipped)]
+    for key, letter in ((keys.letters, letters[3]), (keys.skipped, skipped)):
+        kept = link.command("HGET", key, letter)
+        link.command("HSET", key, letter, kept.replace(b'{"v":1', b'{"v":2'))
+        for repairs in (False, True):
+            (found,) = InvariantCheck(link, [keys], repair=repairs).run()
+            assert f"{letter!r}" in found.text
+            assert "can't be used: the ledger was written by a newer version" in found.text
+            assert not found.repaired
+        link.command("HSET", key, letter, kept)
+
+
+def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+    seq.skip("g", dead_letter=True)
+    (letter,) = seq.dead()
+    kept = link.command("HGET", keys.letters, letter.letter)
+    spoilt = kept.replace(b'{"v":1', b'{"v":2')
+    link.command("HSET", keys.letters, letter.letter, spoilt, "0000000000000001g\nother", spoilt)
+    texts = check_invariants(link, [keys])
+    assert [text.count("newer version") for text in texts] == [1, 0, 1]
+    assert "has no place in the list" in texts[1]
+    link.command("HDEL", keys.letters, "0000000000000001g\nother")
+    link.command("HSET", keys.letters, letter.letter, kept)
