@@ -15,7 +15,7 @@ from pathlib import Path
 
 SOURCE = """
 import json, os, sys
-from sequencer.cli import append, audit, configure, consume, dead, doctor, group, lifetime, message, server, show
+from sequencer.cli import append, audit, check, configure, consume, dead, doctor, group, lifetime, message, server, show
 from sequencer.cli.demo import command
 from sequencer_start import main
 
