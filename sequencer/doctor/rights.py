@@ -30,8 +30,8 @@ from ..store.registration import NEWEST, Registration, plain_tags
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
-"""What a program does: a producer appends; a consumer claims, and may look at `info`; to operate is to resume, skip,
-pause, cancel, redrive ...; an admin does all that, looks and runs doctor.
+"""What a program does: a producer appends; a consumer claims, and may ask for `info` and `look`; to operate is to
+resume, skip, pause, cancel, redrive ...; an admin does all that, looks and runs doctor.
 """
 WORDS: Mapping[str, Role] = {"append": "append", "consume": "consume", "mend": "operate", "admin": "admin"}
 """How a role is asked for. The narrow one was "mend", and "operate" the wide one: taken by its new meaning now, the old
@@ -47,7 +47,7 @@ _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
 _CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HMGET", "HSET", "EXISTS", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
-_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET"]
+_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET", "ZRANGEBYSCORE"]
 _PLAIN: dict[Role, list[str]] = {
     "append": _CONNECT,
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sequencer import Message, Park, Sequencer, SetAside
+from sequencer.doctor.rights import acl_rules
 from sequencer.net.link import Link
 
 from ..server.test_unserved import wait_for
@@ -90,3 +92,16 @@ def test_an_outage_is_seen_and_holds_all_but_its_probe(seq: Sequencer) -> None:
     seq.consume(away, max_messages=5)
     look = seq.look()
     assert (look.has_outage, look.due) == (True, 0)
+
+
+def test_who_may_only_consume_may_look_too(seq: Sequencer, link: Link, namespace: str) -> None:
+    """So does the master of `run`."""
+    seq.append(1, group="g")
+    user, words = f"{namespace}-looks", acl_rules(namespace, "consume")
+    link.command("ACL", "SETUSER", user, "on", ">looks", "resetchannels", *words)
+    try:
+        (said,) = re.findall(r"unix://(?:[^@]*@)?(.*)", seq.endpoint.url or "")
+        with Sequencer("jobs", f"unix://{user}:looks@{said}", namespace=namespace) as looks:
+            assert looks.look().due == 1
+    finally:
+        link.command("ACL", "DELUSER", user)

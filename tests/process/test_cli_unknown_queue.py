@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 MAKING = {"append", "configure", "consume"}
 """Commands that make a queue that is not there."""
-APART = {
-    "acl": "only prints",
-    "demo": "has a queue of its own",
-    "server": "is of no queue",
-    "run": "takes its queues from a file",
-}
+APART = {"acl": "only prints", "demo": "has a queue of its own", "server": "is of no queue", "run": "is of a file"}
 MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip", "steps"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
@@ -39,6 +34,7 @@ MORE: dict[str, tuple[str, ...]] = {
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),
     "delete": ("--dry-run",),
+    "check": ("--max-backlog", "100"),
 }
 """What a command needs besides the queue."""
 

@@ -139,8 +139,8 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
         "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
         "[queues.mails]\nexec = 'env > environment'\n"
     )
-    given = {"SEQUENCER_REDIS": cli.environment["SHOP_REDIS"]}
-    assert cli.run("append", "mails", input='{"group": ["a"], "body": 1}\n', **given).returncode == 0
+    url = cli.environment["SHOP_REDIS"]
+    assert cli.run("append", "mails", input='{"group": ["a"], "body": 1}\n', SEQUENCER_REDIS=url).returncode == 0
     checked = cli.run("run", "--check", "--json")
     assert checked.returncode == 0, checked.stderr
     running = cli.start("--log-level", "DEBUG", "run")

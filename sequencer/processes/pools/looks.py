@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...client import Sequencer
-from ...errors import SequencerError
+from ...errors import ServerUnavailable
 from ...values.views import QueueLook
 from .plan import RunPlan
 
@@ -50,7 +50,7 @@ class Looks:
         try:
             self._found[client.queue] = (time.monotonic(), client.look())
             self._is_troubled = False
-        except SequencerError:  # its consumers say what is wrong with the server
+        except ServerUnavailable:  # its consumers say so
             pass
         except Exception as error:
             if not self._is_troubled:
