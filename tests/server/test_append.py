@@ -146,7 +146,7 @@ def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: Embedde
         with client.pipeline(transaction=True) as pipeline:
             pipeline.set(f"{namespace}:own", "1")
             receipt = seq.append(1, group="g", id="x", pipeline=pipeline)
-            assert receipt == ("x", None, None, None)
+            assert receipt == ("x", None, None, None, None)
             assert seq.peek("g") == []
             pipeline.execute()
         assert client.get(f"{namespace}:own") == b"1"
