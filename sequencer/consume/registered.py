@@ -43,8 +43,8 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     if count == 2:
         return InlineHandler(function)
     raise ConfigurationError(
-        f"handler {_name(function)}{inspect.signature(function, follow_wrapped=False)} can't be called with one argument, the message, nor "
-        "with two, the message and its steps; give it one parameter, or two, and any others a default"
+        f"handler {_as_called(function)} can't be called with one argument, the message, nor with two, the message and "
+        "its steps; give it one parameter, or two, and any others a default"
     )
 
 
@@ -78,8 +78,8 @@ def checked_step(function: StepT, what: str) -> Function:
     if count := _arguments(function, (2, 1)):
         return Function(function, takes_call=count == 2)
     raise ConfigurationError(
-        f"{what} {_name(function)}{inspect.signature(function, follow_wrapped=False)} can't be called with the message, nor with the message "
-        "and the step; give it one parameter or two, and any others a default"
+        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; give it one "
+        "parameter or two, and any others a default"
     )
 
 
@@ -89,6 +89,10 @@ def _check_kind(function: Any, what: str) -> None:
     for is_kind, kind in KINDS.items():
         if is_kind(function) or is_kind(type(function).__call__):
             raise ConfigurationError(f"{what} {_name(function)} is {kind}; this client calls plain functions only")
+
+
+def _as_called(function: Any) -> str:
+    return f"{_name(function)}{inspect.signature(function, follow_wrapped=False)}"
 
 
 def _name(function: Any) -> str:
