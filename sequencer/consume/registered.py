@@ -78,8 +78,8 @@ def checked_step(function: StepT, what: str) -> Function:
     if count := _arguments(function, (2, 1)):
         return Function(function, takes_call=count == 2)
     raise ConfigurationError(
-        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; give it one "
-        "parameter or two, and any others a default"
+        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; "
+        "give it one parameter or two, and any others a default"
     )
 
 
