@@ -57,11 +57,11 @@ def test_a_row_passes_through_the_states_of_the_ancestor(work: Any) -> None:
     """0 new, 1 running, 4 to retry, 3 failed; 2 done is above."""
     seen = []
 
-    @work.reports.step("burn")
     def burn(message: Message) -> None:
         seen.append(work.by_id(id)[0].phase)
         raise ValueError("no paper")
 
+    work.reports.step("burn")(burn)
     id = work.add(work.REPORT, "shop-1", "burn", {})
     assert work.by_id(id)[0].phase == "pending"
     work.reports.consume(max_messages=1)
@@ -118,7 +118,7 @@ def test_a_master_keeps_so_many_processes_of_each_type_and_replaces_old_and_dead
 
 def done_by(running: Running, queue: Sequencer, callback: str, content: dict[str, str]) -> int:
     """Let a piece of work be done; the process that did it, as its row tells."""
-    body = {"p_key": f"key of {content}", "callback": callback, "param_content": content}
-    id = queue.append(body, group=body["p_key"]).id
+    p_key = f"key of {content}"
+    id = queue.append({"p_key": p_key, "callback": callback, "param_content": content}, group=p_key).id
     wait_until(lambda: queue.find(id)[0].phase == "finished", PATIENCE_S, f"{content} is done\n{running.stderr}")
     return int(queue.find(id)[0].consumer.split(":")[1])
