@@ -14,7 +14,7 @@ import typer
 from ..errors import ConfigurationError, SequencerError
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
-from .scenarios import consumers, fairness, handlers, ordering
+from .scenarios import consumers, fairness, handlers, ordering, steps
 from .scenarios.floor import command as floor
 from .scenarios.growth import command as growth
 from .scenarios.latency import command as latency
@@ -36,6 +36,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "peers": peers.command,
     "policies": policies.command,
     "skew": skew.command,
+    "steps": steps.command,
     "timers": timers.command,
     "usual": usual.command,
 }

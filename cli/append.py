@@ -16,9 +16,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 
 from ..client import Sequencer
 from ..errors import InvalidMessage, OutcomeUnknown, QueueFull, ServerError
-from ..settings.events import many
 from ..settings.options import DEFAULTS, QueueSettings
-from ..values.text import plain
+from ..values.text import many, plain
 from .app import (
     FINE,
     GAVE_UP,

@@ -19,8 +19,8 @@ from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..settings.error_names import FORMER_ERRORS
-from ..settings.events import many
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
+from ..values.text import many
 from ..values.version import VERSION
 from .app import (
     FINE,
@@ -35,9 +35,9 @@ from .app import (
     is_of_variable,
     option,
 )
-from .consume_summary import look_at, queue_json, say_left, summarize
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
+from .summary import look_at, queue_json, say_left, summarize
 
 SAID_S = 2.0
 """So long no signal keeps the summary from being said."""

@@ -16,7 +16,7 @@ from ..values.text import named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
 from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
-from .steps import AgainOption, DoneOption, ResultOption, answers
+from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -69,7 +69,7 @@ def show(
     group: OptionalGroupArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """The dead letters with this id, in one group or in all: the whole message, and its error with the traceback."""
+    """The dead letters with this id, in one group or in all: the whole message, error with traceback, and steps."""
     found = client.dead(group or None, id=id, limit=EVERYTHING)
     if not found:
         raise _not_found(client.queue, id)
@@ -79,6 +79,10 @@ def show(
     for position, letter in enumerate(found):
         typer.echo("\n" if position else "", nl=False)
         _show(letter)
+        if letter.steps:
+            show_steps(letter.steps)
+            if letter.steps.questions:
+                typer.echo(question(client.queue, client.options.namespace, letter.steps))
 
 
 def _show(letter: DeadLetter) -> None:

@@ -10,7 +10,7 @@ from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..values.commands import command, id_option
 from ..values.text import named, plain
-from ..values.views import Gap
+from ..values.views import Gap, as_json
 from .app import FINE, GroupArgument, JsonOption, OptionalGroupArgument, app, call_option, queue_command
 from .many import (
     AllOption,
@@ -28,7 +28,7 @@ from .many import (
     since_of,
 )
 from .render import print_either, print_json
-from .steps import AgainOption, Answers, DoneOption, ResultOption, answers
+from .steps import AgainOption, Answers, DoneOption, ResultOption, answers, question, show_steps
 
 
 @queue_command(app)
@@ -118,7 +118,7 @@ def skip(
 
     In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
     the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
-    A message of which steps had effects is removed with --yes only.
+    A message of which steps had effects is removed with --yes only. What became of its steps is printed too.
     """
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
@@ -145,21 +145,25 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     return status
 
 
-def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool, as_json: bool) -> None:
+def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool, json: bool) -> None:
     skipped = client.skip(group, id=id, dead_letter=dead_letter, yes=yes)
     if isinstance(skipped, Gap):
         which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
-        print_either(as_json, skipped, f"stepped over {which} in group {named(group)}, which goes on")
+        print_either(json, skipped, f"stepped over {which} in group {named(group)}, which goes on")
         return
     name, what = ("dead redrive", "made a dead letter of") if dead_letter else ("unskip", "removed")
     back = command(
         name, client.queue, *skipped.group, namespace=client.options.namespace, options=id_option(skipped.id)
     )
     until = "" if dead_letter else "until the next skip, "
-    if not as_json:
+    if not json:
         said = f"{what} {plain(skipped.id)} from group {named(group)}, which goes on"
         typer.echo(f"{said}; {until}this puts it back: {back}", err=True)
-    print_json(skipped)
+        if skipped.steps:
+            show_steps(skipped.steps, err=True)
+            if dead_letter and skipped.steps.questions:
+                typer.echo(question(client.queue, client.options.namespace, skipped.steps), err=True)
+    print_json({**as_json(skipped), "steps": as_json(skipped.steps)} if json else skipped)
 
 
 @queue_command(app)

@@ -9,10 +9,9 @@ import typer
 
 from ..client import Sequencer, list_queues
 from ..errors import MessageNotFound
-from ..settings.events import many
 from ..values.commands import command
 from ..values.history import MessageInfo, Outcome, Swept
-from ..values.text import plain
+from ..values.text import many, plain
 from ..values.views import as_json
 from .app import (
     JsonOption,

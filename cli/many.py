@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import ConfigurationError
-from ..settings.events import many
 from ..values.checks import seconds_of
 from ..values.commands import command
+from ..values.text import many
 from ..values.views import ManySummary, as_json
 from .app import FINE, GAVE_UP, call_option, option
 from .render import cells, console, print_json, table

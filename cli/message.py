@@ -11,9 +11,8 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..settings.events import many
 from ..values.history import MessageInfo
-from ..values.text import named, plain
+from ..values.text import many, named, plain
 from ..values.views import Unit
 from .app import FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .many import DryRunOption, progress

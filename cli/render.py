@@ -27,9 +27,9 @@ from .output import is_ascii
 from .table import Column, Table
 
 
-def console() -> Console:
+def console(*, err: bool = False) -> Console:
     """Prints as it is told: a line that is longer than the terminal is left to that, so that it can be copied whole."""
-    return Console(highlight=False, markup=False, soft_wrap=True)
+    return Console(highlight=False, markup=False, soft_wrap=True, stderr=err)
 
 
 def terminal_width() -> int | None:

@@ -12,12 +12,11 @@ import typer
 from ..client import Sequencer, find_server
 from ..errors import ConfigurationError
 from ..processes.logs import LogOptions, background_writing
-from ..settings.events import many
-from ..values.text import plain
-from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, is_of_call, option
-from .consume_summary import summarize
+from ..values.text import many, plain
+from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, option
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import cells, console, print_json, say, seconds, table
+from .summary import summarize
 
 if TYPE_CHECKING:
     from ..processes.pools.plan import RunPlan
@@ -49,11 +48,9 @@ def run(
 
     path = find_file(file, Path.cwd())
     log: LogOptions = ctx.obj or LogOptions()
-    given = {"redis": redis if is_of_call(ctx, "redis") else None}
-    given |= {"namespace" if is_of_call(ctx, "namespace") else "else_namespace": namespace}
 
     def read() -> RunPlan:
-        plan = read_file(path, log=log, **given)
+        plan = read_file(path, redis=redis, namespace=namespace, log=log)
         return plan.on(find_server(plan.url).url)
 
     if status:

@@ -64,8 +64,8 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
     if texts and len(texts) < len(names):
         said = f"{len(names)} steps are done, and {len(texts)} have a result; give each one, null for none"
         raise typer.BadParameter(said, param_hint="--result")
-    said = {name: _result(texts, at) for at, name in enumerate(names)}
-    return Answers(done=said, again=list(again or []), by=_user())
+    named = {name: _result(texts, at) for at, name in enumerate(names)}
+    return Answers(done=named, again=list(again or []), by=_user())
 
 
 def _user() -> str:
@@ -104,22 +104,23 @@ def steps(
     if json:
         print_json(found)
     else:
-        _show(client, found)
+        show_steps(found)
+        if found.questions:
+            typer.echo(question(client.queue, client.options.namespace, found))
 
 
-def _show(client: Sequencer, found: MessageSteps) -> None:
+def show_steps(found: MessageSteps, *, err: bool = False) -> None:
+    """On standard output, or on standard error."""
     name = f"message {plain(found.id)} of group {named(found.group)}"
     if found.unreadable:
-        typer.echo(f"{name}: {plain(found.unreadable)}")
+        typer.echo(f"{name}: {plain(found.unreadable)}", err=err)
         return
     if not found.steps:
-        typer.echo(f"{name}: no step has begun")
+        typer.echo(f"{name}: no step has begun", err=err)
         return
-    console().print(steps_table(found.steps))
+    console(err=err).print(steps_table(found.steps))
     for past in found.failures:
-        typer.echo(f"{moment(past.at)}  attempt {past.attempt}: {plain(past.error)}")
-    if found.questions:
-        typer.echo(question(client.queue, client.options.namespace, found))
+        typer.echo(f"{moment(past.at)}  attempt {past.attempt}: {plain(past.error)}", err=err)
 
 
 def question(queue: str, namespace: str, found: MessageSteps) -> str:

@@ -39,7 +39,9 @@ from .settings.options import (
     shows_settings,
 )
 from .settings.policy import Policy
+from .store.group import encode_group
 from .store.item import Group, Id, ItemMaker, Score
+from .store.keys import lane_of
 from .values.checks import check_name
 from .values.message import BatchReceipt, ConsumeSummary, Receipt
 from .values.views import AuditReport, Finding
@@ -122,6 +124,7 @@ class Sequencer(Registered):
         delay: float | timedelta | None = None,
         at: Score | None = None,
         replace: bool = False,
+        backlog: bool = False,
         pipeline: Any = None,
     ) -> Receipt:
         """Add one message to its group and return its id, stamp, and whether it was there already.
@@ -136,10 +139,12 @@ class Sequencer(Registered):
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
         message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
         of the message that is pending under the id, if any: it sets a timer again.
+        `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt then has no stamp. Where the
-        server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the same id.
+        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt has no stamp and no backlog.
+        Where the server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the
+        same id.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
@@ -151,7 +156,7 @@ class Sequencer(Registered):
         item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
-        return self._appender.append(item, replace=replace)
+        return self._appender.append(item, replace=replace, backlog=backlog)
 
     def append_many(
         self,
@@ -296,16 +301,22 @@ class Sequencer(Registered):
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
-    def claim(self, *, groups: int = 1, messages: int = 100, lease: float = LEASE_S) -> Lease:
-        """Lease up to `groups` due groups for your own loop; empty (false) when nothing is due.
+    def claim(
+        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: float = LEASE_S
+    ) -> Lease:
+        """Lease up to `groups` due groups for your own loop, or this one `group`; empty (false) when nothing is due.
 
         Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you:
-        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. Raises ConfigurationError, ServerError.
+        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. A `group` that is leased, paused,
+        parked or waits is not given, and `explain` says why. Raises ConfigurationError, InvalidGroup, ServerError.
         """
         options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
+        only = "" if group is None else encode_group(group)
         lanes = finish(self._session.lanes(role="consume"))
+        if only:
+            lanes = [lanes[lane_of(only, len(lanes))]]
         given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
-        return Lease.claim(*given, keeps_history=self._session.keeps_history())
+        return Lease.claim(*given, keeps_history=self._session.keeps_history(), only=only)
 
 
 def find_server(redis: Any = None) -> Endpoint:

@@ -71,14 +71,16 @@ class Lease:
         emitter: EventEmitter | None = None,
         *,
         keeps_history: bool = False,
+        only: str = "",
     ) -> Lease:
-        """Claim from the first lane that has something due, beginning at a random one."""
+        """Claim from the first lane that has something due, beginning at a random one; `only`: this group, encoded."""
         history = History(owner) if keeps_history else None
         events = ConsumerEvents(emitter := emitter or EventEmitter(queue.queue), queue, owner)
         first = random.randrange(len(lanes))
         for lane in (*lanes[first:], *lanes[:first]):
             asked_at = time.monotonic()
-            call = calls.claim(lane, queue.queue, owner, options.lease_s, options.limits, with_failures=True)
+            asked = (lane, queue.queue, owner, options.lease_s, options.limits)
+            call = calls.claim(*asked, with_failures=True, only=only)
             with pool.lend() as link:
                 claimed = link.run_one(call)
             if history:

@@ -25,6 +25,8 @@ class ItemOutcome(NamedTuple):
 
     outcome: Outcome
     stamp: int
+    backlog: int | None = None
+    """How many messages its group has then, where that was asked."""
 
 
 OnConflict = Literal["none", "others", "error", "replace", "error_replace"]
@@ -47,6 +49,10 @@ def _parse_only(reply: bytes) -> list[ItemOutcome]:
     if len(reply) != _SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of one message")
     return [ItemOutcome(_BY_SIGN[reply[0]], int(reply[1:]))]
+
+
+def _parse_with_backlog(reply: bytes) -> list[ItemOutcome]:
+    return [_parse_only(reply[:_SIZE])[0]._replace(backlog=int(reply[_SIZE:]))]
 
 
 def _parse_with_stamps(reply: bytes, count: int) -> list[ItemOutcome]:
@@ -82,6 +88,7 @@ def append(
     on_conflict: OnConflict = "none",
     dry_run: bool = False,
     with_stamps: bool = True,
+    backlog: bool = False,
     now_us: int | None = None,
 ) -> Call[list[ItemOutcome]]:
     """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
@@ -89,12 +96,13 @@ def append(
     Without `with_stamps` those of several have 0 for a stamp, and are read many times as fast.
 
     "none" and "error" store nothing then, "others" the rest; "replace" takes the place of what is pending under the id,
-    which a repeat would do again after that was handled. A `dry_run` stores nothing, and says what would be.
+    which a repeat would do again after that was handled. A `dry_run` stores nothing, and says what would be. `backlog`,
+    of one message: say how many its group has then.
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
     group, message_id, score, envelope, due = items[0]
-    how = (on_conflict, "1" if dry_run else "0", now_text(now_us))
+    how = (on_conflict, "1" if dry_run else "2" if backlog else "0", now_text(now_us))
     if len(items) == 1 and not due:
         args: Args = (*how, "", envelope, group, message_id, score)
     else:
@@ -104,6 +112,6 @@ def append(
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     if len(items) == 1:
-        return Call("append", written, args, _parse_only, is_repeatable)
+        return Call("append", written, args, _parse_with_backlog if backlog else _parse_only, is_repeatable)
     parse = _parse_with_stamps if with_stamps else _parse_without_stamps
     return Call("append", written, args, lambda reply: parse(reply, len(items)), is_repeatable)

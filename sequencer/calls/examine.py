@@ -100,8 +100,8 @@ class Found(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a check of a group saw: its messages in order and in body, how many of the members and ids that were asked
-    for it looked at, and what is broken."""
+    """What a check of a group saw: its messages in order and in body, how many of the members, ids and letters
+    that were asked for it looked at, and what is broken."""
 
     order_size: int
     body_size: int
@@ -122,11 +122,12 @@ def repair(
     members: Sequence[str] = (),
     ids: Sequence[str] = (),
     letters: Sequence[str] = (),
+    skipped: Sequence[str] = (),
     dry_run: bool = True,
     now_us: int | None = None,
 ) -> Call[Checked]:
-    """Check a group ("" for none), some of its members and ids, and some dead letters; repair what is broken unless
-    it is a dry run.
+    """Check a group ("" for none), some of its members and ids, some dead letters, and what was skipped last; repair
+    what is broken unless it is a dry run.
     """
     return Call(
         "repair",
@@ -142,8 +143,9 @@ def repair(
             keys.dead,
             keys.letters,
             keys.stats,
+            keys.skipped,
         ),
-        (keys.prefix, group, dumps_words([members, ids, letters]), "1" if dry_run else "0", now_text(now_us)),
+        (keys.prefix, group, dumps_words([members, ids, letters, skipped]), "1" if dry_run else "0", now_text(now_us)),
         _parse_checked,
     )
 

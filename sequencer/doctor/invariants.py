@@ -7,7 +7,8 @@
    stamp, so it is. If it says that it has a ledger, that can be read, and what stands before it fits: its length, and
    whether effects are noted; no step was started by a lease ahead of the lane's clock.
 5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
-6. Dead letters and their contents belong together.
+6. Dead letters and their contents belong together. Their ledgers, and that of the message that was skipped last, are
+   as those of records.
 7. The lane has no other keys, and each of its keys has its type.
 8. What holds a lane back in an outage, and what is known of that outage, are there together.
 9. Each bucket of the history is listed, so that it is dropped in time.
@@ -106,19 +107,22 @@ class InvariantCheck:
 
     def _lane(self, keys: LaneKeys) -> Iterator[Finding]:
         yield from broken_outage(self._link, keys, repair=self._repair)
-        clock: Checked = self._link.run_one(repair(keys, "", dry_run=not self._repair))
-        yield from (finding_of("", one) for one in clock.found)
+        skipped = texts(self._link.command("HKEYS", keys.skipped))
+        whole: Checked = self._link.run_one(repair(keys, "", skipped=skipped, dry_run=not self._repair))
+        yield from (finding_of("", one) for one in judged(whole.found))
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
         for key in (keys.leases, keys.failures):
             for names in self._scan("HSCAN", key):
                 yield from self._unscheduled(keys, names)
+        found: dict[tuple[str, str], Found] = {}
         for names in self._scan("ZSCAN", keys.dead):
-            yield from self._letters(keys, names)
+            self._check_letters(keys, names, found)
         listed, kept = self._link.commands([("ZCARD", keys.dead), ("HLEN", keys.letters)])
         if listed != kept:
             for names in self._scan("HSCAN", keys.letters, RECORDS_PAGE):
-                yield from self._letters(keys, names)
+                self._check_letters(keys, names, found)
+        yield from (finding_of("", one) for one in found.values())
 
     def _keys(self, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
         """Groups that have keys only, and keys that are not ours."""
@@ -215,10 +219,13 @@ class InvariantCheck:
                     _add(found, [one for one in check.found if one.what != "no place" or one.name not in placed])
                     ids = ids[max(1, check.looked_at) :]
 
-    def _letters(self, keys: LaneKeys, letters: Sequence[str]) -> Iterator[Finding]:
-        for some in _pages(letters, MEMBERS):
-            check = self._link.run_one(repair(keys, "", letters=some, dry_run=not self._repair))
-            yield from (finding_of("", one) for one in check.found)
+    def _check_letters(self, keys: LaneKeys, letters: Sequence[str], found: dict[tuple[str, str], Found]) -> None:
+        for page in _pages(letters, MEMBERS):
+            left = page
+            while left:
+                check = self._link.run_one(repair(keys, "", letters=left, dry_run=not self._repair))
+                _add(found, judged(check.found))
+                left = left[max(1, check.looked_at) :]
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""

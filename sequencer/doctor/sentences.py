@@ -42,6 +42,10 @@ SENTENCES = {
         "the score of the order taken",
     ),
     "ledger": Sentence("messages", "{group}: the ledger of {name!r} {detail}; once it is its turn, it parks"),
+    "dead ledger": Sentence("dead letters", "the ledger of dead letter {name!r} {detail}; put back, it parks"),
+    "skipped ledger": Sentence(
+        "dead letters", "the ledger of the message that was skipped last, {name!r}, {detail}; put back, it parks"
+    ),
     "no place": Sentence(
         "messages",
         "{group}: order and body differ: the record of {name!r} has no place in the order",
@@ -66,11 +70,13 @@ SENTENCES = {
 }
 """Name in the script's reply -> which check it belongs to, and what is said."""
 
+_LEDGERS = ("ledger", "dead ledger", "skipped ledger")
+
 
 def judged(found: Iterable[Found]) -> list[Found]:
     """What is broken: of the ledgers, which the script tells all of, those that are, with what is wrong with them."""
-    said = [(one, ledger_problem(one.detail) if one.what == "ledger" else one.detail) for one in found]
-    return [one._replace(detail=detail) for one, detail in said if detail or one.what != "ledger"]
+    said = [(one, ledger_problem(one.detail) if one.what in _LEDGERS else one.detail) for one in found]
+    return [one._replace(detail=detail) for one, detail in said if detail or one.what not in _LEDGERS]
 
 
 def ledger_problem(told: str) -> str:

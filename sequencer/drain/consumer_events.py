@@ -9,14 +9,14 @@ from typing import Any
 from ..calls.claim import Halted, LeasedGroup
 from ..calls.outage import Began, Ended
 from ..errors import SequencerError, StepUnknown
-from ..settings.events import Event, duration, error_text, event, many, type_name
+from ..settings.events import Event, event
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
 from ..values.owner import end_command
-from ..values.text import named
+from ..values.text import duration, error_text, many, named, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
 

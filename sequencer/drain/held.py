@@ -34,7 +34,6 @@ from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
-from ..store.history.ending import Remark
 from ..store.keys import LaneKeys
 from .held_group import HeldGroup, History
 from .outbox import Outbox, Sending
@@ -120,16 +119,13 @@ class Held:
         self.current = index
         return None if self.gives_up else self.groups[index].is_open
 
-    def finish(self, group: HeldGroup, began: float, ended: float, remark: Remark | None = None) -> None:
+    def finish(self, group: HeldGroup, began: float, ended: float) -> None:
         """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.
 
         The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
-        `remark`: what history says of it besides.
         """
         if self.audits or self.history:
             group.times.append((began, ended))
-            if remark:
-                group.remarks[group.done] = remark
         group.done += 1
         self.handled += 1
         if self.finished_at is None:

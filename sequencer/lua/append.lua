@@ -8,7 +8,8 @@
 --                     error reply (in MULTI); "replace": take the place of the id's pending
 --                     message, with a stamp of its own, and store the rest; "error_replace": the
 --                     same as "error" (in MULTI)
--- ARGV[2] dry_run     "1": store nothing in any case, only say what would be; "0"
+-- ARGV[2] mode        "0"; "1": store nothing in any case, only say what would be; "2", of one
+--                     message: say too how many its group has then
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1
 --                     of a message that is due later, us or "+" and us from now, ...]]; at most
@@ -26,14 +27,15 @@
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
 --         its stamp (zeros: it was handled). Where there
 --         are several, and all went the quick way (by_group), only what is said of the first: all
---         are stored, each with a stamp one above that of the one before
+--         are stored, each with a stamp one above that of the one before. In mode "2" the number
+--         stands behind that
 -- ERROR   ROUTE where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error" or
 --         "error_replace"; SEQUENCE for
 --         a score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes
 --         first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local on_conflict = ARGV[1]
-local dry_run = ARGV[2] == '1'
+local mode, dry_run = ARGV[2], ARGV[2] == '1'
 local now_us = ARGV[3]
 local words = ARGV[4]
 local envelope = ARGV[5]
@@ -48,7 +50,7 @@ local packed = call('HGET', prefix .. 'policy', 'packed') or packed_rules(prefix
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
-local is_plain = sub(packed, ends + 1, ends + 1) == '1' and not dry_run and not replaces
+local is_plain = sub(packed, ends + 1, ends + 1) == '1' and mode == '0' and not replaces
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))
 --+ lane_clock
 --+ clock_text
@@ -169,5 +171,8 @@ for i = 1, closer[1] and batch.total or 1 do
     done.marks[2 * i - 1] = '+'
     done.marks[2 * i] = table.concat({stamp_of(batch, i)})
   end
+end
+if mode == '2' then
+  done.marks[3] = call('ZCARD', prefix .. 'order:' .. flat[1])
 end
 return table.concat(done.marks)

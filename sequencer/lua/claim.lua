@@ -14,6 +14,7 @@
 --                      to its next claim, how
 --         many messages it takes at least of a group that is due alone
 -- ARGV[9] failures     "1": the caller wants the failures of the groups that it gets
+-- ARGV[10] only        "" or the only group that the caller wants, if it is due
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the lane back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
@@ -32,13 +33,16 @@
 -- how many messages of each: see parts/claim/fair_share.lua.
 -- While an outage holds the lane back nothing is given until its next probe is due, and then one
 -- message, a probe; never to a caller that works on other groups.
+-- A claim of one group says nothing of others: it leaves the hints, and answers "0" for more.
 local schedule = KEYS[1]
 local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now_us, is_ahead, alone = ARGV[6], ARGV[7] == '1', tonumber(ARGV[8])
-local told_too = ARGV[9] == '1'
+local told_too, only = ARGV[9] == '1', ARGV[10]
 local route = ARGV[#ARGV]
 --+ prelude
+local visible_at = only ~= '' and tonumber(call('ZSCORE', schedule, only) or 'nan')
+--+ rights
 --+ packed_rules
 local prefix = sub(schedule, 1, -9)
 local leases, failures, clock_key = prefix .. 'leases', prefix .. 'failures', prefix .. 'clock'
@@ -61,11 +65,15 @@ local some_paused = call('SCARD', paused) > 0
 local is_paused = policy[2] == '1'
 local due = {}
 if not is_paused and not is_held then
-  local most = probe_us and '100' or max_groups + 1
-  due = call('ZRANGEBYSCORE', schedule, '-inf', now_text, 'LIMIT', '0', most)
+  if only ~= '' then
+    due[1] = visible_at <= now and only or nil
+  else
+    local most = probe_us and '100' or max_groups + 1
+    due = call('ZRANGEBYSCORE', schedule, '-inf', now_text, 'LIMIT', '0', most)
+  end
 end
 --+ claim/idle
-if #due == 0 then return idle_reply(is_paused, probe_us) end
+if #due == 0 then return idle_reply(is_paused, probe_us, only) end
 
 --+ claim/fair_share
 --+ claim/known_of
@@ -159,10 +167,10 @@ if #groups > 0 then
   call('HSET', leases, unpack(holders))
 end
 local told = halted[1] and cjson.encode(halted)
-local more
+local more = '0'
 if probe_us and #groups > 0 then
   more = begin_probe(token, visible)
-else
+elseif only == '' then
   more = more_due(due, passed, #groups, hints)
 end
 --+ claim/failures_of

@@ -2,20 +2,20 @@
 -- a group holds is decided by its order and body, and the schedule follows from them.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] clock string
 -- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] paused set
--- KEYS[9] dead zset; KEYS[10] letters hash; KEYS[11] stats hash
+-- KEYS[9] dead zset; KEYS[10] letters hash; KEYS[11] stats hash; KEYS[12] skipped hash
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group    "" for none
--- ARGV[3] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...]]: to
---                  be checked too; at most 100 in all
+-- ARGV[3] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...],
+--                  [skipped message, ...]]: to be checked too; at most 100 in all
 -- ARGV[4] dry_run  "1": only say what is broken; "0": repair it too
 -- ARGV[5] now_us   "" for the server's time
--- RETURN  [messages in order or -1 for a wrong type, messages in body, how many members and ids
---         were looked at (fewer than asked for where records are large), [[what, name, detail, "1"
---         if it was repaired], ...]]
+-- RETURN  [messages in order or -1 for a wrong type, messages in body, how many members, ids and
+--         letters were looked at (fewer than asked for where records are large), [[what, name,
+--         detail, "1" if it was repaired], ...]]
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local clock_key, dispatch, policy_key = KEYS[4], KEYS[5], KEYS[6]
 local memory, paused, dead = KEYS[7], KEYS[8], KEYS[9]
-local letters, stats = KEYS[10], KEYS[11]
+local letters, stats, skipped = KEYS[10], KEYS[11], KEYS[12]
 local prefix = ARGV[1]
 local group = ARGV[2]
 local words = cjson.decode(ARGV[3])
@@ -47,8 +47,10 @@ if not clock then
     call('SET', clock_key, clock_text(fmt('%.0f', now)))
   end
 end
-check_letters(words[3], tell)
-if group == '' then return {0, 0, 0, found} end
+local seen = {looked = 0, bytes = 0, ahead = 0, clock = fmt('%.0f', clock)}
+check_letters(words[3], seen, tell)
+check_skipped(words[4], seen, tell)
+if group == '' then return {0, 0, seen.looked, found} end
 
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 for _, name in ipairs({order, body}) do
@@ -58,7 +60,6 @@ for _, name in ipairs({order, body}) do
     return {-1, 0, 0, found}
   end
 end
-local seen = {looked = 0, bytes = 0, ahead = 0, clock = fmt('%.0f', clock)}
 check_members(order, body, words[1], seen, tell)
 check_records(group, order, body, words[2], seen, tell)
 

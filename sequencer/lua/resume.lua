@@ -13,9 +13,9 @@
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
 -- ARGV[7] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
 -- ARGV[8] now_us   "" for the server's time
--- RETURN  [status, score, record]: "resumed", "due" (nothing to do), "leased", "changed",
---         "missing", "unfailed", "effects"; score and record are those of a removed message, else
---         ""
+-- RETURN  [status, score, record]: "resumed", "due" (nothing to do; never with a ledger),
+--         "leased", "changed", "missing", "unfailed", "effects"; score and record are those of a
+--         removed message, else ""
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local skipped = KEYS[8]
@@ -37,7 +37,7 @@ if visible ~= visible then return {'missing', '', ''} end
 if call('HEXISTS', leases, group) == 1 and visible < 9e15 then return {'leased', '', ''} end
 if (call('HGET', failures, group) or '') ~= failure then return {'changed', '', ''} end
 if skip and member == '' then return {'unfailed', '', ''} end
-if not skip and visible <= now then return {'due', '', ''} end
+if not skip and ledger == '' and visible <= now then return {'due', '', ''} end
 if failure == '' and visible ~= math.huge then
   return {'unfailed', '', ''} -- delayed, paused: a claim decides when
 end

@@ -44,9 +44,9 @@ class Appender:
             finish(self._session.take_fields())
             self.items.make(*arguments, is_sequence=False)
 
-    def append(self, item: Item, *, replace: bool = False) -> Receipt:
+    def append(self, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
         """As the operation `queue.append.append`, without its coroutines: that costs a fifth more."""
-        call = call_for(self._lanes(), item, replace=replace)
+        call = call_for(self._lanes(), item, replace=replace, backlog=backlog)
         with self._net.link() as link:
             try:
                 (outcomes,) = link.run((call,), wait=self._wait)

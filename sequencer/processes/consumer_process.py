@@ -25,15 +25,20 @@ from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 
 
+def merged(env: Mapping[str, str | None]) -> dict[str, str]:
+    """The variables of this process with others beside them; None leaves one out."""
+    return {name: value for name, value in {**os.environ, **env}.items() if value is not None}
+
+
 class ConsumerProcess:
     """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
 
     def __init__(
-        self, config: WorkerConfig, module: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: Path | None = None
     ) -> None:
-        """`env`: variables beside those of this process; `cwd`: the directory, if it is another one."""
+        """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
         fds = (config.lock_fd, config.report_fd)
-        environment = {**os.environ, **(env or {})}
+        environment = merged(env or {})
         redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
         # it blocked gets it then, and does not die of it.

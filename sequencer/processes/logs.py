@@ -24,8 +24,8 @@ import orjson
 
 from ..consume.emitter import EventEmitter
 from ..errors import shown
-from ..settings.events import Event, error_text, event, many
-from ..values.text import json_line, plain
+from ..settings.events import Event, event
+from ..values.text import error_text, json_line, many, plain
 
 MAX_WAITING_LINES = 1000
 """Lines that wait to be written to standard error; more are lost, and counted."""

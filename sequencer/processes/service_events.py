@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..settings.events import Event, duration, error_text, event, many, type_name
+from ..settings.events import Event, event
 from ..values.checks import near_name
 from ..values.commands import command
+from ..values.text import duration, error_text, many, type_name
 
 
 def service_started(queue: str, *, server: str, app: str, processes: int, lease_s: float, version: str) -> Event:

@@ -46,23 +46,24 @@ def wait_of(options: QueueOptions) -> Wait:
 # -- one message ------------------------------------------------------------------------------------------------
 
 
-async def append(session: Session, item: Item, *, replace: bool = False) -> Receipt:
+async def append(session: Session, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
     """Add one checked message.
 
     Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
     """
-    call, wait = call_for(await session.lanes_to_append(), item, replace=replace), wait_of(session.options)
+    lanes, wait = await session.lanes_to_append(), wait_of(session.options)
     try:
-        answer = await session.net.ask(call, wait=wait)
+        answer = await session.net.ask(call_for(lanes, item, replace=replace, backlog=backlog), wait=wait)
     except ServerUnavailable as error:
         refuse_unknown(item.id, error, replaces=replace)
         raise
     return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
 
 
-def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool) -> Call[list[calls.ItemOutcome]]:
+def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
     """What an append of one message sends."""
-    return calls.append(lanes[lane_of(item.group, len(lanes))], [item], on_conflict="replace" if replace else "none")
+    keys = lanes[lane_of(item.group, len(lanes))]
+    return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
 
 
 def receipt_of(item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Wait, *, replace: bool) -> Receipt:
@@ -73,7 +74,7 @@ def receipt_of(item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wa
     if wait and confirmed < wait[0]:
         _check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
     fate: Any = one.outcome  # of one message alone nothing is undone
-    return Receipt(item.id, one.stamp or None, fate == "duplicate", fate)
+    return Receipt(item.id, one.stamp or None, fate == "duplicate", fate, one.backlog)
 
 
 def refuse_unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> None:

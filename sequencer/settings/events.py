@@ -16,8 +16,6 @@ from typing import Any
 from ..values.text import plain
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
-ERROR_CHARACTERS = 500
-"""Of an error's text in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,29 +280,3 @@ def event(
 
 
 # -- how things are shown ---------------------------------------------------------------------------------------
-
-
-def type_name(error: BaseException) -> str:
-    """The class of an error, for people."""
-    return plain(type(error).__name__)
-
-
-def error_text(error: BaseException | str) -> str:
-    """The error's own text in one line, cut; also of one that can't say what it is."""
-    try:
-        text = str(error)
-    except Exception as broken:
-        text = f"its text could not be read: {type(broken).__name__}"
-    text = plain(text[: ERROR_CHARACTERS + 1])
-    return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}..."
-
-
-def duration(seconds: float) -> str:
-    """`250 ms`, `2.5 s`."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def many(count: int, noun: str) -> str:
-    """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"

@@ -118,3 +118,17 @@ class MessageSteps:
     """Required `once` steps that began or failed, and whose end a person must tell."""
     unreadable: str = ""
     """Why the ledger can't be read, or ""."""
+
+
+class Skipped(Message):
+    """The message that `skip` removed: a Message, which also tells of its steps."""
+
+    steps: MessageSteps | None = None
+    """What became of them, where some began. Not one of the tuple's fields."""
+
+    @classmethod
+    def of(cls, message: Message, steps: MessageSteps | None) -> Skipped:
+        """This message with these steps."""
+        skipped = cls(*message)
+        skipped.steps = steps
+        return skipped

@@ -68,6 +68,8 @@ class Receipt(NamedTuple):
     duplicate: bool | None
     outcome: Fate | None = None
     """"dropped" and "dead_letter": it was late, and the queue's `on_late` says so."""
+    backlog: int | None = None
+    """How many messages its group has then, where `append(..., backlog=True)` asked."""
 
 
 @dataclass(frozen=True, slots=True)

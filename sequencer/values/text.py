@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+ERROR_CHARACTERS = 500
+"""Of an error's text in an event."""
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028-\u202e"  # C0, DEL and C1; line and paragraph separators; directions, embedded
     "\u061c\u200e\u200f\u2066-\u2069\ufeff"  # directions: marks and isolates; the byte order mark
@@ -63,3 +65,29 @@ def _in_json(character: str) -> str:
         return f"\\u{number:04x}"
     high, low = divmod(number - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def type_name(error: BaseException) -> str:
+    """The class of an error, for people."""
+    return plain(type(error).__name__)
+
+
+def error_text(error: BaseException | str) -> str:
+    """The error's own text in one line, cut; also of one that can't say what it is."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"its text could not be read: {type(broken).__name__}"
+    text = plain(text[: ERROR_CHARACTERS + 1])
+    return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}..."
+
+
+def duration(seconds: float) -> str:
+    """`250 ms`, `2.5 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def many(count: int, noun: str) -> str:
+    """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

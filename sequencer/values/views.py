@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from .history import HistoryInfo
+from .history import HistoryInfo, MessageSteps
 from .message import Failure, Message, Receipt, Tried
 from .unserved import Unserved
 
@@ -24,6 +24,7 @@ class DeadLetter:
     """Seconds since 1970 by the server's clock."""
     letter: str
     """Its name in Redis: stamp, encoded group, newline, id."""
+    steps: MessageSteps | None = None  # where some began
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sequencer.errors import ConfigurationError, NotReplicated
 from sequencer.testing import Event, judge, wait_until
 
 from .server.clock import MISSING, Clock, library, shown, stamps_back
-from .server.cut import HALF, WRITES, cut_write
+from .server.cut import cut_write
 from .server.denied import SCRIPTS, Denier, deny_all
 from .server.failover import QUICK, Cluster
 from .server.found import Found
@@ -28,6 +28,7 @@ from .server.kill import ALWAYS, Mode, lost_s, under_kills
 from .server.load import wait
 from .server.proof import CASES, run
 from .server.spoil import loaded
+from .server.writes import HALF, WRITES
 
 
 @pytest.fixture
@@ -154,8 +155,8 @@ def test_every_kind_of_write_is_tried_without_its_rights() -> None:
 
 def test_every_script_that_changes_messages_has_a_kind_of_write() -> None:
     scripts = {path.stem for path in Path(sequencer.__file__).parent.glob("lua/*.lua")}
-    elsewhere = {"register", "adopt", "outage", "wake", "skip_gap"}
-    assert scripts - set(SCRIPTS.values()) == {"inspect", "repair"} | elsewhere, "one reads, one is the doctor's"
+    elsewhere = {"register", "adopt", "outage", "wake", "skip_gap", "sweep"}
+    assert scripts - set(SCRIPTS.values()) == {"find", "inspect", "repair"} | elsewhere, "two read, one is the doctor's"
 
 
 # -- replicas -----------------------------------------------------------------------------------------------------

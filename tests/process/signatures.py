@@ -64,7 +64,8 @@ class Names:
                 yield field.name, f": {self._type(field.type, _globals(cls))}{default}"
         for name in getattr(cls, "_fields", ()):
             default = f" = {cls._field_defaults[name]!r}" if name in cls._field_defaults else ""
-            yield name, f": {self._type(cls.__annotations__[name], _globals(cls))}{default}"
+            owner = next(base for base in cls.__mro__ if name in inspect.get_annotations(base))
+            yield name, f": {self._type(owner.__annotations__[name], _globals(owner))}{default}"
 
     def _member(self, cls: type, name: str) -> Iterator[str]:
         found = inspect.getattr_static(cls, name, None)

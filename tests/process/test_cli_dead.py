@@ -72,7 +72,7 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     assert ids(graves, "a", "7") == ["x", "z"], "in its own place, before what it is parked on"
     graves.append({}, ["b"], id="y", score=2, replace=True)
     said = json_of(cli, "dead", "redrive", "jobs", "--all")
-    stay = {"handled": 0, "stayed": [[["b"], "y"]]}
+    stay = {"handled": 0, "changed": 0, "asked": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
     assert cli.call("dead", "redrive", "jobs", "--all").stdout == (
         "redriven 0\n1 stay dead letters: messages with their ids are pending again\n  y of group b\n"

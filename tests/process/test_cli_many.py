@@ -50,6 +50,7 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
         "errors": {"LookupError": 2},
         "is_dry_run": True,
         "others": {"ValueError": 3},
+        "asked": 0,
     }
     said = cli.run("skip", "jobs", "--error", "Lookup*", "--dry-run").stdout
     assert said.startswith("2 groups would be skipped, their heads made dead letters\n")

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from sequencer import Sequencer
@@ -102,3 +103,34 @@ def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
 def test_of_what_is_not_there(cli: Cli, asked: Sequencer) -> None:
     assert "no message 'g9' is pending or dead in group ['ann']" in refused(cli, "steps", "jobs", "ann", "--id", "g9")
     assert "no step has begun" in cli.call("steps", "jobs", "ann", "--id", "g2").stdout
+
+
+def test_skip_says_what_became_of_the_steps_of_what_it_removed(cli: Cli, asked: Sequencer) -> None:
+    told = json_of(cli, "steps", "jobs", "ann")
+    assert "is not skipped: effects of its steps are noted" in refused(cli, "skip", "jobs", "ann")
+    done = cli.call("skip", "jobs", "ann", "--yes")
+    for text in ("this puts it back: sequencer unskip jobs ann --id g1", "failed (once)", "points", "no answer"):
+        assert text in done.stderr, done.stderr
+    assert "did charge" not in done.stderr, "first it has to be put back"
+    assert "steps" not in orjson.loads(done.stdout)
+    asked.unskip("ann")
+    assert asked.consume(until_empty=True).failed == 1
+    removed = json_of(cli, "skip", "jobs", "ann", "--yes")
+    assert (removed["id"], removed["steps"]["questions"]) == ("g1", ["charge"])
+    assert [step["key"] for step in removed["steps"]["steps"]] == [step["key"] for step in told["steps"]]
+
+
+def test_dead_letters_are_shown_with_their_steps_and_the_question(cli: Cli, asked: Sequencer) -> None:
+    """Each with its own: a later message with the same id is another."""
+    done = cli.call("skip", "jobs", "ann", "--dead-letter")
+    question = "did charge take effect? If it did: sequencer dead redrive jobs ann --id g1 --done charge"
+    assert question in done.stderr
+    asked.append({"couple": "ann", "gift": "g1"}, replace=True)
+    shown = cli.call("dead", "show", "jobs", "g1").stdout
+    assert question in shown
+    assert shown.index("Traceback") < shown.index("failed (once)")
+    (letter,) = json_of(cli, "dead", "list", "jobs")
+    assert letter["steps"]["questions"] == ["charge"]
+    (seen,) = asked.dead()
+    assert seen.steps is not None
+    assert (seen.steps.is_dead, seen.steps.steps[0].state) == (True, "failed")

@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 MAKING = {"append", "configure", "consume"}
 """Commands that make a queue that is not there."""
-APART = {"acl": "only prints", "demo": "has a queue of its own", "server": "is of no queue"}
+APART = {
+    "acl": "only prints",
+    "demo": "has a queue of its own",
+    "server": "is of no queue",
+    "run": "takes its queues from a file",
+}
 MORE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip"), ("a",)),
+    **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip", "steps"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
     "rescore": ("--unit", "seconds"),
     "dead show": ("m",),
+    "find": ("m",),
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),
     "delete": ("--dry-run",),

@@ -128,6 +128,37 @@ def test_a_password_is_in_no_command_line_and_in_no_environment_of_a_consumer_or
     clean(written, consume.stdout, consume.stderr)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can't be read here")
+def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environment(cli: Cli, secured: str) -> None:
+    """The file names the variable that holds it. The app finds the server; the check has a process of its own."""
+    cli.environment |= {"SHOP_REDIS": f"redis://:{CANARY}@{secured}", "SEQUENCER_HOME": str(cli.directory / "home")}
+    del cli.environment["SEQUENCER_REDIS"]
+    (cli.directory / "ops.py").write_text("def look(seen):\n    return f'{seen.due} due'\n")
+    (cli.directory / "sequencer.toml").write_text(
+        "redis = 'env:SHOP_REDIS'\n"
+        "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
+        "[queues.mails]\nexec = 'env > environment'\n"
+    )
+    given = {"SEQUENCER_REDIS": cli.environment["SHOP_REDIS"]}
+    assert cli.run("append", "mails", input='{"group": ["a"], "body": 1}\n', **given).returncode == 0
+    checked = cli.run("run", "--check", "--json")
+    assert checked.returncode == 0, checked.stderr
+    running = cli.start("--log-level", "DEBUG", "run")
+    running.wait_for("jobs: check says: 0 due")
+    said = cli.run("run", "--status", "--json")
+    assert said.returncode == 0
+    wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command ran")
+    pids = cli.left()
+    assert len(pids) >= 4, "a master, two consumers and a check"
+    clean(*[cli.command_line(pid) for pid in pids])
+    clean(*[environment_of(pid).replace(f"SHOP_REDIS=redis://:{CANARY}", "") for pid in pids])
+    running.signal()
+    assert running.ended() == 0
+    written = (cli.directory / "environment").read_text()
+    assert "SHOP_REDIS" not in written
+    clean(written, checked.stdout, checked.stderr, said.stdout, said.stderr, running.stdout, running.stderr)
+
+
 @pytest.mark.parametrize("is_variable", [False, True])
 def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: str, is_variable: bool) -> None:
     url = f"redis://:{CANARY}@{secured}"

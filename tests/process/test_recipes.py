@@ -208,11 +208,11 @@ def test_the_unit_and_the_file_of_many_queues_belong_together(cli: Cli, work: Wo
     program, command, file = re.findall(r"(?m)^ExecStart=(\S+) (\S+) (\S+)$", RUN_UNIT)[0]
     assert (Path(program).name, command, Path(file).name) == ("sequencer", "run", "sequencer.toml")
     (tmp_path / "sequencer.toml").write_text((RECIPES / "sequencer.toml").read_text())
-    home = {"SEQUENCER_HOME": str(tmp_path / "home")}
-    checked = cli.run("run", "--check", **home)
+    cli.environment["SEQUENCER_HOME"] = str(tmp_path / "home")
+    checked = cli.run("run", "--check")
     assert (checked.returncode, checked.stderr) == (0, "")
     work.add("a", {})
-    running = cli.start(command, Path(file).name, **home)
+    running = cli.start(command, Path(file).name)
     work.wait_handled("a-0")
     running.signal(signal.SIGTERM)
     assert running.ended() == 0, running.stderr

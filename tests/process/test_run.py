@@ -87,13 +87,14 @@ def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_tw
     scene.write_file(orders="n = 3", mails="n = 1")
     scene.append("orders", [{"seconds": 0.01}] * 100)
     running = cli.start("run")
+    wait_ready(cli, running, 4)
     scene.wait_handled("orders", 20)
     first = set(running.consumers())
     scene.write_app(2, end="raise ImportError('half written')\n")
     for pid in (running.pid, *first):
         os.kill(pid, signal.SIGHUP)
     wait_until(lambda: running.stderr.count("reload failed") == 2, PATIENCE_S, "both queues keep their consumers")
-    assert set(running.consumers()) == first
+    assert set(running.consumers()) == first, running.stderr
     assert "half written" in running.stderr
     assert "the consumers of before go on" in running.stderr
     scene.write_app(2)
@@ -153,6 +154,22 @@ def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
     wait_until(lambda: len(running.consumers()) == 3, PATIENCE_S, "orders have two")
     running.signal()
     assert running.ended() == 0
+
+
+def test_a_stop_does_not_hurry_a_queue_that_the_file_does_not_name_any_more(cli: Cli, scene: RunScene) -> None:
+    """It is at the first stage already; the first signal is no second one for it."""
+    scene.write_file(orders="n = 1", mails="n = 1")
+    scene.append("mails", [{"gate": "gate"}])
+    running = cli.start("run")
+    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in hand")
+    scene.write_file(orders="n = 1")
+    running.signal(signal.SIGHUP)
+    running.wait_for("mails: service stopping: 1 consumer: finish the message in hand")
+    running.signal()
+    running.wait_for("orders: service stopping: ")
+    cli.open("gate")
+    assert running.ended() == 0
+    assert scene.ids("mails") == ["m0"]
 
 
 def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: RunScene) -> None:

@@ -108,3 +108,29 @@ def test_a_password_of_bytes_that_may_change_is_taken(admin: Link, path: str) ->
     client = redis.Redis(unix_socket_path=path, username="own", password=password)
     with client, Sequencer("q", client) as seq:
         assert not seq.append(1, "g").duplicate
+
+
+def test_a_receipt_tells_the_backlog_where_it_is_asked(make: Callable[..., Sequencer]) -> None:
+    seq = make(on_late="dead_letter")
+    assert seq.append(1, "g", id="1", score=1).backlog is None
+    assert seq.append(2, "g", id="2", score=2, backlog=True).backlog == 2
+    again = seq.append(2, "g", id="2", score=2, backlog=True)
+    assert (again.duplicate, again.backlog) == (True, 2)
+    assert seq.append(3, "g", id="3", score=3, delay=60, backlog=True).backlog == 3
+    assert seq.append(4, "g", id="3", score=3, delay=60, replace=True, backlog=True).backlog == 3
+    assert seq.append(1, "other", id="1", backlog=True).backlog == 1
+    with seq.claim(group="g") as lease:
+        for message in lease:
+            lease.ack(message)
+    handled = seq.append(1, "g", id="1", backlog=True)
+    assert (handled.outcome, handled.stamp, handled.backlog) == ("duplicate", None, 1)
+    late = seq.append(0, "g", id="0", score=0, backlog=True)
+    assert (late.outcome, late.backlog) == ("dead_letter", 1)
+
+
+def test_on_a_pipeline_no_backlog_is_told(seq: Sequencer, path: str) -> None:
+    pipeline = redis.Redis(unix_socket_path=path).pipeline()
+    own = Sequencer("q", f"unix://{path}")
+    assert own.append(1, "g", backlog=True, pipeline=pipeline).backlog is None
+    assert [reply[:1] for reply in pipeline.execute()] == [b"+"]
+    own.close()

@@ -35,8 +35,8 @@ class Watched(Wire):
     def sending(self, commands: list[Any]) -> list[Any]:
         for words in commands:
             if name_of(words) == "claim":
-                self._seen.append(words[-4] == "1")
-                if words[-4] == "1" and self._lose():
+                self._seen.append(words[-5] == "1")
+                if words[-5] == "1" and self._lose():
                     raise redis.ConnectionError("lost")
         return commands
 

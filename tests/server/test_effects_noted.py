@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from sequencer import Sequencer, calls
+from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
-from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted
+from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted, GroupBusy
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -17,6 +19,7 @@ from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import Kept, decode_head
+from sequencer.testing.wire import Wire, Words, name_of, wired
 from sequencer.values.message import Failure
 
 CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
@@ -92,16 +95,20 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
     park(keys, link)
+    before = seq.steps("g")
     with pytest.raises(EffectsNoted, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
         seq.skip("g")
     assert kept_ledger(keys, link) == LEDGER
-    assert seq.skip("g", yes=True).body == 1  # type: ignore[union-attr]
+    skipped = seq.skip("g", yes=True)
+    assert isinstance(skipped, Message)
+    assert (skipped.body, skipped.steps) == (1, before)
     assert seq.unskip("g").body == 1
     assert kept_ledger(keys, link) == LEDGER
     park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
     kept = Kept.parse(link.command("HGET", keys.letters, letter.letter))
+    assert letter.steps == seq.steps("g", "m1")
     assert (letter.message.body, decode_head(kept.record).written) == (1, Written(encode_ledger(LEDGER), 1, True))
     assert seq.redrive("g").redriven == 1
     assert kept_ledger(keys, link) == LEDGER
@@ -128,6 +135,44 @@ def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
         seq.redrive(id="m1", done={"points": 1})
     assert seq.redrive(id="m1").redriven == 1
     assert kept_ledger(keys, link) == found
+
+
+def test_an_answer_counts_for_a_group_that_is_due_by_now(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    """Its check failed, its backoff is over, and no consumer came yet."""
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+    link.command("ZADD", keys.schedule, 1, "g")
+    assert not seq.resume("g")
+    assert seq.resume("g", done={"charge": 1, "points": 2})
+    found = kept_ledger(keys, link)
+    assert found
+    assert [entry.state for entry in found.entries] == ["done", "done"]
+
+
+def test_an_answer_is_not_given_to_what_nobody_saw(
+    seq: Sequencer, keys: LaneKeys, link: Link, make: Callable[..., Sequencer]
+) -> None:
+    """Between look and act of one person another one said "again", and the step failed anew: a question of its own."""
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+
+    class Meanwhile(Wire):
+        def sending(self, commands: list[Words]) -> list[Words]:
+            if name_of(commands[0]) == "resume" and anew:
+                seq.resume("g", again=["charge"])
+                note(seq, keys, link, anew.pop())
+                park(keys, link)
+            return commands
+
+    anew = [Ledger(7, (replace(CHARGE, turn=2), Entry("points")))]
+    other = make(redis=wired(seq.endpoint, Meanwhile))
+    with pytest.raises(GroupBusy):
+        other.resume("g", done={"charge": 1})
+    found = kept_ledger(keys, link)
+    assert found
+    assert (found.entries[0].state, found.entries[0].turn) == ("failed", 2)
 
 
 def test_of_two_persons_at_one_letter_the_second_one_is_refused(
@@ -173,3 +218,47 @@ def test_below_protocol_2_a_reschedule_writes_no_ledger(seq: Sequencer, keys: La
     link.run_one(calls.revise(keys, "g", "m1", "due", "+0"))
     assert kept_ledger(keys, link) is None
     link.command("HSET", keys.policy, "route", f"v2.{route}", "packed", packed)
+
+
+def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
+    seq: Sequencer, keys: LaneKeys, link: Link
+) -> None:
+    """Also behind letters that are large: of those a script reads 2 MB."""
+    for n in range(4):
+        seq.append("x" * 900_000, "g", id=f"m{n}", score=n)
+        note(seq, keys, link)
+        park(keys, link)
+        seq.skip("g", dead_letter=True)
+    seq.append(1, "g", id="m9")
+    note(seq, keys, link)
+    park(keys, link)
+    seq.skip("g", yes=True)
+    letters = sorted(letter.letter for letter in seq.dead())
+    assert link.run_one(calls.repair(keys, "", letters=letters)).looked_at == 3
+    assert check_invariants(link, [keys]) == []
+    (skipped,) = [name.decode() for name in link.command("HKEYS", keys.skipped)]
+    for key, letter in ((keys.letters, letters[3]), (keys.skipped, skipped)):
+        kept = link.command("HGET", key, letter)
+        link.command("HSET", key, letter, kept.replace(b'{"v":1', b'{"v":2'))
+        for repairs in (False, True):
+            (found,) = InvariantCheck(link, [keys], repair=repairs).run()
+            assert f"{letter!r}" in found.text
+            assert "can't be used: the ledger was written by a newer version" in found.text
+            assert not found.repaired
+        link.command("HSET", key, letter, kept)
+
+
+def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link)
+    park(keys, link)
+    seq.skip("g", dead_letter=True)
+    (letter,) = seq.dead()
+    kept = link.command("HGET", keys.letters, letter.letter)
+    spoilt = kept.replace(b'{"v":1', b'{"v":2')
+    link.command("HSET", keys.letters, letter.letter, spoilt, "0000000000000001g\nother", spoilt)
+    texts = check_invariants(link, [keys])
+    assert [text.count("newer version") for text in texts] == [1, 0, 1]
+    assert "has no place in the list" in texts[1]
+    link.command("HDEL", keys.letters, "0000000000000001g\nother")
+    link.command("HSET", keys.letters, letter.letter, kept)

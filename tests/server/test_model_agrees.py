@@ -54,6 +54,7 @@ STEP = st.one_of(
         st.just("append"),
         st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
         st.sampled_from(["none", "others", "replace"]),
+        st.booleans(),
     ),
     st.tuples(
         st.just("claim"),
@@ -63,6 +64,7 @@ STEP = st.one_of(
         st.booleans(),
         st.sampled_from([None, 0, 2, 9]),
         st.booleans(),
+        st.sampled_from(["", "", "", *GROUPS]),
     ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
     st.tuples(
@@ -169,10 +171,11 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
     keys, model = both.keys, both.model
     if kind == "append":
         items = [Item(group, name, score, f'["{body}"]'.encode(), due) for group, name, score, body, due in args[0]]
-        both.run(lambda now: append(keys, items, on_conflict=args[1], now_us=now))
+        is_counted = args[2] and len(items) == 1
+        both.run(lambda now: append(keys, items, on_conflict=args[1], backlog=is_counted, now_us=now))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
-        how = {"ahead": args[3], "alone": args[4], "with_failures": args[5]}
+        how = {"ahead": args[3], "alone": args[4], "with_failures": args[5], "only": args[6]}
         claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, **how, now_us=now))
         both.leases += claimed.groups
     elif kind == "advance":

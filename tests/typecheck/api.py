@@ -34,6 +34,7 @@ from sequencer import (
 )
 from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
+from sequencer.values.history import MessageSteps, Skipped
 
 seq = Sequencer(
     "orders",
@@ -59,6 +60,7 @@ def append(client: Sequencer) -> str:
     receipt = client.append({"step": "paid"}, group=[1002, "eu"], id=7, score=datetime.now(UTC), headers={"a": "b"})
     assert_type(receipt, Receipt)
     assert_type(receipt.stamp, int | None)
+    assert_type(client.append(1, 7, backlog=True).backlog, int | None)
     client.append({"step": "late"}, "a-group", delay=timedelta(minutes=5), replace=True)
     client.append({"step": "late"}, 7, at=1_900_000_000.0)
     client.append({"step": "late"}, 7, delay="soon")  # type: ignore[arg-type]  # a text is no time
@@ -111,6 +113,8 @@ def consume(client: Sequencer) -> ConsumeSummary:
 
 
 def claim(client: Sequencer) -> None:
+    with client.claim(group=[7, 1]) as one:
+        assert_type(one, Lease)
     with client.claim(groups=5, messages=10, lease=30.0) as lease:
         assert_type(lease, Lease)
         for message in lease:
@@ -149,8 +153,10 @@ def look(client: Sequencer) -> None:
 
 def operate(client: Sequencer) -> None:
     assert_type(client.resume([1002]), bool)
-    assert_type(client.skip([1002]), Message | Gap)
-    assert_type(client.skip([1002], id="an id", dead_letter=True), Message | Gap)
+    assert_type(client.skip([1002]), Skipped | Gap)
+    skipped = client.skip([1002], id="an id", dead_letter=True)
+    if isinstance(skipped, Message):
+        assert_type(skipped.steps, MessageSteps | None)
     assert_type(client.unskip([1002]), Message)
     assert_type(client.pause() and client.unpause([1002]), bool)
     done = client.resume_many(error="Timeout*", since=timedelta(minutes=10), on_progress=print)

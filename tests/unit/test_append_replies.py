@@ -45,3 +45,11 @@ def test_of_one_its_stamp_is_said(with_stamps: bool) -> None:
 def test_a_reply_of_another_length_is_not_guessed_at(reply: bytes, with_stamps: bool) -> None:
     with pytest.raises(ValueError, match="bytes say what became of 2 messages"):
         read(reply, 2, with_stamps=with_stamps)
+
+
+def test_the_backlog_stands_behind_what_became_of_the_only_one() -> None:
+    call = append(lane_keys("n", "q", 0), [Item("g", "i", "", b"[1]")], backlog=True)
+    assert call.parse(b"+%d12" % FIRST) == [ItemOutcome("stored", FIRST, 12)]
+    for broken in (b"+%d" % FIRST, b"+12", b"+%dx" % FIRST):
+        with pytest.raises(ValueError, match=r"bytes|invalid literal"):
+            call.parse(broken)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.examine import Facts, HeldBack
+from sequencer.errors import StepUnknown
 from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
@@ -23,6 +24,13 @@ STAMP = "1700000099000000"
 MEMBER = f"{STAMP}m1"
 LEASE = b"1700000098000000" + b"1host-7"
 FAILURE = encode_failure(Failure("m1", "ValueError", "no\nstock", "", 3, 0.0, "host-7"), MEMBER)
+QUESTION = StepUnknown(
+    "step charge began, and its end is not known",
+    ("charge",),
+    "sequencer resume shop user 1:2 --done charge",
+    "sequencer resume shop user 1:2 --again charge",
+)
+ASKED = encode_failure(Failure("m1", "StepUnknown", str(QUESTION), "", 3, 0.0, "host-7"), MEMBER)
 SOUND = Facts(
     now_us=NOW,
     visible_us=NOW - 2_000_000.0,
@@ -119,6 +127,13 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
     ("broken", {"visible_us": INF}, Policy(), None, ["parked without a failure"]),
     ("broken", {"visible_us": INF, "mark": "#6"}, GAP, None, ["parked without a failure or a missing number"]),
     ("broken", {"visible_us": PAUSED}, Policy(), None, ["not among the paused groups"]),
+    (
+        "question",
+        {"visible_us": INF, "failure": ASKED},
+        Policy(),
+        None,
+        ["is parked on m1: step charge began, and its end is not known", "if it did not: sequencer resume shop"],
+    ),
 ]
 
 

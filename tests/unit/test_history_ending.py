@@ -81,7 +81,9 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
     held = Held([lane_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: True)
     held.take(0, [leased], 0.0, 0.0, 10**15)
     for remark in (None, Remark("mail", "step a failed", has_failures=True), None):
-        held.finish(held.groups[0], 1.0, 1.5, remark)
+        if remark:
+            held.groups[0].remarks[held.groups[0].done] = remark
+        held.finish(held.groups[0], 1.0, 1.5)
     held.settle(everything=True)
     (entry,) = held.outbox.acks
     found = [decode_ending(text.encode()) for text in entry.endings]

@@ -90,14 +90,12 @@ def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_
     assert (pool.queue, pool.config.command, pool.config.app) == ("orders", "true", None)
 
 
-def test_the_call_goes_before_the_file_and_the_file_before_the_variable(tmp_path: Path) -> None:
+def test_the_call_goes_before_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
-    assert read_file(path, else_namespace="other").namespace == "shop"
     asked = read_file(path, redis="redis://here/0", namespace="mine")
     assert (asked.url, asked.namespace) == ("redis://here/0", "mine")
     assert {pool.config.namespace for pool in asked.pools} == {"mine"}
     bare = write(tmp_path, '[queues.orders]\nexec = "true"\n')
-    assert read_file(bare, else_namespace="other").namespace == "other"
     assert (read_file(bare).namespace, read_file(bare).url) == ("sequencer", None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,7 +18,7 @@ from ..support.steps_product import ledger_of, model_rows, rows
 ENTRIES = [
     model.Entry("pay", once, optional, state, tries=2, token=7 if state == "started" else 0, error=error)
     for once, optional, state, error in itertools.product(
-        (False, True), (False, True), ("open", "started", "done", "failed", "left"), ("", "lost")
+        (False, True), (False, True), get_args(model.State), ("", "lost")
     )
     if once or state != "started"
 ]

@@ -78,6 +78,20 @@ def test_what_the_code_raises_itself_is_counted_too() -> None:
     assert done.parked[0].failure.type == "KeyError"
 
 
+def test_a_step_that_is_to_be_tried_again_and_is_not_is_told_too() -> None:
+    ran, told = Ran(), list[Any]()
+
+    def ship(message: Any, steps: Any) -> None:
+        with suppress(Retry):
+            steps.run("charge", ran.does("charge", fails=[Retry("later")]), once=True)
+
+    seq = shop(ship)
+    seq.observe(told.append)
+    assert len(seq.drain().handled) == 1
+    assert told[-1].name == "finished with failures"
+    assert told[-1].fields["steps"] == ["charge"]
+
+
 def test_a_failure_that_the_code_catches_holds_nothing_back() -> None:
     ran, told = Ran(), list[Any]()
 

@@ -18,7 +18,9 @@ from sequencer.values.message import Message
 LEASE_S = 15.0
 
 
-def ends_of_a_note(answers: list[int | None], *, is_stopping: bool = False) -> tuple[Any, list[Any], float]:
+def ends_of_a_note(
+    answers: list[int | None], *, is_stopping: bool = False, takes_s: float = 0.0
+) -> tuple[Any, list[Any], float]:
     """The end of a pass over two steps whose only note is answered so, None for a lost connection; with the effects
     from the note on, and how long they took.
     """
@@ -46,7 +48,7 @@ def ends_of_a_note(answers: list[int | None], *, is_stopping: bool = False) -> t
             continue
         seen.append(effect)
         if isinstance(effect, Note):
-            answer = answers.pop(0) if answers else None
+            answer, now = (answers.pop(0) if answers else None), now + takes_s
             if answer is None:
                 resume, answer = generator.throw, ServerUnavailable("away")
         elif isinstance(effect, Sleep):
@@ -72,6 +74,13 @@ def test_past_the_end_of_the_lease_it_counts_as_lost() -> None:
     end, _, took_s = ends_of_a_note([])
     assert isinstance(end, Lost)
     assert LEASE_S <= took_s < LEASE_S + 6
+
+
+def test_an_answer_that_comes_past_the_end_of_the_lease_lets_no_step_begin() -> None:
+    """A process that stood still while it waited for the answer: another consumer may have the group by now."""
+    end, seen, _ = ends_of_a_note([1], takes_s=LEASE_S)
+    assert isinstance(end, Lost)
+    assert [type(effect) for effect in seen] == [Note]
 
 
 def test_a_lease_or_a_message_that_is_gone_ends_the_pass() -> None:

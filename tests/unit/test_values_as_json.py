@@ -42,7 +42,7 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
         ([MESSAGE], [SHOWN]),
         (
             DeadLetter(MESSAGE, 2, FAILURE, 3.0, "letter"),
-            {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter"},
+            {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter", "steps": None},
         ),
         (
             MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
@@ -51,7 +51,7 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
             | {"consumer": "", "kind": "", "note": ""},
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
-        (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None}),
+        (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None, "backlog": None}),
         ({"changed": True}, {"changed": True}),
     ],
 )

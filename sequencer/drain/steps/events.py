@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import StepUnknown
-from ...settings.events import Event, duration, error_text, event, type_name
+from ...settings.events import Event, event
 from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
 from ...values.commands import command
 from ...values.message import Message
-from ...values.text import named, plain
+from ...values.text import duration, error_text, named, plain, type_name
 from ..outcome import Failed
 from .actions import CallStep
 from .rules import fitting

@@ -149,7 +149,7 @@ class InlinePass(Pass):
             return lost
         asked = rules.questions(self.ledger)
         if error is None and not asked:
-            failed = [e.name for e in self.ledger.entries if e.state in ("failed", "left") and e.name != HANDLER]
+            failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
             return Finished(self.ledger, tuple(failed))
         if isinstance(error, StepResultInvalid):
             return self._give_up("park", error)

@@ -14,7 +14,6 @@ from typing import Any
 
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
-from ...settings.events import error_text, type_name
 from ...settings.options import QueueOptions
 from ...store.ledger import (
     MAX_LEDGER_BYTES,
@@ -27,6 +26,7 @@ from ...store.ledger import (
     step_key,
 )
 from ...values.message import StepCall
+from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (
@@ -216,8 +216,8 @@ class Pass:
         """A step is done with this result. One that can't be kept repeats nothing: the group parks."""
         self._has_progressed = True
         try:
-            kept = replace(done, result=kept_result(result))
-            if len(encode_ledger(rules.fitting(self.ledger.put(kept)))) > MAX_LEDGER_BYTES - SPARE_BYTES:
+            kept = done if result is None else replace(done, result=kept_result(result))
+            if kept.result is not None and self._size_with(kept) > MAX_LEDGER_BYTES - SPARE_BYTES:
                 raise LedgerError(f"the results of all steps together are over {MAX_LEDGER_BYTES - SPARE_BYTES} bytes")
         except LedgerError as error:
             self._put(replace(done, error=str(error)))
@@ -225,6 +225,9 @@ class Pass:
             self._error = texts.result_invalid(self._queue, self._facts, replace(done, error=str(error)))
         else:
             self._put(kept)
+
+    def _size_with(self, entry: Entry) -> int:
+        return len(encode_ledger(rules.fitting(self.ledger.put(entry))))
 
     def _tell(self, entry: Entry, error: BaseException, at: float) -> None:
         self._errors[entry.name] = error

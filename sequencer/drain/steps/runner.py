@@ -174,6 +174,8 @@ class StepRunner:
                 code: int = yield effect
             except ServerUnavailable:
                 code = -2
+            if code == 1 and (not group.is_open or self.clock() >= self.held.deadline):
+                break  # the process stood still: another consumer may have the group, and no step begins
             if code != -2:
                 if code == 1 and self._watcher is not None:
                     self._watcher.noted(asked.names)

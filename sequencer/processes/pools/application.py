@@ -26,9 +26,11 @@ from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint, leave_embedded_untold
 from ...net.link import Link
 from ...server import start_embedded
-from ...settings.events import Event, error_text, type_name
+from ...settings.events import Event
 from ...store.keys import lane_keys
+from ...values.text import error_text, type_name
 from .. import service_events
+from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
 from ..worker.config import WorkerConfig, prepare
@@ -53,13 +55,13 @@ class Task:
 
 
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, **plan.env}
-    redis = plan.env.get(REDIS_VARIABLE, plan.config.url)
+    environment, redis = merged(plan.env), plan.env.get(REDIS_VARIABLE, plan.config.url)
     environment.pop(REDIS_VARIABLE, None)  # with its password
     task = Task(asdict(replace(plan.config, redis_variable=redis)), plan.check, every_s, report_fd)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", MODULE],
         stdin=subprocess.PIPE,
+        stdout=2,  # what it prints is not what `--json` prints
         pass_fds=[report_fd],
         start_new_session=True,
         env=environment,
@@ -134,8 +136,8 @@ def examine(plan: PoolPlan) -> Examined:
 class CheckProcess:
     """The process that calls the check of a pool, while there is one."""
 
-    def __init__(self, plan: PoolPlan, every_s: float, report_fd: int) -> None:
-        self._plan, self._every_s, self._report_fd = plan, every_s, report_fd
+    def __init__(self, plan: PoolPlan, report_fd: int) -> None:
+        self._plan, self._report_fd = plan, report_fd
         self._process: subprocess.Popen[bytes] | None = None
         self._starts_at, self._told_at, self._told = 0.0, -AGAIN_S, ""
 
@@ -146,7 +148,7 @@ class CheckProcess:
             self._process, self._starts_at = None, now + AGAIN_S
         if self._plan.check and self._process is None and now >= self._starts_at:
             with suppress(OSError):
-                self._process = _start(self._plan, self._every_s, self._report_fd)
+                self._process = _start(self._plan, self._plan.check_every_s, self._report_fd)
             self._starts_at = now + AGAIN_S
 
     def replace(self, plan: PoolPlan) -> None:

@@ -6,13 +6,15 @@ Not here: when to change the size (`scaling.py`), and new code or a new file (`r
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...settings.events import Event, many
+from ...settings.events import Event
+from ...values.text import many
 from ...values.views import QueueLook
 from .. import service_events
 from ..consumer_process import ConsumerProcess
@@ -35,7 +37,6 @@ class KeptPool(Pool):
         self,
         plan: PoolPlan,
         room: Callable[[], int],
-        check_every_s: float,
         *,
         policy: RestartPolicy | None = None,
         forward: Callable[[Event], bool] | None = None,
@@ -45,7 +46,7 @@ class KeptPool(Pool):
         self.plan, self._room = plan, room
         self._sizing = Sizing(plan)
         self._down_since: float | None = None
-        self._checks = CheckProcess(plan, check_every_s, self._reports.write_fd)
+        self._checks = CheckProcess(plan, self._reports.write_fd)
 
     # -- what the master asks -----------------------------------------------------------------------------------
 
@@ -102,8 +103,8 @@ class KeptPool(Pool):
         config = self._with_descriptors(plan.config)
         if config.max_age is not None:
             config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
-        env = {**({} if config.url is None else {REDIS_VARIABLE: config.url}), **plan.env}
-        process = ConsumerProcess(config, self.WORKER, env=env, cwd=plan.cwd)
+        redis = plan.env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
+        process = ConsumerProcess(config, self.WORKER, env={**plan.env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
         if config.max_age is not None and plan.hang_after_s is not None:
             process.longest_s = config.max_age + plan.hang_after_s
         return process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,8 +20,9 @@ _STAT = Path("/proc/stat")
 class Looks:
     """The last look at each queue."""
 
-    def __init__(self, plan: RunPlan) -> None:
-        self._every_s = plan.check_every_s
+    def __init__(self, plan: RunPlan, on_trouble: Callable[[Exception], object]) -> None:
+        self._every_s, self._on_trouble = plan.check_every_s, on_trouble
+        self._is_troubled = False
         self._clients = [Sequencer(pool.queue, plan.url, namespace=plan.namespace) for pool in plan.pools]
         self._found: dict[str, tuple[float, QueueLook]] = {}
         self._ends = threading.Event()
@@ -33,11 +34,6 @@ class Looks:
         at, found = self._found.get(queue, (0.0, None))
         return found if now - at < 3 * self._every_s + 1.0 else None
 
-    @property
-    def all(self) -> Mapping[str, tuple[float, QueueLook]]:
-        """Each queue's last look, however old, with its time."""
-        return dict(self._found)
-
     def close(self) -> None:
         """It ends by itself, after the look that it is at."""
         self._ends.set()
@@ -45,11 +41,21 @@ class Looks:
     def _run(self) -> None:
         while not self._ends.is_set():
             for client in self._clients:
-                with suppress(SequencerError):  # its consumers say what is wrong with the server
-                    self._found[client.queue] = (time.monotonic(), client.look())
+                self._look(client)
             self._ends.wait(self._every_s)
         for client in self._clients:
             client.close()
+
+    def _look(self, client: Sequencer) -> None:
+        try:
+            self._found[client.queue] = (time.monotonic(), client.look())
+            self._is_troubled = False
+        except SequencerError:  # its consumers say what is wrong with the server
+            pass
+        except Exception as error:
+            if not self._is_troubled:
+                self._on_trouble(error)
+            self._is_troubled = True
 
 
 class HostCpu:

@@ -11,11 +11,13 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ...client import find_server
 from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
-from ...settings.events import Event, error_text, many
+from ...settings.events import Event
+from ...values.text import error_text, many
 from ...values.version import VERSION
 from .. import service_events
 from ..pool import Pool
@@ -51,7 +53,7 @@ class Master(PoolLoop):
         self._kept = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
-        self._looks, self._cpu, self._rates = Looks(plan), cpu or HostCpu().share, Rates()
+        self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
         self._scales_at, self._failed_ticks = 0.0, 0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
@@ -71,8 +73,7 @@ class Master(PoolLoop):
         return sum(pool.size for pool in self._kept)
 
     def _make(self, plan: PoolPlan) -> ReloadingPool:
-        every_s = self.plan.check_every_s
-        return ReloadingPool(plan, self._room, every_s, policy=self._policy, forward=self._forward)
+        return ReloadingPool(plan, self._room, policy=self._policy, forward=self._forward)
 
     def _room(self) -> int:
         return max(0, self.plan.max_processes - self.count)
@@ -88,6 +89,9 @@ class Master(PoolLoop):
         """Tell of it. Whatever is wrong with the log, the pools go on."""
         with suppress(Exception):
             self._emitter.emit(event)
+
+    def _tell_trouble(self, error: Exception) -> None:
+        self.emit(service_events.supervisor_trouble("", error, what="looking at the queues"))
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -134,6 +138,8 @@ class Master(PoolLoop):
     def _on_tick(self, now: float) -> None:
         if self._signals.take_reload():
             self._reload()
+        if any(map(self._is_left, self.pools)) and not self._stage:  # who starts this service does it again
+            self._stop_pools()
         if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:
             self._stop_pools()
         if now >= self._scales_at and not self._stage:
@@ -142,7 +148,7 @@ class Master(PoolLoop):
         self._forget_removed()
         self._tell_systemd(now)
         if self._status is not None:
-            self._status.answer(self._state_of_all())
+            self._status.answer(self._state_of_all)
 
     def _wait_s(self, now: float) -> float:
         waits = [super()._wait_s(now), max(0.0, self._scales_at - now)]
@@ -168,7 +174,7 @@ class Master(PoolLoop):
             self._rates.note(pool.queue, pool.handled, now)
             pool.scale(look, now, cpu)
 
-    def _state_of_all(self) -> dict[str, object]:
+    def _state_of_all(self) -> dict[str, Any]:
         state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
         return status_of(self.plan, self._kept, self._looks, self._rates, self._began, state)
 
@@ -208,7 +214,7 @@ class Master(PoolLoop):
     def _take(self, plan: RunPlan) -> None:
         self.plan = plan
         self._looks.close()
-        self._looks = Looks(plan)
+        self._looks = Looks(plan, self._tell_trouble)
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         for one in plan.pools:
             pool = pools.pop(one.queue, None)

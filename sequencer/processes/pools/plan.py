@@ -24,10 +24,11 @@ class PoolPlan:
     hang_after_s: float | None
     """A consumer that is older than `max_age` by this time is ended, whatever it does."""
     cwd: Path
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its consumers beside those of the master."""
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    """Variables of its consumers beside those of the master; None leaves one out."""
     check: str | None = None
-    """`module:function` that looks at the queue each `check_every`."""
+    """`module:function` that looks at the queue."""
+    check_every_s: float = 2.0
 
     @property
     def queue(self) -> str:

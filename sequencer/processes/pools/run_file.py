@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -99,16 +100,11 @@ def read_file(
     *,
     redis: str | None = None,
     namespace: str | None = None,
-    else_namespace: str | None = None,
     log: LogOptions | None = None,
 ) -> RunPlan:
-    """The plan of a file. `redis` and `namespace` go before the file's, `else_namespace` is for a file without one.
-
-    Raises ConfigurationError, in one sentence.
-    """
+    """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError, in one sentence."""
     try:
-        table = {"namespace": else_namespace or "sequencer", **_table(path)}
-        return _plan(path.resolve(), table, redis, namespace, log or LogOptions())
+        return _plan(path.resolve(), _table(path), redis, namespace, log or LogOptions())
     except SequencerError as error:
         raise ConfigurationError(f"{path}: {error}") from error
 
@@ -132,9 +128,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     top = _converted(table, TopTable, "")
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    url = redis or _server(top.redis)
+    url, every_s = redis or _server(top.redis), _time("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
-    pools = tuple(_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items())
+    found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
+    pools = tuple(replace(pool, check_every_s=every_s, env=_env_of(pool, top.redis)) for pool in found)
     _check_count("max_processes", top.max_processes, 1)
     if (count := sum(pool.n for pool in pools)) > top.max_processes:
         raise ConfigurationError(
@@ -145,7 +142,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         url=url,
         namespace=space,
         environment=top.environment,
-        check_every_s=_time("check_every", top.check_every, 0.1),
+        check_every_s=every_s,
         run_for_s=_time("run_for", top.run_for),
         max_processes=top.max_processes,
         pools=pools,
@@ -209,6 +206,12 @@ def _checked(
         env={key: _value(f"env.{key}", value) for key, value in table.env.items()},
         check=table.check,
     )
+
+
+def _env_of(pool: PoolPlan, redis: str | None) -> Mapping[str, str | None]:
+    """A command gets the URL of the server where it is asked for; so not the variable, either, that holds it."""
+    is_secret = redis is not None and redis.startswith(SECRET) and pool.config.command
+    return {redis.removeprefix(SECRET): None, **pool.env} if redis and is_secret else pool.env
 
 
 def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:

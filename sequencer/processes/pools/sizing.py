@@ -10,6 +10,9 @@ from ..places import Place
 from .plan import PoolPlan
 from .scaling import PoolLook, Scaler
 
+SMOOTH_S = 5.0
+"""Over this time it is smoothed."""
+
 
 class Sizing:
     """Of one pool."""
@@ -19,8 +22,10 @@ class Sizing:
         self._handlers_s: dict[int, float] = {}
         """By process: its time in handlers, as it was when it was measured last."""
         self._measured_at: float | None = None
-        self.busy = 0.0
-        """How many consumers' time was spent in handlers between the last two measurements."""
+        self._busy = self.busy = 0.0
+        """How many consumers' time was spent in handlers: between the last two measurements, and smoothed for people.
+        Consumers report each second, so that the first jumps; its mean is right.
+        """
 
     def adopt(self, plan: PoolPlan) -> None:
         """The numbers of another plan; what was seen stays."""
@@ -32,8 +37,9 @@ class Sizing:
         span = 0.0 if self._measured_at is None else now - self._measured_at
         self._measured_at = now
         if span > 0:
-            shares = [(seconds - before.get(pid, 0.0)) / span for pid, seconds in self._handlers_s.items()]
-            self.busy = sum(min(1.0, share) for share in shares)
+            spent_s = sum(max(0.0, seconds - before.get(pid, 0.0)) for pid, seconds in self._handlers_s.items())
+            self._busy = spent_s / span
+            self.busy += (self._busy - self.busy) * min(1.0, span / SMOOTH_S)
 
     def change(
         self, places: Sequence[Place], look: QueueLook, now: float, *, cpu: float, room: int, is_frozen: bool
@@ -48,7 +54,7 @@ class Sizing:
                 processes=len(places),
                 starting=starting,
                 leaving=sum(place.is_leaving for place in places),
-                busy=self.busy,
+                busy=self._busy,
                 is_frozen=is_frozen,
                 cpu=cpu,
                 room=room,

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,12 +82,12 @@ class StatusSocket:
     def fileno(self) -> int:
         return self._link.fileno()
 
-    def answer(self, status: dict[str, Any]) -> None:
+    def answer(self, status: Callable[[], dict[str, Any]]) -> None:
         """To all who ask just now."""
-        line = json.dumps(status).encode()
         with suppress(BlockingIOError):
             while True:
                 link, _ = self._link.accept()
+                line = json.dumps(status()).encode()
                 with link, suppress(OSError):
                     link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(line) + 65536)
                     link.settimeout(SEND_S)

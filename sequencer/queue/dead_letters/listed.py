@@ -6,6 +6,7 @@ They are found by pages, lane by lane, the oldest death first: first their names
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from ...calls.net_protocol import Net
@@ -20,6 +21,7 @@ from ...store.replies import Reading, pairs, text
 from ...values.checks import check_error, check_limit, fits_error
 from ...values.views import DeadLetter
 from ..session import Session
+from ..steps.record_steps import record_steps
 
 T = TypeVar("T")
 PAGE = 100
@@ -145,11 +147,18 @@ async def _found(
         answers = (await net.read(keys.letters, [("HMGET", keys.letters, *[name for name, _ in some])]))[0]
         with Reading(net.name):
             found = [
-                (decode_letter(name, kept, at, session.options.queue), kept)
+                (_letter(session.options.queue, name, kept, at), kept)
                 for (name, at), kept in zip(some, answers, strict=True)
                 if kept is not None
             ]
         yield [one for one in found if wanted.fits(one[0])]
+
+
+def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
+    _, group, id = LetterName.parse(letter)
+    steps = record_steps(queue, group, id, Kept.parse(kept).record, is_dead=True)
+    found = decode_letter(letter, kept, died_us, queue)
+    return replace(found, steps=steps) if steps else found
 
 
 async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[SeenLetter]]]:

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...settings.events import Event, event, many
+from ...settings.events import Event, event
 from ...values.checks import near_name
 from ...values.commands import command
+from ...values.text import many
 
 log = logging.getLogger("sequencer")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from ...drain.steps.rules import questions
 from ...store.envelope import encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
-from ...store.ledger import LedgerError, Written, decode_ledger, step_key
-from ...store.record import STAMP_DIGITS, Kept, written_of
+from ...store.record import STAMP_DIGITS
 from ...store.replies import Reading
-from ...values.history import MessageSteps, StepFailure, StepInfo
+from ...values.history import MessageSteps
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
+from .record_steps import record_steps
 
 
 async def steps(session: Session, group: Group, id: Id | None = None) -> MessageSteps | None:
@@ -29,46 +27,10 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
         with Reading(session.net.name):
             wanted = heads[0].decode()[STAMP_DIGITS:]
     (record,) = await session.net.read(keys.body(key), [("HGET", keys.body(key), wanted)])
-    is_dead = record is None
-    if is_dead:
-        record = await _dead_record(session, keys, key, wanted)
-        if record is None:
-            return None
-    with Reading(session.net.name):
-        return _seen(session.options.queue, key, wanted, written_of(record), is_dead=is_dead)
-
-
-async def _dead_record(session: Session, keys: LaneKeys, group: str, id: str) -> bytes | None:
-    for letter in await oldest(session, [keys], DeadLetterFilter(group, id)):
-        (kept,) = await session.net.read(keys.letters, [("HGET", keys.letters, letter.letter)])
-        return None if kept is None else Kept.parse(kept).record
+    if record is not None:
+        with Reading(session.net.name):
+            found = record_steps(session.options.queue, key, wanted, record, is_dead=False)
+        return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
+    for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
+        return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())
     return None
-
-
-def _seen(queue: str, group: str, id: str, written: Written | None, *, is_dead: bool) -> MessageSteps:
-    parts = decode_group(group)
-    if written is None:
-        return MessageSteps(id, parts, is_dead, (), (), ())
-    try:
-        ledger = decode_ledger(written.ledger)
-    except LedgerError as error:
-        return MessageSteps(id, parts, is_dead, (), (), (), str(error))
-    found = tuple(
-        StepInfo(
-            one.name,
-            one.state,
-            one.once,
-            one.optional,
-            one.tries,
-            one.turn,
-            one.at or None,
-            one.took_s,
-            one.who,
-            one.result,
-            one.error,
-            step_key(queue, group, id, ledger.stamp, one),
-        )
-        for one in ledger.entries
-    )
-    failures = tuple(StepFailure(one.attempt, one.at, one.error) for one in ledger.log)
-    return MessageSteps(id, parts, is_dead, found, failures, tuple(entry.name for entry in questions(ledger)))

@@ -29,12 +29,13 @@ from ...store.record import STAMP_DIGITS, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
 from ...values.commands import command, id_option
-from ...values.message import Message
+from ...values.history import Skipped
 from ...values.views import Gap
 from ..explain import explanation, held_by, missing_number
 from ..session import Session
 from ..state import is_put_off
 from ..steps.answers import answered_head, given_answers
+from ..steps.record_steps import record_steps
 
 TRIES = 5
 """How often to look again when something changed between look and act."""
@@ -63,7 +64,7 @@ async def resume(
     with Reading(session.net.name):
         reason = explanation(key, facts, policy).reason
         missing = None if facts.failure else missing_number(facts, policy)
-    if reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+    if not answers and reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
         await session.net.ask(calls.wake(keys, key))
         return True
     if missing:
@@ -87,8 +88,8 @@ async def resume_asked(
 
 async def skip(
     session: Session, group: Group, *, id: Id | None = None, dead_letter: bool = False, yes: bool = False
-) -> Message | Gap:
-    """Remove the failed head of a group and let the group go on; returns the removed message.
+) -> Skipped | Gap:
+    """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
     It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
     if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
@@ -103,7 +104,9 @@ async def skip(
     if is_sequence and (gap := await _skip_gap(session, keys, key, wanted)):
         return gap
     done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
-    return readable_message(member, done.score or "nan", done.record, decode_group(key), 0, session.options.queue)
+    queue = session.options.queue
+    message = readable_message(member, done.score or "nan", done.record, decode_group(key), 0, queue)
+    return Skipped.of(message, record_steps(queue, key, message.id, done.record, is_dead=dead_letter))
 
 
 async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None) -> Gap | None:
@@ -165,8 +168,8 @@ async def _resume(
             return done._replace(status="resumed"), member  # the first try did it
         if done.status == "effects":
             raise _effects(group, member)
-        if done.status != "changed":
-            break
+        if done.status != "changed" or answers:
+            break  # an answer is for what was seen
     _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
     return done, member
 

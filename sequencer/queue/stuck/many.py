@@ -173,8 +173,8 @@ async def _run_answered(
     """One after the other: each ledger is read, and written with the answer."""
     await session.allow("operate")
     chosen, counts = (await choose(session, wanted)).questions(), Counter[str]()
-    pages = [] if how.dry_run else [(keys, [one]) for keys, some in chosen.by_lane for one in some]
-    async for keys, (one,) in _paced(session.net, pages, how):
+    pages: Pages[calls.ParkedGroup] = [(keys, [one]) for keys, some in chosen.by_lane for one in some]
+    async for keys, (one,) in _paced(session.net, [] if how.dry_run else pages, how):
         counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
         how.tell(counts.total(), chosen.total)
     return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run)

@@ -19,16 +19,18 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 
-from .cut import WRITES, Scene, State, Write, state_of
+from .cut import State, state_of
 from .found import Found
 from .host import Host, binaries, running, workplace
 from .load import NAMESPACE, QUEUE
+from .writes import WRITES, Scene, Write
 
 SCRIPTS = {
     "append": "append",
     "replace": "append",
     "claim": "claim",
     "renew": "renew",
+    "note": "note",
     "purge": "purge",
     **dict.fromkeys(("ack and release", "release"), "ack"),
     **dict.fromkeys(("nack", "park", "dead letter"), "nack"),

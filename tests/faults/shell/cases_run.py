@@ -37,7 +37,7 @@ def pace_of(scene: Scene, group: str, count: int) -> float:
     """Seconds from one message of this group to the next, in the middle: a pause of the machine is no pace."""
     at = [event["at"] for event in scene.events("handled") if event["id"].startswith(f"{group}-")]
     assert len(at) == count
-    return median(after - before for before, after in pairwise(at))
+    return float(median(after - before for before, after in pairwise(at)))
 
 
 @case(CASES, one_ends_all="the others go on")
@@ -91,9 +91,10 @@ def new_code(scene: Scene) -> None:
     running = run_file(scene, jobs="n = 2")
     groups = [f"g{number}" for number in range(8)]
     for group in groups:
-        scene.append(group, *[{"seconds": 0.01}] * 20)
-    scene.wait_begun("g0-3")
+        scene.append(group, {"gate": "go"}, *[{"seconds": 0.01}] * 19)
+    scene.wait(lambda: len({event["pid"] for event in scene.events("begun")}) == 2, "both consumers have the old code")
     first = scene.consumers(running, 2)
+    scene.open("go")
     write_code(scene, WRONG)
     scene.signal(signal.SIGHUP, [running.pid, *first], "to all, with code that does not load")
     scene.expect(lambda: f"{QUEUE}: reload failed" in running.said, "the consumers of before go on")

@@ -270,7 +270,7 @@ class Ledger(Account):
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
         else:
-            book.blocked_us = math.inf if ending == "park" else int(args[14]) + int(args[5]) * 1000
+            book.blocked_us = math.inf if ending == "park" else int(args[15]) + int(args[5]) * 1000
 
     # -- what an operator does --------------------------------------------------------------------------------
 

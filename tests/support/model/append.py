@@ -42,7 +42,8 @@ class ArrivingLane(LaneState):
                 if stamp:
                     self.remember([f"{group}\n{message_id}"])
         self.drop_empty()
-        return "".join(marks).encode()
+        backlog = str(len(self.orders.get(items[0][0], {}))) if args[1] == "2" else ""
+        return ("".join(marks) + backlog).encode()
 
     def append_one(
         self, word: list[str], stamp: str, envelope: str, on_conflict: str, ready: list[Any], late: list[Any]

@@ -33,8 +33,9 @@ class ModelLane(ArrivingLane, MendedLane):
         ahead: str,
         alone: str,
         failures: str,
+        only: str,
     ) -> Any:
-        due = [] if self.is_paused else self.due()
+        due = [] if self.is_paused else [group for group in self.due() if only in ("", group)]
         if self.is_paused:
             return [self.now_us, b"", len(self.schedule), len(self.schedule)]
         if not due:
@@ -103,7 +104,7 @@ class ModelLane(ArrivingLane, MendedLane):
                 break
         if len(entries) == 1 and ahead != "1":
             self.leases[entries[0][0]] = token + "1" + owner
-        more = b"1" if self.due() else b"0"
+        more = b"1" if self.due() and not only else b"0"
         told = [json.dumps(halted).encode()] if halted else []
         kept = [[n, self.failures[one[0]]] for n, one in enumerate(entries, 1) if one[0] in self.failures]
         if failures == "1" and kept:

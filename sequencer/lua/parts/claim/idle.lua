@@ -1,7 +1,10 @@
 -- idle: the answer where nothing is due. Needs: schedule, dispatch, now, call, fmt.
--- `probe_us`: when an outage that holds the lane back is probed next, else false.
-local function idle_reply(is_paused, probe_us)
-  call('DEL', dispatch) -- nothing is due, so every hint is stale
+-- `probe_us`: when an outage that holds the lane back is probed next, else false; `only`: the group
+-- that alone was asked for, else "".
+local function idle_reply(is_paused, probe_us, only)
+  if only == '' then
+    call('DEL', dispatch) -- nothing is due, so every hint is stale
+  end
   local count = call('ZCARD', schedule)
   if is_paused then return {now, '', count, count} end
   local next_at = call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2] or ''

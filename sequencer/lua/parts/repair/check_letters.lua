@@ -1,14 +1,32 @@
--- check_letters: checks dead letters: each has a time and a content. Needs: dead, letters, now,
--- call, fmt.
-local function check_letters(names, tell)
+-- check_letters: checks dead letters: each has a time and a content. `seen` and `tell` are those of
+-- check_members; each ledger is told, behind the clock, as there. Needs: dead, letters, skipped,
+-- now, call, fmt, sub, is_enough, cut.
+--+ repair/is_enough
+--+ record
+local function tell_ledger(what, letter, kept, clock, tell)
+  local _, head = kept:find('^[^\n]*\n[^\n]*\n') -- score and failure
+  local _, _, ledger = cut(sub(kept, (head or #kept) + 1))
+  if ledger ~= '' then
+    tell(what, letter, clock .. ' ' .. ledger, false)
+  end
+end
+
+local function check_letters(names, seen, tell)
   for _, letter in ipairs(names) do
-    local died = call('ZSCORE', dead, letter)
-    local is_kept = call('HEXISTS', letters, letter) == 1
-    if died and not is_kept and tell('no content', letter, died) then
+    local died, kept = call('ZSCORE', dead, letter), call('HGET', letters, letter)
+    if died and not kept and tell('no content', letter, died) then
       call('ZREM', dead, letter)
     end
-    if is_kept and not died and tell('unlisted', letter) then
+    if kept and not died and tell('unlisted', letter) then
       call('ZADD', dead, fmt('%.0f', now), letter)
     end
+    tell_ledger('dead ledger', letter, kept or '', seen.clock, tell)
+    if is_enough(seen, kept or '') then return end
+  end
+end
+
+local function check_skipped(names, seen, tell)
+  for _, letter in ipairs(names) do
+    tell_ledger('skipped ledger', letter, call('HGET', skipped, letter) or '', seen.clock, tell)
   end
 end

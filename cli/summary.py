@@ -1,4 +1,4 @@
-"""What `sequencer consume` and `run` say at their end."""
+"""What a run of `consume` or `run` did, said at its end: on standard error, or as an event of a log in JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
 from ..processes.service_events import service_ended
-from ..settings.events import many
 from ..values.commands import resume_all
-from ..values.text import plain
+from ..values.text import many, plain
 from ..values.views import QueueInfo
 from .render import say
 

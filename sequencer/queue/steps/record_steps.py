@@ -1,0 +1,42 @@
+"""The steps that a record tells of, as people see them. Pure."""
+
+from __future__ import annotations
+
+from ...drain.steps.rules import questions
+from ...store.group import decode_group
+from ...store.ledger import LedgerError, decode_ledger, step_key
+from ...store.record import written_of
+from ...values.history import MessageSteps, StepFailure, StepInfo
+
+
+def record_steps(queue: str, group: str, id: str, record: bytes, *, is_dead: bool) -> MessageSteps | None:
+    """What became of the steps of a message, of which this is the record; None where it has no ledger.
+
+    Never raises: a ledger that can't be read says so.
+    """
+    written, parts = written_of(record), decode_group(group)
+    if written is None:
+        return None
+    try:
+        ledger = decode_ledger(written.ledger)
+    except LedgerError as error:
+        return MessageSteps(id, parts, is_dead, (), (), (), str(error))
+    found = tuple(
+        StepInfo(
+            one.name,
+            one.state,
+            one.once,
+            one.optional,
+            one.tries,
+            one.turn,
+            one.at or None,
+            one.took_s,
+            one.who,
+            one.result,
+            one.error,
+            step_key(queue, group, id, ledger.stamp, one),
+        )
+        for one in ledger.entries
+    )
+    failures = tuple(StepFailure(one.attempt, one.at, one.error) for one in ledger.log)
+    return MessageSteps(id, parts, is_dead, found, failures, tuple(entry.name for entry in questions(ledger)))
