@@ -38,17 +38,31 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     if isinstance(function, InlineHandler):
         return function
     _check_kind(function, "handler")
-    if (signature := _signature(function)) is None or _takes(signature, 1):
+    if (count := _arguments(function, (1, 2))) == 1:
         return cast(Handler, function)
-    if _takes(signature, 2):
+    if count == 2:
         return InlineHandler(function)
     raise ConfigurationError(
-        f"handler {_name(function)}{signature} can't be called with one argument, the message, nor with two, the "
-        "message and its steps; give it one parameter, or two, and any others a default"
+        f"handler {_as_called(function)} can't be called with one argument, the message, nor with two, the message and "
+        "its steps; give it one parameter, or two, and any others a default"
     )
 
 
-def _takes(signature: inspect.Signature, count: int) -> bool:
+def _arguments(function: Callable[..., Any], counts: tuple[int, int]) -> int:
+    """With how many arguments it can be called, the first of these that fits; 0: with none of them.
+
+    A wrapper says itself what it takes. Where that is both, what it wraps says what is meant.
+    """
+    fits = [count for count in counts if _takes(function, count)]
+    meant = [count for count in fits if _takes(function, count, is_wrapped=True)]
+    return (meant or fits or [0])[0]
+
+
+def _takes(function: Callable[..., Any], count: int, *, is_wrapped: bool = False) -> bool:
+    try:
+        signature = inspect.signature(function, follow_wrapped=is_wrapped)
+    except (ValueError, TypeError):  # some functions written in C say nothing of their parameters
+        return count == 1
     try:
         signature.bind(*["the message", "its steps"][:count])
     except TypeError:
@@ -61,13 +75,10 @@ def checked_step(function: StepT, what: str) -> Function:
     `checked_handler`.
     """
     _check_kind(function, what)
-    if (signature := _signature(function)) is None:
-        return Function(function, takes_call=False)
-    for count in (2, 1):
-        if _takes(signature, count):
-            return Function(function, takes_call=count == 2)
+    if count := _arguments(function, (2, 1)):
+        return Function(function, takes_call=count == 2)
     raise ConfigurationError(
-        f"{what} {_name(function)}{signature} can't be called with the message, nor with the message and the step; "
+        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; "
         "give it one parameter or two, and any others a default"
     )
 
@@ -80,11 +91,8 @@ def _check_kind(function: Any, what: str) -> None:
             raise ConfigurationError(f"{what} {_name(function)} is {kind}; this client calls plain functions only")
 
 
-def _signature(function: Any) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (ValueError, TypeError):  # some functions written in C say nothing of their parameters
-        return None
+def _as_called(function: Any) -> str:
+    return f"{_name(function)}{inspect.signature(function, follow_wrapped=False)}"
 
 
 def _name(function: Any) -> str:

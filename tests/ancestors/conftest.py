@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sequencer
-from sequencer import Sequencer
+from sequencer import EmbeddedServer, Sequencer
+
+from ..process.conftest import cli
+
+__all__ = ["cli"]  # a fixture
 
 HERE = Path(__file__).parent
 Load = Callable[..., Any]
@@ -34,3 +40,12 @@ def load(make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch) -> Loa
         return module
 
     return load
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server for an example that runs in processes of its own, in the namespace that it names: none."""
+    directory = Path(tempfile.mkdtemp(prefix="sqa-"))
+    with EmbeddedServer(directory) as running:
+        yield running
+    shutil.rmtree(directory)

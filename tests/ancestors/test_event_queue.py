@@ -65,10 +65,10 @@ def test_a_handler_that_fails_stops_no_other_and_the_event_is_finished(events: A
 def test_a_new_handler_applies_to_events_that_wait_already(events: Any, capsys: Said) -> None:
     events.add_event(1, "order_closed", {})
 
-    @events.handles("order_closed", "archive")
     def archive(message: Message, step: StepCall) -> None:
         print(f"{message.id}: archived")
 
+    events.handles("order_closed", "archive")(archive)
     run(events.seq)
     assert capsys.readouterr().out.splitlines() == ["1: closed", "1: archived"]
 
@@ -83,9 +83,9 @@ def test_an_unknown_code_is_told_and_not_finished(events: Any, caplog: pytest.Lo
     assert (unknown.phase, unknown.state, unknown.error.type) == ("error", "parked", "StepMissing")
     assert "no step is declared for kind 'order_opened'; this version has order_closed, order_invoice" in caplog.text
 
-    @events.handles("order_opened", "open")
     def open_order(message: Message, step: StepCall) -> None: ...
 
+    events.handles("order_opened", "open")(open_order)
     events.seq.resume([1])
     run(events.seq)
     assert events.seq.get([1], "1").phase == "finished"
@@ -94,10 +94,10 @@ def test_an_unknown_code_is_told_and_not_finished(events: Any, caplog: pytest.Lo
 def test_an_event_passes_from_pending_to_running_to_finished_with_its_times(events: Any) -> None:
     seen = []
 
-    @events.handles("order_closed", "look")
     def look(message: Message, step: StepCall) -> None:
         seen.append(events.seq.get(message.group, message.id).phase)
 
+    events.handles("order_closed", "look")(look)
     scheduled_at = datetime.now(UTC) + timedelta(seconds=0.3)
     events.add_event(1, "order_closed", {}, scheduled_at)
     waiting = events.seq.get([1], "1")

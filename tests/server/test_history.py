@@ -16,6 +16,7 @@ from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
 from sequencer.store.keys import lane_keys
+from sequencer.testing.wire import Wire, wired
 
 from ..support.history_recorder import Recorder, handled_by
 from ..support.lane import Lane, item
@@ -151,6 +152,33 @@ def test_find_looks_through_all_groups_and_lanes(make: MakeSequencer) -> None:
     assert [info.group for info in seq.history(["ended", 3])] == [("ended", "3")]
     assert len(list(seq.history())) == 60
     assert seq.find("nobody") == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_find_finds_a_message_that_ends_while_it_looks(make: MakeSequencer, *, fails: bool) -> None:
+    """At whatever exchange: in its group, as a dead letter, or in the history."""
+    worker = make(history_window=DAY_S, max_attempts=1, on_failure="dead_letter")
+
+    def handle(message: Message) -> None:
+        if fails:
+            raise ValueError("no")
+
+    class Ending(Wire):
+        exchanges = 0
+
+        def sending(self, commands: list[Any]) -> list[Any]:
+            Ending.exchanges += 1
+            if Ending.exchanges == at:
+                worker.consume(handle, until_empty=True)
+            return commands
+
+    looker = make(redis=wired(worker.endpoint, Ending))
+    for at in range(1, 9):  # Ending reads it
+        id = worker.append(1, "g").id
+        looker.find("nobody")
+        Ending.exchanges = 0
+        assert [info.id for info in looker.find(id)] == [id], at
+        worker.consume(handle, until_empty=True)
 
 
 def calls_of(link: Link, act: Callable[[], object]) -> dict[str, int]:

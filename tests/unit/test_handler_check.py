@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.consume.registered import checked_handler
+from sequencer.consume.registered import checked_handler, checked_step
 from sequencer.drain.steps.declared import InlineHandler
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
@@ -95,6 +95,22 @@ def test_what_takes_the_steps_of_its_message_too_is_taken() -> None:
     assert isinstance(inline, InlineHandler)
     assert inline.function is two
     assert checked_handler(inline) is inline
+
+
+WRAPPED: list[tuple[Any, int]] = [
+    (wraps(two)(lambda message: None), 1),
+    (wraps(three)(lambda message: None), 1),
+    (wraps(plain)(lambda message, steps: None), 2),
+    (wraps(plain)(lambda *words: None), 1),
+    (wraps(two)(lambda *words: None), 2),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "takes"), WRAPPED, ids=range(len(WRAPPED)))
+def test_a_wrapper_is_called_as_it_can_be_called(wrapper: Any, takes: int) -> None:
+    """Where that may be in both ways, as what it wraps."""
+    assert isinstance(checked_handler(wrapper), InlineHandler) == (takes == 2)
+    assert checked_step(wrapper, "step").takes_call == (takes == 2)
 
 
 def test_what_is_no_function_is_said() -> None:

@@ -25,13 +25,14 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
     message_id = encode_id(id)
     found: dict[tuple[str, ...], MessageInfo] = {}
     for keys in await session.lanes(register=False):
-        for info in await _ended(session, keys, message_id):
-            found.setdefault(info.group, info)
-        for dead in await oldest(session, [keys], DeadLetterFilter(id=message_id)):
-            found[dead.message.group] = dead_info(dead)
+        # In the order in which a message moves: one that moves meanwhile is met behind.
         for group in await _groups_with(session, keys, message_id):
             if known := await message_info(session, keys, group, message_id):
                 found[known.group] = known
+        for dead in await oldest(session, [keys], DeadLetterFilter(id=message_id)):
+            found.setdefault(dead.message.group, dead_info(dead))
+        for info in await _ended(session, keys, message_id):
+            found.setdefault(info.group, info)
     return [found[group] for group in sorted(found)]
 
 

@@ -1,0 +1,35 @@
+"""Messages of an order, drained in the order of their times: what the keys `job_sequence:*` were for (004)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sequencer import Message, Sequencer
+
+LOCK_S = 3600.0
+
+seq = Sequencer("order_job", group_by=("user_id", "order_id"), id_by="req_id", score_by="ts")
+
+
+def splice(data: dict[str, Any]) -> tuple[bool, str]:
+    """DataGroupJobSplicing: store one message of a group; whether it is new, and its id."""
+    receipt = seq.append(data)
+    return not receipt.duplicate, receipt.id
+
+
+def due_groups() -> list[tuple[str, ...]]:
+    """getJobGroupKeys: groups that have messages and are not locked."""
+    return [info.group for info in seq.groups("due")]
+
+
+def drain(handle: Callable[[Message], Any]) -> int:
+    """GroupDatasHandle: lock a group that is due, and handle what it has, in order; how much that was.
+
+    The first error stops it and is raised. The message and what is behind it stay, and the lock is given back.
+    """
+    count = 0
+    with seq.claim(lease=LOCK_S) as lease:
+        for message in lease:
+            handle(message)
+            lease.ack(message)
+            count += 1
+    return count
