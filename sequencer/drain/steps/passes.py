@@ -17,7 +17,6 @@ from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
 from ...settings.events import error_text, type_name
 from ...settings.options import QueueOptions
 from ...store.ledger import (
-    MAX_LEDGER_BYTES,
     Entry,
     Ledger,
     LedgerError,
@@ -46,8 +45,6 @@ from .declared import Step, Steps
 
 COUNTED_OUTAGES = 9
 """Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
-SPARE_BYTES = 16 * 1024
-"""Of a ledger: what results leave for the errors that may come."""
 
 
 class Pass:
@@ -217,8 +214,7 @@ class Pass:
         self._has_progressed = True
         try:
             kept = replace(done, result=kept_result(result))
-            if len(encode_ledger(rules.fitting(self.ledger.put(kept)))) > MAX_LEDGER_BYTES - SPARE_BYTES:
-                raise LedgerError(f"the results of all steps together are over {MAX_LEDGER_BYTES - SPARE_BYTES} bytes")
+            rules.check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
         except LedgerError as error:
             self._put(replace(done, error=str(error)))
             self._ending = "park"

@@ -9,7 +9,7 @@ from ...store.item import Group, Id
 from ...store.keys import LaneKeys
 from ...store.ledger import LedgerError, Written, decode_ledger, step_key
 from ...store.record import STAMP_DIGITS, Kept, written_of
-from ...store.replies import Reading
+from ...store.replies import Reading, text
 from ...values.history import MessageSteps, StepFailure, StepInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
@@ -28,14 +28,17 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
             return None
         with Reading(session.net.name):
             wanted = heads[0].decode()[STAMP_DIGITS:]
-    (record,) = await session.net.read(keys.body(key), [("HGET", keys.body(key), wanted)])
+    record, lease = await session.net.read(
+        keys.body(key), [("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)]
+    )
     is_dead = record is None
     if is_dead:
         record = await _dead_record(session, keys, key, wanted)
         if record is None:
             return None
     with Reading(session.net.name):
-        return _seen(session.options.queue, key, wanted, written_of(record), is_dead=is_dead)
+        token = text(lease or b"")[:STAMP_DIGITS]
+        return _seen(session.options.queue, key, wanted, written_of(record), token, is_dead=is_dead)
 
 
 async def _dead_record(session: Session, keys: LaneKeys, group: str, id: str) -> bytes | None:
@@ -45,7 +48,8 @@ async def _dead_record(session: Session, keys: LaneKeys, group: str, id: str) ->
     return None
 
 
-def _seen(queue: str, group: str, id: str, written: Written | None, *, is_dead: bool) -> MessageSteps:
+def _seen(queue: str, group: str, id: str, written: Written | None, token: str, *, is_dead: bool) -> MessageSteps:
+    """`token`: of the lease on the group; a step that was started under it may be running just now."""
     parts = decode_group(group)
     if written is None:
         return MessageSteps(id, parts, is_dead, (), (), ())
@@ -71,4 +75,7 @@ def _seen(queue: str, group: str, id: str, written: Written | None, *, is_dead: 
         for one in ledger.entries
     )
     failures = tuple(StepFailure(one.attempt, one.at, one.error) for one in ledger.log)
-    return MessageSteps(id, parts, is_dead, found, failures, tuple(entry.name for entry in questions(ledger)))
+    asked = tuple(
+        one.name for one in questions(ledger) if not (one.state == "started" and token == f"{one.token:016d}")
+    )
+    return MessageSteps(id, parts, is_dead, found, failures, asked)
