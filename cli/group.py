@@ -35,6 +35,9 @@ from .steps import AgainOption, Answers, DoneOption, ResultOption, answers, ques
 def resume(
     client: Sequencer,
     group: ManyGroupsArgument = None,
+    id: Annotated[
+        str | None, call_option("--id", help="Only if this message is the failed head.", show_default=False)
+    ] = None,
     everything: AllOption = False,
     error: ErrorOption = None,
     since: SinceOption = None,
@@ -61,6 +64,7 @@ def resume(
         _probe(client, group, json)
         return FINE
     if is_for_many(group, everything, error, since):
+        refuse_alone({"--id": id}, "for one group")
         with progress("resuming") as told:
             many = client.resume_many(
                 error=error,
@@ -73,12 +77,12 @@ def resume(
             )
         return say_many(many, "resumed", client.queue, client.options.namespace, json)
     refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for many groups")
-    _resume_one(client, group or [], said, json)
+    _resume_one(client, group or [], id, said, json)
     return FINE
 
 
-def _resume_one(client: Sequencer, group: list[str], said: Answers, as_json: bool) -> None:
-    is_resumed = client.resume(group, **said)
+def _resume_one(client: Sequencer, group: list[str], id: str | None, said: Answers, as_json: bool) -> None:
+    is_resumed = client.resume(group, id=id, **said)
     found = client.explain(group)
     is_paused = found.reason in ("paused", "queue paused")
     if as_json:

@@ -125,7 +125,7 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
 
 def question(queue: str, namespace: str, found: MessageSteps) -> str:
     """What has to be found out, and the two commands that say it."""
-    name, words = ("dead redrive", id_option(found.id)) if found.is_dead else ("resume", [])
+    name, words = "dead redrive" if found.is_dead else "resume", id_option(found.id)
     lines = []
     for answer in ("--done", "--again"):
         options = [*words, *(word for step in found.questions for word in (answer, step))]

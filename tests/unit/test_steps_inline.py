@@ -124,7 +124,7 @@ def test_a_once_step_whose_end_is_unknown_parks_at_once_though_the_code_catches_
     done = seq.drain()
     assert ran == ["charge"]
     assert done.parked[0].failure.type == "StepUnknown"
-    assert "sequencer resume shop ann --done charge" in done.parked[0].failure.message
+    assert "sequencer resume shop ann --id m --done charge" in done.parked[0].failure.message
 
 
 @pytest.mark.parametrize(("found", "expected"), [({"id": 1}, ["charge"]), (None, ["charge", "charge"])])

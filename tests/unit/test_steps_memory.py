@@ -112,7 +112,7 @@ def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
     seq.resume("ann")
     done = seq.drain()
     assert ran == ["points"], "the step took effect, and its group parks again"
-    assert "sequencer resume gifts ann --done points --result" in done.parked[0].failure.message
+    assert "sequencer resume gifts ann --id g7 --done points --result" in done.parked[0].failure.message
 
 
 # -- once ----------------------------------------------------------------------------------------------------------
@@ -127,9 +127,8 @@ def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
     (group,) = done.parked
     assert group.failure.type == "StepUnknown"
     assert "step charge began at 2027-01-15 08:00:00 UTC" in group.failure.message
-    assert "sequencer resume gifts ann --done charge; if it did not: sequencer resume gifts ann --again charge" in (
-        group.failure.message
-    )
+    commands = "gifts ann --id g7 --done charge; if it did not: sequencer resume gifts ann --id g7 --again charge"
+    assert commands in group.failure.message
     entries = {entry.name: entry.state for entry in ledger_of(seq).entries}
     assert entries == {"charge": "started", "points": "open", "notify": "done"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import AnswerNeeded, AnswerRefused, ConfigurationError, MessageNotFound
+from sequencer.errors import AnswerNeeded, AnswerRefused, ConfigurationError, MessageNotFound, NotParked
 from sequencer.testing import MemoryQueue
 
 
@@ -79,10 +79,26 @@ def test_an_open_question_is_not_resumed_without_an_answer() -> None:
     seq, ran = asked()
     with pytest.raises(AnswerNeeded, match="message 'g7' waits for an answer: step charge failed at") as refused:
         seq.resume("ann")
-    assert "sequencer resume gifts ann --done charge" in str(refused.value)
-    assert "sequencer resume gifts ann --again charge" in str(refused.value)
+    assert "sequencer resume gifts ann --id g7 --done charge" in str(refused.value)
+    assert "sequencer resume gifts ann --id g7 --again charge" in str(refused.value)
     assert seq.count_parked() == 1
     assert len(ran) == 1
+
+
+def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
+    """A line of the log that two persons use: the first answer lets the group go on to a question of its own."""
+    seq, ran = gifts()
+    for gift in ("g7", "g8"):
+        seq.append({"couple": "ann", "gift": gift, "fails": True})
+    seq.drain()
+    assert seq.resume("ann", id="g7", done={"charge": 1})
+    seq.drain()
+    with pytest.raises(NotParked, match=r"group \['ann'\] stands at 'g8' by now, not at 'g7'"):
+        seq.resume("ann", id="g7", done={"charge": 1})
+    found = seq.steps("ann")
+    assert found is not None
+    assert (found.id, found.questions) == ("g8", ("charge",))
+    assert [id for id, _ in ran] == ["g7", "g7", "g8"]
 
 
 def test_explain_asks_with_both_commands_and_names_no_other() -> None:
@@ -90,7 +106,7 @@ def test_explain_asks_with_both_commands_and_names_no_other() -> None:
     found = seq.explain("ann")
     assert found.reason == "question"
     assert found.text.startswith("group ann is parked on g7: step charge failed at ")
-    assert found.text.endswith("--done charge; if it did not: sequencer resume gifts ann --again charge")
+    assert found.text.endswith("--done charge; if it did not: sequencer resume gifts ann --id g7 --again charge")
     assert "sequencer skip" not in found.text
 
 
@@ -104,6 +120,34 @@ def test_done_is_never_called_again_and_its_result_is_handed_on() -> None:
     assert [message.id for message in done.handled] == ["g7", "g8"]
     assert ran[1] == ("g7", {"payment": "p9"})
     assert [id for id, _ in ran].count("g7") == 2
+
+
+def test_results_that_leave_no_room_for_what_comes_are_refused() -> None:
+    """Else a step that ran could not be noted, and would run again."""
+    seq = MemoryQueue("gifts", max_attempts=1)
+    for name in "abcd":
+        seq.step(name=name, once=True)(lambda message: 1 / 0)
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    results = dict.fromkeys("abc", "x" * 16_300)
+    with pytest.raises(AnswerRefused, match="the results of all steps together are over 49152 bytes"):
+        seq.resume("ann", done=results | {"d": "x" * 1_000})
+    assert seq.resume("ann", done=results | {"d": None, "c": "x" * 15_000})
+    assert len(seq.drain().handled) == 1
+
+
+def test_what_may_be_running_just_now_is_no_question() -> None:
+    seq, asked = MemoryQueue("gifts"), list[Any]()
+
+    @seq.step(once=True)
+    def charge(message: Any) -> None:
+        found = seq.steps("ann")
+        assert found is not None
+        asked.append((found.steps[0].state, found.questions))
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    assert asked == [("started", ())]
 
 
 def test_again_runs_it_under_another_key() -> None:

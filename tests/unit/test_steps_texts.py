@@ -47,25 +47,25 @@ UNKNOWN = "step charge began at 2027-01-15 08:03:04 UTC"
     [
         ((STARTED, DONE), {}, StepUnknown,
          f"{UNKNOWN}, and its end is not known; look whether it took effect; "
-         "if it did: sequencer resume gifts ann b --done charge; if it did not: sequencer resume gifts ann b --again "
-         "charge"),
+         "if it did: sequencer resume gifts ann b --id g7 --done charge; if it did not: sequencer resume gifts ann b "
+         "--id g7 --again charge"),
         ((STARTED, DONE), {"facts": {"lost_owner": "host:4711"}}, StepUnknown, f"{UNKNOWN} in host:4711, and its end"),
         ((STARTED, DONE), {"options": {"on_question": "dead_letter"}}, StepUnknown,
          "if it did: sequencer dead redrive gifts ann b --id g7 --done charge; if"),
         ((STARTED, DONE), {"options": {"namespace": "shop"}}, StepUnknown,
-         "sequencer resume gifts ann b --done charge --namespace shop"),
+         "sequencer resume gifts ann b --id g7 --done charge --namespace shop"),
         ((FAILED, STARTED, DONE), {"facts": {"refusal": TooLate(1.0, "2", "drop"), "refusal_ending": "drop"}},
          StepUnknown, "step label failed at 2027-01-15 08:03:04 UTC (OSError: no paper), and may have taken effect; "
          f"{UNKNOWN}"),
         ((Entry("mail"), DONE), {}, StepMissing,
          "step mail of another version is not done, and this version lacks it; run a version that has it, or say that "
-         "nothing is left to do: sequencer resume gifts ann b --done mail"),
+         "nothing is left to do: sequencer resume gifts ann b --id g7 --done mail"),
         ((Entry("mail"), Entry("sms"), DONE), {}, StepMissing, "steps mail, sms of another version are not done"),
         ((), {"facts": {"kind": "refund"}}, StepMissing, "no step is declared for kind 'refund'; this version has "),
         ((Entry("points", state="done", error="the result is 70000 bytes as JSON, at most 16384"),), {},
          StepResultInvalid, "step points is done, and will not run again, but its result can't be kept: the result is "
-         "70000 bytes as JSON, at most 16384; say the result as JSON: sequencer resume gifts ann b --done points "
-         "--result null"),
+         "70000 bytes as JSON, at most 16384; say the result as JSON: sequencer resume gifts ann b --id g7 "
+         "--done points --result null"),
         ((Entry("charge", once=True, state="done"), Entry("points", state="failed", tries=9, error="KeyError: 'x'")),
          {}, StepFailed, "no try is left for points (KeyError: 'x')"),
     ],
@@ -81,5 +81,5 @@ def test_a_question_names_its_steps_and_both_answers() -> None:
     error = end_of(STARTED, DONE).error
     assert isinstance(error, StepUnknown)
     assert error.steps == ("charge",)
-    assert error.done == "sequencer resume gifts ann b --done charge"
-    assert error.again == "sequencer resume gifts ann b --again charge"
+    assert error.done == "sequencer resume gifts ann b --id g7 --done charge"
+    assert error.again == "sequencer resume gifts ann b --id g7 --again charge"

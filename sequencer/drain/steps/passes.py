@@ -16,7 +16,6 @@ from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
 from ...settings.options import QueueOptions
 from ...store.ledger import (
-    MAX_LEDGER_BYTES,
     Entry,
     Ledger,
     LedgerError,
@@ -46,8 +45,6 @@ from .declared import Step, Steps
 
 COUNTED_OUTAGES = 9
 """Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
-SPARE_BYTES = 16 * 1024
-"""Of a ledger: what results leave for the errors that may come."""
 
 
 class Pass:
@@ -217,17 +214,14 @@ class Pass:
         self._has_progressed = True
         try:
             kept = done if result is None else replace(done, result=kept_result(result))
-            if kept.result is not None and self._size_with(kept) > MAX_LEDGER_BYTES - SPARE_BYTES:
-                raise LedgerError(f"the results of all steps together are over {MAX_LEDGER_BYTES - SPARE_BYTES} bytes")
+            if kept.result is not None:
+                rules.check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
         except LedgerError as error:
             self._put(replace(done, error=str(error)))
             self._ending = "park"
             self._error = texts.result_invalid(self._queue, self._facts, replace(done, error=str(error)))
         else:
             self._put(kept)
-
-    def _size_with(self, entry: Entry) -> int:
-        return len(encode_ledger(rules.fitting(self.ledger.put(entry))))
 
     def _tell(self, entry: Entry, error: BaseException, at: float) -> None:
         self._errors[entry.name] = error

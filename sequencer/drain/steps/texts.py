@@ -14,11 +14,11 @@ from .declared import Steps
 
 
 def answers(queue: QueueOptions, facts: Facts, options: Sequence[str], *, is_dead: bool = False) -> str:
-    """The command that answers for steps: `sequencer resume gifts ann --done charge`."""
-    if is_dead:
-        more = [*id_option(facts.id), *options]
-        return command("dead redrive", queue.queue, *facts.group, namespace=queue.namespace, options=more)
-    return command("resume", queue.queue, *facts.group, namespace=queue.namespace, options=options)
+    """The command that answers for steps: `sequencer resume gifts ann --id g7 --done charge`. It names the message: a
+    line of the log that is used late must not answer for the next one.
+    """
+    name, words = "dead redrive" if is_dead else "resume", [*id_option(facts.id), *options]
+    return command(name, queue.queue, *facts.group, namespace=queue.namespace, options=words)
 
 
 def step_unknown(

@@ -1,9 +1,8 @@
-"""A process of its own for code of an application that no consumer runs: it looks whether a queue's app can be loaded,
-or calls the queue's own check, with the queue's variables and directory. So such code can't halt or end the master.
+"""A process of its own for code of an application that no consumer runs, so that it can't halt or end the master: it
+looks whether a queue's app can be loaded, or calls the queue's own check, with the queue's variables and directory.
 
-`python -m sequencer.processes.pools.application`; standard input is one JSON line (Task), and its end ends the process.
-What is found goes to the descriptor that the task names, a JSON line each.
-"""
+`python -m sequencer.processes.pools.application`: standard input is one JSON line (Task), and its end ends the process;
+what is found goes to the descriptor that the task names, a JSON line each."""
 
 from __future__ import annotations
 
@@ -99,8 +98,7 @@ def examine_all(plan: RunPlan) -> list[Examined]:
             one.problems.append(f"its app is on another server than {endpoint.name}, which the file says")
         if lacks := rights["consume"]:
             one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
-        names = {role: word for word, role in WORDS.items()}
-        found.append(replace(one, rights=[names[role] for role, lacks in rights.items() if not lacks]))
+        found.append(replace(one, rights=[word for word, role in WORDS.items() if rights.get(role) == []]))
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import calls
 from ...drain.steps.answers import Answers
-from ...drain.steps.rules import questions
+from ...drain.steps.rules import check_room, questions
 from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, shown
 from ...store.failure import UNKNOWN, decode_failure
 from ...store.group import decode_group
@@ -67,11 +67,13 @@ def _answered(written: Written | None, answers: Answers, by: str | None, now_us:
         names = ", ".join(entry.name for entry in left)
         raise AnswerNeeded(f"did {names} take effect? Say it too, by --done or --again: {again}")
     try:
-        return written.next(encode_ledger(said), has_effects=said.has_effects)
+        kept = encode_ledger(said)
+        if any(result is not None for result in answers.done.values()):
+            check_room(kept)
     except LedgerError as error:
         raise AnswerRefused(f"what was said can't be kept: {error}") from error
+    return written.next(kept, has_effects=said.has_effects)
 
 
 def _command(name: str, options: Any, group: str, id: str) -> str:
-    words = id_option(id) if name == "dead redrive" else []
-    return command(name, options.queue, *decode_group(group), namespace=options.namespace, options=words)
+    return command(name, options.queue, *decode_group(group), namespace=options.namespace, options=id_option(id))

@@ -9,8 +9,12 @@ from ...store.record import written_of
 from ...values.history import MessageSteps, StepFailure, StepInfo
 
 
-def record_steps(queue: str, group: str, id: str, record: bytes, *, is_dead: bool) -> MessageSteps | None:
+def record_steps(
+    queue: str, group: str, id: str, record: bytes, *, is_dead: bool, token: str = ""
+) -> MessageSteps | None:
     """What became of the steps of a message, of which this is the record; None where it has no ledger.
+
+    `token`: of the lease on its group; a step that was started under it may be running just now, and is no question.
 
     Never raises: a ledger that can't be read says so.
     """
@@ -39,4 +43,5 @@ def record_steps(queue: str, group: str, id: str, record: bytes, *, is_dead: boo
         for one in ledger.entries
     )
     failures = tuple(StepFailure(one.attempt, one.at, one.error) for one in ledger.log)
-    return MessageSteps(id, parts, is_dead, found, failures, tuple(entry.name for entry in questions(ledger)))
+    asked = (one for one in questions(ledger) if not (one.state == "started" and token == f"{one.token:016d}"))
+    return MessageSteps(id, parts, is_dead, found, failures, tuple(one.name for one in asked))

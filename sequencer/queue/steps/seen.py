@@ -6,7 +6,7 @@ from ...store.envelope import encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.record import STAMP_DIGITS
-from ...store.replies import Reading
+from ...store.replies import Reading, text
 from ...values.history import MessageSteps
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
@@ -26,10 +26,13 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
             return None
         with Reading(session.net.name):
             wanted = heads[0].decode()[STAMP_DIGITS:]
-    (record,) = await session.net.read(keys.body(key), [("HGET", keys.body(key), wanted)])
+    record, lease = await session.net.read(
+        keys.body(key), [("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)]
+    )
     if record is not None:
         with Reading(session.net.name):
-            found = record_steps(session.options.queue, key, wanted, record, is_dead=False)
+            token = text(lease or b"")[:STAMP_DIGITS]
+            found = record_steps(session.options.queue, key, wanted, record, is_dead=False, token=token)
         return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
     for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
         return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())

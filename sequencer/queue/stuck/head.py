@@ -45,6 +45,7 @@ async def resume(
     session: Session,
     group: Group,
     *,
+    id: Id | None = None,
     done: Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
     by: str | None = None,
@@ -53,10 +54,11 @@ async def resume(
 
     Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
     each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `by`: who says it. Raises GroupNotFound; GroupBusy when a consumer holds it; NotParked
-    when it waits for its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
+    that shall not run at all. `by`: who says it. `id`: only if this message is the failed head. Raises GroupNotFound;
+    GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for its time or for
+    a missing number, or is paused; AnswerNeeded, AnswerRefused.
     """
-    key, answers = encode_group(group), given_answers(done, again, by)
+    key, wanted, answers = encode_group(group), None if id is None else encode_id(id), given_answers(done, again, by)
     keys = await session.keys_of(key, register=False)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, key))).value
@@ -69,7 +71,7 @@ async def resume(
         return True
     if missing:
         raise NotParked(f"group {name_of(key)} waits for a missing number (see explain); append it, or skip it")
-    resumed, _ = await _resume(session, keys, key, "", answers=answers, by=by)
+    resumed, _ = await _resume(session, keys, key, "", wanted, answers=answers, by=by)
     return resumed.status == "resumed"
 
 
