@@ -34,7 +34,6 @@ MORE: dict[str, tuple[str, ...]] = {
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),
     "delete": ("--dry-run",),
-    "check": ("--max-dead", "0"),
     "check": ("--max-backlog", "100"),
 }
 """What a command needs besides the queue."""
