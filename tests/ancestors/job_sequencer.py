@@ -10,10 +10,10 @@ LOCK_S = 3600.0
 seq = Sequencer("order_job", group_by=("user_id", "order_id"), id_by="req_id", score_by="ts")
 
 
-def splice(data: dict[str, Any]) -> tuple[bool, str]:
-    """DataGroupJobSplicing: store one message of a group; whether it is new, and its id."""
-    receipt = seq.append(data)
-    return not receipt.duplicate, receipt.id
+def splice(data: dict[str, Any]) -> tuple[bool, str, int | None]:
+    """DataGroupJobSplicing: store one message of a group; whether it is new, its id, and the size of the group."""
+    receipt = seq.append(data, backlog=True)
+    return not receipt.duplicate, receipt.id, receipt.backlog
 
 
 def due_groups() -> list[tuple[str, ...]]:
@@ -21,13 +21,14 @@ def due_groups() -> list[tuple[str, ...]]:
     return [info.group for info in seq.groups("due")]
 
 
-def drain(handle: Callable[[Message], Any]) -> int:
-    """GroupDatasHandle: lock a group that is due, and handle what it has, in order; how much that was.
+def drain(handle: Callable[[Message], Any], group: tuple[str, ...]) -> int:
+    """GroupDatasHandle: lock this group, and handle what it has, in order; how much that was.
 
-    The first error stops it and is raised. The message and what is behind it stay, and the lock is given back.
+    Nothing where it is not due. The first error stops it and is raised. The message and what is behind it stay, and the
+    lock is given back.
     """
     count = 0
-    with seq.claim(lease=LOCK_S) as lease:
+    with seq.claim(group=group, lease=LOCK_S) as lease:
         for message in lease:
             handle(message)
             lease.ack(message)

@@ -12,7 +12,7 @@ from sequencer.store.keys import lane_keys
 
 from .conftest import Load
 
-ORDER = ("1002", "2302393013")
+ORDER, OTHER = ("1002", "2302393013"), ("1002", "7")
 
 
 @pytest.fixture
@@ -25,9 +25,10 @@ def event(req_id: str, ts: float, order_id: int = 2302393013) -> dict[str, Any]:
 
 
 def test_a_group_is_a_hash_and_a_sorted_set_by_score(jobs: Any, link: Link) -> None:
-    assert jobs.splice(event("e2", 1700000002.5)) == (True, "e2")
-    assert jobs.splice(event("e1", 1700000001.5)) == (True, "e1")
-    assert jobs.splice(event("e1", 1700000001.5)) == (False, "e1")
+    """The answer has the size of the group, as ZCARD told it."""
+    assert jobs.splice(event("e2", 1700000002.5)) == (True, "e2", 1)
+    assert jobs.splice(event("e1", 1700000001.5)) == (True, "e1", 2)
+    assert jobs.splice(event("e1", 1700000001.5)) == (False, "e1", 2)
     prefix = lane_keys(jobs.seq.options.namespace, "order_job", 0).prefix
     order, body = (f"{prefix}{name}:{':'.join(ORDER)}" for name in ("order", "body"))
     assert [link.command("TYPE", key) for key in (order, body)] == [b"zset", b"hash"]
@@ -37,38 +38,35 @@ def test_a_group_is_a_hash_and_a_sorted_set_by_score(jobs: Any, link: Link) -> N
         (b"e2", 1700000002.5),
     ]
     assert sorted(link.command("HKEYS", body)) == [b"e1", b"e2"]
-    (group,) = jobs.seq.groups()
-    assert (group.group, group.backlog) == (ORDER, 2), "the ancestor answered ZCARD"
 
 
 def test_a_group_that_is_locked_is_not_due_and_nobody_else_gets_it(jobs: Any) -> None:
     jobs.splice(event("e1", 1))
     jobs.splice(event("e2", 1, order_id=7))
-    assert sorted(jobs.due_groups()) == [ORDER, ("1002", "7")]
-    seen = []
+    assert sorted(jobs.due_groups()) == [ORDER, OTHER]
+    locked = []
 
     def handle(message: Message) -> None:
-        assert message.group not in jobs.due_groups()
-        (info,) = jobs.seq.groups("leased")
-        seen.append((message.group, info.group, info.due_in_s))
-        with jobs.seq.claim() as other:
-            assert [one.group for one in other] != [message.group]
+        assert jobs.due_groups() == [OTHER]
+        assert jobs.drain(handle, ORDER) == 0
+        locked.extend(jobs.seq.groups("leased"))
 
-    assert jobs.drain(handle) == 1
-    ((mine, locked, for_s),) = seen
-    assert mine == locked
-    assert for_s == pytest.approx(3600, abs=60)
-    assert len(jobs.due_groups()) == 1, "the lock of the other one was given back"
+    assert jobs.drain(handle, ORDER) == 1
+    (info,) = locked
+    assert info.group == ORDER
+    assert info.due_in_s == pytest.approx(3600, abs=60)
+    assert jobs.due_groups() == [OTHER]
 
 
-def test_one_group_is_drained_in_the_order_of_its_times(jobs: Any) -> None:
+def test_the_named_group_is_drained_in_the_order_of_its_times(jobs: Any) -> None:
+    jobs.splice(event("e0", 0, order_id=7))
     for req_id, ts in (("e3", 3), ("e1", 1), ("e2", 2)):
         jobs.splice(event(req_id, ts))
     seen: list[str] = []
-    assert jobs.drain(lambda message: seen.append(message.id)) == 3
+    assert jobs.drain(lambda message: seen.append(message.id), ORDER) == 3
     assert seen == ["e1", "e2", "e3"]
-    assert jobs.due_groups() == []
-    assert jobs.drain(seen.append) == 0
+    assert jobs.due_groups() == [OTHER]
+    assert jobs.drain(seen.append, ORDER) == 0
 
 
 def test_the_first_error_stops_the_drain_and_the_rest_stays(jobs: Any) -> None:
@@ -82,8 +80,8 @@ def test_the_first_error_stops_the_drain_and_the_rest_stays(jobs: Any) -> None:
             raise ValueError("no stock")
 
     with pytest.raises(ValueError, match="no stock"):
-        jobs.drain(handle)
+        jobs.drain(handle, ORDER)
     assert [message.id for message in jobs.seq.peek(ORDER)] == ["e2", "e3"]
     jobs.seq.resume(ORDER)
-    assert jobs.drain(handle) == 2
+    assert jobs.drain(handle, ORDER) == 2
     assert seen == ["e1", "e2", "e2", "e3"]
