@@ -225,6 +225,15 @@ def test_an_outage_costs_no_try() -> None:
     assert bank.ran["points"] == 5
 
 
+def test_what_an_optional_step_needs_is_no_outage() -> None:
+    """It is tried once, and neither its group nor the queue waits until its mail server is back."""
+    bank, seq = Bank(mail=[ConnectionError("away")] * 9), MemoryQueue("gifts")
+    seq.step(name="mail", optional=True)(lambda message: bank("mail"))
+    seq.append({}, "ann", id="g7")
+    done = seq.drain()
+    assert (len(done.handled), done.failed, bank.ran["mail"]) == (1, [], 1)
+
+
 def test_an_outage_in_a_once_step_is_a_question() -> None:
     seq = gifts(Bank(charge=[ConnectionError("away")]))
     assert isinstance(seq.drain().failed[0][1], StepUnknown)

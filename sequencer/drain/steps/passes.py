@@ -184,7 +184,7 @@ class Pass:
             done = entry.moved("done", tries=entry.tries + 1, error="", at=at, took_s=took_s)
             self._keep(done, heard.result)
             return
-        kind = rules.verdict(self._queue, step, heard.error)
+        kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
         self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
         counts = self._facts.outages >= COUNTED_OUTAGES
@@ -198,7 +198,7 @@ class Pass:
     def _hear_check(self, step: Step, entry: Entry, heard: Returned | Raised, at: float) -> None:
         if isinstance(heard, Raised):
             self._tell(entry, heard.error, at)
-            kind = rules.verdict(self._queue, step, heard.error)
+            kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
             is_outage = kind in ("outage", "outage by hand")
             if is_outage:
                 self._outage = heard.error

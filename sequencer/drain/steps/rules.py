@@ -169,8 +169,11 @@ def has_killed(queue: QueueOptions, unanswered: int) -> bool:
     return unanswered >= limit
 
 
-def verdict(queue: QueueOptions, step: Step, error: BaseException) -> Verdict:
-    """What an error says: the signals of a step first, then the queue's lists, then those of the step."""
+def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optional: bool) -> Verdict:
+    """What an error says: the signals of a step first, then the queue's lists, then those of the step.
+
+    What an optional step needs holds nothing back: it is an outage only where it was raised by hand.
+    """
     if isinstance(error, Outage):
         return "outage by hand"
     if isinstance(error, Retry):
@@ -183,7 +186,7 @@ def verdict(queue: QueueOptions, step: Step, error: BaseException) -> Verdict:
         return "park"
     if is_named(error, queue.dead_letter_on):
         return "dead"
-    if is_named(error, queue.outage_names):
+    if is_named(error, queue.outage_names) and not is_optional:
         return "outage"
     is_given_up = is_named(error, step.never_retry) or (step.retry_on and not is_named(error, step.retry_on))
     return "never" if is_given_up else "error"

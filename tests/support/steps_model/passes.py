@@ -111,7 +111,7 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
     if event.error == "result":
         done = entry.moved("done", tries=entry.tries + 1, error=event.error)
         return replace(_put(state, done, has_progressed=True), ending="park", reason=event.error)
-    state = _told(state, event)
+    state = _told(state, event, entry)
     counts = state.facts.outages >= state.facts.counts_outage
     after = state.rules.raised(step, entry, event.error, state.app.limit(step), counts=counts)
     ending = state.rules.stops_pass(event.error)
@@ -121,15 +121,15 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
 def _checked(state: Pass, step: Step, event: Returned | Raised) -> Pass:
     entry = state.entry(step.name)
     if isinstance(event, Raised):
-        return _put(_told(state, event), state.rules.check_raised(entry, event.error))
+        return _put(_told(state, event, entry), state.rules.check_raised(entry, event.error))
     if event.result is None:
         return _put(state, entry.moved("open", token=0))
     return _put(state, entry.moved("done", result=event.result, error=""), has_progressed=True)
 
 
-def _told(state: Pass, event: Raised) -> Pass:
+def _told(state: Pass, event: Raised, entry: Entry) -> Pass:
     delays = state.delays if event.after is None else (*state.delays, event.after)
-    is_outage = state.is_outage or event.error in ("outage", "outage by hand")
+    is_outage = state.is_outage or state.rules.is_outage(entry, event.error)
     return replace(state, ledger=state.ledger.logged(event.error), delays=delays, is_outage=is_outage)
 
 

@@ -87,10 +87,14 @@ class Rules:
         """The entry after its step raised. `counts`: this outage counts as a failure, see Facts.outages."""
         if entry.once and error in ("retry", "outage by hand"):  # says that nothing happened
             return self.nothing_happened(entry, error, counts=counts)
-        is_free = not entry.once and error in ("outage", "outage by hand") and not counts
+        is_free = not entry.once and self.is_outage(entry, error) and not counts
         tries = entry.tries if is_free else entry.tries + 1  # failed all the same: what timed out may have acted
         is_last = entry.optional and entry.once and not (step.has_check and tries < limit)
         return entry.moved("left" if is_last else "failed", tries=tries, error=error)
+
+    def is_outage(self, entry: Entry, error: str) -> bool:
+        """Whether it says that something all handlers need is away; of an optional step only where it was meant."""
+        return error == "outage by hand" or (error == "outage" and not entry.optional)
 
     def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
         """It is open again. A Retry counts a try, as an outage that counts does: else it could go on for ever."""
@@ -99,7 +103,7 @@ class Rules:
 
     def check_raised(self, entry: Entry, error: str) -> Entry:
         """A check that raises counts as a try of its step, but for an outage: else it could go on for ever."""
-        return entry if error == "outage" else replace(entry, tries=entry.tries + 1, error=error)
+        return entry if self.is_outage(entry, error) else replace(entry, tries=entry.tries + 1, error=error)
 
     def stops_pass(self, error: str) -> str:
         """What a step asks for its message: the end of the pass with this ending; else the next step runs."""

@@ -92,7 +92,7 @@ class _FreeRetry(Rules):
 @_twin("an automatic step that raised is failed, counted or not", "ran again")
 class _OutageLeavesOpen(Rules):
     def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
-        if not entry.once and error == "outage" and not counts:
+        if not entry.once and self.is_outage(entry, error) and not counts:
             return replace(entry, state="open")
         return super().raised(step, entry, error, limit, counts=counts)
 
