@@ -335,7 +335,11 @@ class StepMissing(Exception):
 
 
 class StepResultInvalid(Exception):
-    """A step took effect, and what it returned is too large, or no JSON: a person gives its result."""
+    """A step took effect, and what it returned is too large, or no JSON: a person gives its result, by `done`."""
+
+    def __init__(self, text: str = "", done: str = "") -> None:
+        self.done = done
+        super().__init__(text)
 
 
 class StepFailed(Exception):

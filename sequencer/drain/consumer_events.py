@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calls.claim import Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..errors import SequencerError, StepUnknown
+from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..settings.events import Event, event
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
@@ -49,7 +49,9 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     if isinstance(one.error, StepUnknown):
         return question(options, one, one.error, fields)
     if decision.ending == "park":
-        fields |= {"see": _explain(options, message.group), "mend": _command(options, "resume", *message.group)}
+        answer = one.error.done if isinstance(one.error, StepResultInvalid) else ""
+        mend = answer or _command(options, "resume", *message.group)
+        fields |= {"see": _explain(options, message.group), "mend": mend}
         fields["skip"] = _command(options, "skip", *message.group)
         said = f"{_mended(said, fields)}; or without this message: {fields['skip']}"
         if parked:

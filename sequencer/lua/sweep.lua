@@ -36,7 +36,9 @@ if names[call('HGET', memory, 'history:open') or ''] then
 end
 
 local function is_question(letter)
-  return letter:match('^[^\n]*\n([^\n]*)'):find('"type":"StepUnknown"', 1, true) ~= nil
+  local failure = letter:match('^[^\n]*\n([^\n]*)')
+  return failure:find('"type":"StepUnknown"', 1, true) ~= nil
+    or failure:find('"type":"StepResultInvalid"', 1, true) ~= nil
 end
 
 local swept, left, seen, is_over = 0, 0, {looked = 0, bytes = 0}, false

@@ -11,7 +11,7 @@ from ..calls.examine import Facts
 from ..doctor.scores import rescoring, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
-from ..store.failure import UNKNOWN, decode_failure, log_of
+from ..store.failure import ASKING, decode_failure, log_of
 from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import STAMP_DIGITS, decode_head, owner_of
@@ -85,7 +85,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         return because("leased", text, visible)
     if math.isinf(visible) and facts.failure:
         failure = decode_failure(facts.failure)[0]
-        if failure.type == UNKNOWN:  # its text has the two commands that answer
+        if failure.type in ASKING:  # its text has the commands that answer
             return because("question", f"is parked on {failure.id or head}: {failure.message}")
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
         tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""

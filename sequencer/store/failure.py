@@ -7,8 +7,8 @@ from .replies import text
 from .text import dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
-UNKNOWN = "StepUnknown"
-"""The type of a failure that asks a person how a step ended."""
+ASKING = frozenset({"StepUnknown", "StepResultInvalid"})
+"""Types of failures that ask a person something of a step: without an answer the next try asks again."""
 LINE_BYTES = 200
 """Of an error in the log, as lua/parts/failure/with_log.lua cuts it."""
 DIGEST_BYTES = 400

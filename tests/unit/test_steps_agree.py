@@ -34,10 +34,6 @@ RARE = {
 """A search takes seconds."""
 
 
-def differs(one: Case, rules: Rules | None = None) -> bool:
-    return expected(one, rules) != played(one)
-
-
 def expected(one: Case, rules: Rules | None = None) -> list[Any]:
     return [model_action(action) for action in cases.played(one, rules).actions]
 
@@ -95,7 +91,8 @@ def test_both_do_the_same_in_the_cases_of_the_table(one: Case, in_words: str) ->
 
 
 def _differs(one: Case, rules: Rules) -> bool:
+    found = played(one)
     try:
-        return differs(one, rules)
-    except StopIteration:  # an error of the model without its rule
+        return found != expected(one, rules)
+    except (StopIteration, AssertionError):  # the model without its rule fails, or goes on for ever
         return True

@@ -233,3 +233,24 @@ def test_steps_that_are_done_stay_done_over_death_and_return() -> None:
     assert [message.id for message in seq.drain().handled] == ["g7"]
     assert [said for _, said in ran].count("ship") == 3
     assert sum(str(said).endswith("/charge") for _, said in ran) == 1
+
+
+def test_a_result_that_could_not_be_kept_is_asked_for() -> None:
+    seq, ran = MemoryQueue("gifts", group_by=["couple"], id_by="gift"), list[str]()
+
+    @seq.step
+    def charge(message: Any) -> Any:
+        ran.append(message.id)
+        return {1, 2}
+
+    seq.append({"couple": "ann", "gift": "g7"})
+    seq.drain()
+    found = seq.explain("ann")
+    assert found.reason == "question"
+    assert found.text.endswith("--done charge --result null")
+    with pytest.raises(AnswerNeeded, match="message 'g7' waits for an answer: step charge is done"):
+        seq.resume("ann")
+    assert seq.resume_many(everything=True).asked == 1
+    seq.resume("ann", done={"charge": [1, 2]})
+    assert len(seq.drain().handled) == 1
+    assert ran == ["g7"]

@@ -47,7 +47,8 @@ def result_invalid(queue: QueueOptions, facts: Facts, entry: Entry) -> StepResul
     mend = answers(queue, facts, ["--done", entry.name, "--result", "null"])
     return StepResultInvalid(
         f"step {entry.name} is done, and will not run again, but its result can't be kept: {entry.error}; say the "
-        f"result as JSON: {mend}"
+        f"result as JSON: {mend}",
+        mend,
     )
 
 

@@ -9,7 +9,7 @@ from ... import calls
 from ...calls.net_protocol import Answer, Net
 from ...drain.steps.answers import Answers
 from ...errors import AnswerNeeded, IdConflict
-from ...store.failure import UNKNOWN, digest_of
+from ...store.failure import ASKING, digest_of
 from ...store.group import decode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
@@ -96,8 +96,8 @@ async def _redriving(
 
 def _unasked(letters: Sequence[SeenLetter], asked: list[SeenLetter]) -> list[SeenLetter]:
     """Those without an open question; the others are noted in `asked`."""
-    asked += [one for one in letters if one.error == UNKNOWN]
-    return [one for one in letters if one.error != UNKNOWN]
+    asked += [one for one in letters if one.error in ASKING]
+    return [one for one in letters if one.error not in ASKING]
 
 
 async def _parked(net: Net, went: dict[LaneKeys, list[str]]) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from ... import calls
 from ...drain.steps.answers import Answers
 from ...drain.steps.rules import check_room, questions
 from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, shown
-from ...store.failure import UNKNOWN, decode_failure
+from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
@@ -35,7 +35,7 @@ async def answered_head(
     options = session.options
     if not answers:
         failure = decode_failure(facts.failure)[0] if facts.failure else None
-        if failure and failure.type == UNKNOWN:
+        if failure and failure.type in ASKING:
             raise AnswerNeeded(f"message {failure.id!r} waits for an answer: {failure.message}")
         return None
     id = member[STAMP_DIGITS:]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ... import calls
 from ...calls.net_protocol import Net
 from ...errors import ConfigurationError, shown
-from ...store.failure import UNKNOWN, decode_failure, digest_of
+from ...store.failure import ASKING, decode_failure, digest_of
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, text
 from ...values.checks import check_error, check_number, fits_error
@@ -64,10 +64,10 @@ class Chosen(NamedTuple):
 
     def questions(self) -> Chosen:
         """Only those that wait for an answer of a person."""
-        return self._only(lambda group: group.error == UNKNOWN)
+        return self._only(lambda group: group.error in ASKING)
 
     def without_questions(self) -> Chosen:
-        return self._only(lambda group: group.error != UNKNOWN)
+        return self._only(lambda group: group.error not in ASKING)
 
     def _only(self, fits: Callable[[calls.ParkedGroup], bool]) -> Chosen:
         return self._replace(by_lane=[(keys, [one for one in some if fits(one)]) for keys, some in self.by_lane])
