@@ -58,7 +58,8 @@ class History:
     def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
         message, us = group.leased.messages[at], self.clock.us
         remark = group.remarks.get(at, PLAIN)
-        return handled(message.attempt, message.stamp, us(began), us(ended), self.consumer, remark)
+        tries = max(message.attempt, remark.tries)
+        return handled(tries, message.stamp, us(began), us(ended), self.consumer, remark)
 
 
 class HeldGroup:

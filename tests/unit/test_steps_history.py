@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sequencer import Message, StepCall
 from sequencer.testing import MemoryQueue
 
 
@@ -39,6 +40,29 @@ def test_it_says_how_each_step_ended_and_of_which_kind_the_message_was() -> None
     assert badly.state == "failed"
     assert badly.note == "invoice done in 250 ms, mail left (ValueError: no address)"
     assert [info.id for info in seq.history(outcome="failed", kind="paid")] == ["e2"]
+
+
+def test_tries_are_the_most_of_a_step() -> None:
+    """The record of a message with steps counts leases that ended unanswered, and no tries."""
+    seq = queue(max_attempts=3)
+    seq.append({"order": 7, "id": "e1", "code": "paid", "broken": True, "address": "ann"})
+    assert seq.drain().parked
+    seq.resume(7, done={"invoice": None})
+    seq.drain()
+    (info,) = seq.history()
+    assert info.attempts == 1, "what is resumed has fresh tries; the mail was done at the first"
+    calls: list[int] = []
+
+    def third(message: Message, step: StepCall) -> None:
+        calls.append(step.attempt)
+        if step.attempt < 3:
+            raise ValueError("not yet")
+
+    seq.step("closed")(third)
+    seq.append({"order": 8, "id": "e2", "code": "closed"})
+    seq.drain()
+    assert calls == [1, 2, 3]
+    assert [info.attempts for info in seq.history(8)] == [3]
 
 
 def test_a_message_that_is_dropped_says_which_step_failed() -> None:

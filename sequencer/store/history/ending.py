@@ -55,6 +55,8 @@ class Remark(NamedTuple):
     """At most NOTE_BYTES are kept."""
     has_failures: bool = False
     """Whether parts of it failed that need not succeed."""
+    tries: int = 0
+    """The most of a part of it, which its record does not count."""
 
 
 PLAIN = Remark()
