@@ -98,7 +98,7 @@ class MendedLane(LaneState):
             return [b"changed", b"", b""]
         if ending and not member:
             return [b"unfailed", b"", b""]
-        if not ending and visible <= self.now_us:
+        if not ending and not ledger and visible <= self.now_us:
             return [b"due", b"", b""]
         if not failure and not math.isinf(visible):
             return [b"unfailed", b"", b""]
