@@ -53,7 +53,9 @@ class Lease:
         self.owner = owner
         self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
         self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
-        self._held = [HeldGroup(group, history=history) for group in groups]
+        self._held = [*map(HeldGroup, groups)]
+        for group in self._held:
+            group.history = history
         self._given: tuple[HeldGroup, Message] | None = None
         self._given_at: dict[str, float] = {}
         """When the last one of each group was given: for a history, its handling began then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
@@ -114,6 +115,8 @@ class Note(NamedTuple):
     """Whether a step became done since the ledger was written last: attempts begin anew."""
 
 
+ENDINGS = attrgetter("endings")
+
 Noted = Literal[1, 0, -1, -2]
 """1: written, now or before; 0: the lease is over; -1: the message is gone; -2: what was to be acknowledged before it
 is still there, and both are sent again.
@@ -155,7 +158,7 @@ def ack(
     """Remove handled messages and release groups."""
     words = dumps_words([[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks])
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
-    endings = (dumps_words([entry.endings for entry in acks]),) if any(entry.endings for entry in acks) else ()
+    endings = [*map(ENDINGS, acks)]
     return Call(
         "ack",
         (keys.schedule,),
@@ -164,7 +167,7 @@ def ack(
             "1" if hint else "0",
             *(now_text(now_us), str(audit_length)),
             dumps_words(runs) if runs else "",
-            *endings,
+            *((dumps_words(endings),) if any(endings) else ()),
         ),
         lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
     )

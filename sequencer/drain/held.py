@@ -106,7 +106,10 @@ class Held:
             leased.claimed_at = answered_at
         self.lane, self.outbox, self.current, self.number = lane, self.outboxes[lane], -1, self.number + 1
         few_first = sorted(groups, key=lambda leased: len(leased.members))
-        self.groups = [HeldGroup(leased, audits=self.audits, history=self.history) for leased in few_first]
+        self.groups = [*map(HeldGroup, few_first)]
+        if self.audits or self.history:
+            for group in self.groups:
+                group.audits, group.history = self.audits, self.history
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
         self.is_more_due = self.is_held_back = False

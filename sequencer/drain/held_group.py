@@ -69,8 +69,10 @@ class HeldGroup:
         *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "mark", "remarks", "times", "tried"),
     )
 
-    def __init__(self, leased: LeasedGroup, *, audits: bool = False, history: History | None = None) -> None:
-        self.leased, self.audits, self.history = leased, audits, history
+    def __init__(self, leased: LeasedGroup) -> None:
+        self.leased = leased
+        self.audits = False
+        self.history: History | None = None
         self.done = 0
         self.acked = 0
         self.is_open = True
