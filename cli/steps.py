@@ -92,7 +92,7 @@ def steps(
     group: GroupArgument,
     id: Annotated[
         str | None,
-        call_option("--id", help="Id of the message; without it the head of the group.", show_default=False),
+        call_option("--id", help="Id; without it, the message that failed, else the head.", show_default=False),
     ] = None,
     json: JsonOption = False,
 ) -> None:

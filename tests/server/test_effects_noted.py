@@ -262,3 +262,23 @@ def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: LaneK
     assert "has no place in the list" in texts[1]
     link.command("HDEL", keys.letters, "0000000000000001g\nother")
     link.command("HSET", keys.letters, letter.letter, kept)
+
+
+def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1")
+    note(seq, keys, link, release=False)
+    with pytest.raises(GroupBusy, match=r"group \['g'\] is held by me for .* with m1 first"):
+        seq.resume("g", done={"charge": 1})
+    assert kept_ledger(keys, link) == LEDGER
+
+
+def test_steps_of_a_group_are_those_of_the_message_that_failed(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+    seq.append(1, "g", id="m1", score=5)
+    note(seq, keys, link)
+    park(keys, link)
+    seq.append(2, "g", id="late", score=1)
+    seen = seq.steps("g")
+    assert seen
+    assert (seen.id, [step.name for step in seen.steps]) == ("m1", ["charge", "points"])
+    seq.skip("g", yes=True)
+    assert (seq.steps("g") or seen).id == "late"

@@ -7,14 +7,16 @@ from typing import Any
 from ... import calls
 from ...drain.steps.answers import Answers
 from ...drain.steps.rules import check_room, questions
-from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, shown
+from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, GroupBusy, shown
 from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...store.record import STAMP_DIGITS, Kept, LetterName, written_of
 from ...values.commands import command, id_option
+from ..explain import held_by
 from ..session import Session
+from ..state import is_leased
 
 SOMEBODY = "somebody"
 """Who says it, where nobody is named."""
@@ -31,7 +33,10 @@ def given_answers(done: Any, again: Any, by: Any) -> Answers:
 async def answered_head(
     session: Session, keys: LaneKeys, group: str, facts: calls.Facts, member: str, answers: Answers, by: str | None
 ) -> Written | None:
-    """The ledger of a failed head with these answers; None without any. Raises AnswerRefused, AnswerNeeded."""
+    """The ledger of a failed head with these answers; None without any.
+
+    Raises GroupBusy, AnswerRefused, AnswerNeeded.
+    """
     options = session.options
     if not answers:
         failure = decode_failure(facts.failure)[0] if facts.failure else None
@@ -41,7 +46,10 @@ async def answered_head(
     id = member[STAMP_DIGITS:]
     (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)]) if member else (None,)
     if record is None or record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
-        raise AnswerRefused(f"group {list(decode_group(group))} has no failed message, so there is nothing to answer")
+        name = f"group {list(decode_group(group))}"
+        if is_leased(facts.visible_us, facts.lease, facts.now_us):
+            raise GroupBusy(f"{name} is held by {held_by(facts)}; look again, and repeat if still needed")
+        raise AnswerRefused(f"{name} has no failed message, so there is nothing to answer")
     return _answered(written_of(record), answers, by, facts.now_us, _command("resume", options, group, id))
 
 

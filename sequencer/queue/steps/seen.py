@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ...store.envelope import encode_id
+from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
+from ...store.keys import LaneKeys
 from ...store.record import STAMP_DIGITS
 from ...store.replies import Reading, text
 from ...values.history import MessageSteps
@@ -14,18 +16,17 @@ from .record_steps import record_steps
 
 
 async def steps(session: Session, group: Group, id: Id | None = None) -> MessageSteps | None:
-    """What became of each step of a message, pending or dead; without an `id` of the head of its group.
+    """What became of each step of a message, pending or dead; without an `id` of the one that failed, else of the head.
 
     None where there is no such message. Raises InvalidGroup, InvalidId, ServerError.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, register=False)
     if wanted is None:
-        (heads,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), 0, 0)])
-        if not heads:
+        member = await _failed_or_head(session, keys, key)
+        if member is None:
             return None
-        with Reading(session.net.name):
-            wanted = heads[0].decode()[STAMP_DIGITS:]
+        wanted = member[STAMP_DIGITS:]
     record, lease = await session.net.read(
         keys.body(key), [("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)]
     )
@@ -37,3 +38,15 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
     for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
         return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())
     return None
+
+
+async def _failed_or_head(session: Session, keys: LaneKeys, group: str) -> str | None:
+    """Once a late message stands before the one that failed, that is not the head any more, and is still asked for."""
+    order = keys.order(group)
+    heads, failure = await session.net.read(order, [("ZRANGE", order, 0, 0), ("HGET", keys.failures, group)])
+    with Reading(session.net.name):
+        failed = decode_failure(failure)[1] if failure else ""
+        head = heads[0].decode() if heads else None
+    if failed and (await session.net.read(order, [("ZSCORE", order, failed)])) != [None]:
+        return failed
+    return head
