@@ -1,7 +1,7 @@
 """Every key name, and how a group becomes part of one. No other Python file builds a key.
 
-Scripts make those of a group from the lane's prefix. Of the lane's they make some: append.lua, claim.lua, ack.lua,
-nack.lua and resume_many.lua, and in lua/parts/ set_aside and those of memory/ (seen, marks, numbers) and history/.
+Scripts are given some keys of the lane, and make the others, and all of a group, from the lane's prefix: `prefix ..`
+in lua/ finds each of them.
 
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one
 script may touch them all. The group always comes last: whatever it holds, it cannot run into another part.
