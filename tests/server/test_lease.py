@@ -112,7 +112,8 @@ def test_a_claim_that_puts_a_group_off_does_not_forget_those_behind_it(
     assert link.command("LLEN", keys.dispatch) == 0
 
 
-def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(seq: Sequencer) -> None:
+def test_an_exception_out_of_the_block_is_a_failure_of_the_last_message(make: Callable[..., Sequencer]) -> None:
+    seq = make(backoff=30)
     fill(seq)
     with pytest.raises(ValueError, match="mine"), seq.claim() as lease:
         for message in lease:

@@ -18,7 +18,7 @@ import orjson
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.wire import arrivals
 
-from ...support.model.record import Cut
+from ...support.model.record import Cut, without_log
 from .books import Account, Ask, Book, Row, arrived
 
 LATE, PAUSED = {"refuse": "<", "drop": "~", "dead_letter": "x"}, 9e15
@@ -219,7 +219,7 @@ class Ledger(Account):
         for letter in wanted.keys() & letters.keys():
             score, failure, record = letters[letter].split(b"\n", 2)
             row, why = wanted[letter], self.why.get((prefix, letter))
-            kept = float(score), failure.decode() if why else why, Cut.of(record.decode()).envelope
+            kept = float(score), without_log(failure.decode(), why) if why else why, Cut.of(record.decode()).envelope
             if kept != (row.score, why, row.content):
                 self.wrong(f"dead letter {letter!r} holds {kept}; it should be {(row.score, why, row.content)}")
 
