@@ -4,6 +4,7 @@ Not here: sending (`net`).
 The rule: only this room knows the order of a script's arguments and the form of its reply.
 """
 
+from .alarms import AlarmTimes, Grant, Seen, Untold, UntoldGroup, What, alarm, alarm_sent, told, untold
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
@@ -37,6 +38,7 @@ __all__ = [
     "Ack",
     "Acked",
     "Adopted",
+    "AlarmTimes",
     "Args",
     "Call",
     "Checked",
@@ -45,6 +47,7 @@ __all__ = [
     "Ending",
     "Facts",
     "Found",
+    "Grant",
     "Halted",
     "HandlerRun",
     "ItemOutcome",
@@ -59,11 +62,17 @@ __all__ = [
     "Redriving",
     "Resumed",
     "Resuming",
+    "Seen",
     "SweptLane",
+    "Untold",
+    "UntoldGroup",
     "Waits",
+    "What",
     "ack",
     "adopt",
     "adopt_old",
+    "alarm",
+    "alarm_sent",
     "append",
     "claim",
     "find",
@@ -84,7 +93,9 @@ __all__ = [
     "revise",
     "skip_gap",
     "sweep",
+    "told",
     "unregister",
+    "untold",
     "wake",
     "woken",
 ]

@@ -56,6 +56,8 @@ TYPES = {
         "letters",
         "skipped",
         "outage",
+        "alarms",
+        "told",
     ),
     "string": ("clock",),
     "list": ("dispatch",),

@@ -60,7 +60,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
         *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
-        *("pause", "redrive", "purge", "outage", "find", "sweep"),
+        *("pause", "redrive", "purge", "outage", "find", "sweep", "alarm", "alarm_sent", "untold", "told"),
     ),
 }
 
@@ -129,6 +129,10 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.inspect(keys, SCRATCH, "1"),
         calls.find(keys, "1"),
         calls.sweep(keys),
+        calls.alarm(keys, [calls.Seen(SCRATCH, "open", "1", "")], [SCRATCH], calls.AlarmTimes(1.0)),
+        calls.alarm_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", 0)),
+        calls.untold(keys, SCRATCH),
+        calls.told(keys, SCRATCH, cursor="0"),
         calls.repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)

@@ -46,8 +46,13 @@ class LaneCounts(NamedTuple):
 
 async def info(session: Session) -> QueueInfo:
     """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
+    return await info_of(session, EXACT_GROUPS)
+
+
+async def info_of(session: Session, exact: int) -> QueueInfo:
+    """The same, but backlog and lag come from a sample where a lane has more than `exact` groups, 1,000 at least."""
     keys = await session.lanes(register=False)
-    lanes = [await _count(session.net, one) for one in keys]
+    lanes = [await _count(session.net, one, exact) for one in keys]
     now = await session.net.now()
     found = _summed(lanes, session.options.queue, session.options.namespace)
     if found.due and not found.leased:
@@ -131,7 +136,7 @@ def _whole(lanes: list[HistoryInfo]) -> HistoryInfo | None:
     return replace(least, messages=sum(lane.messages for lane in lanes))
 
 
-async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
+async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
     now = await now_of(net, keys)
     commands: list[Command] = [
         ("ZCARD", keys.schedule),
@@ -154,7 +159,7 @@ async def _count(net: Net, keys: LaneKeys) -> LaneCounts:
     visible = await _visible(net, keys, list(leases))
     leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
     extra = await _to_be_paused(net, keys, leases, now)
-    sampled, waiting, oldest = await _backlog(net, keys, size)
+    sampled, waiting, oldest = await _backlog(net, keys, size, exact)
     counts = {
         "groups": size,
         "due": due - extra["due"],
@@ -208,9 +213,9 @@ async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], no
     return counts
 
 
-async def _backlog(net: Net, keys: LaneKeys, size: int) -> tuple[int, int, int | None]:
+async def _backlog(net: Net, keys: LaneKeys, size: int, exact: int) -> tuple[int, int, int | None]:
     """Groups looked at, messages in them, and the oldest stamp among their heads."""
-    starts = range(0, size, PAGE if size <= EXACT_GROUPS else max(PAGE, size // (EXACT_GROUPS // PAGE)))
+    starts = range(0, size, PAGE if size <= exact else max(PAGE, size // (exact // PAGE)))
     sampled = backlog = 0
     stamps: list[int] = []
     for start in starts:

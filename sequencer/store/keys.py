@@ -27,7 +27,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the
-                                                bucket in use, its end, and when the oldest is dropped
+                                                bucket in use, its end, and when the oldest is dropped;
+                                                when the last letter died
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
     {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same
@@ -35,6 +36,9 @@ script may touch them all. The group always comes last: whatever it holds, it ca
                                                 its last failure, its probes
     {sequencer:orders:0}:histories      zset    bucket of the history -> its end, us; a bucket is named by its beginning
     {sequencer:orders:0}:history:17...  hash    group, newline, id -> how that message ended; "" -> padding
+    {sequencer:orders:0}:alarms         hash    kind -> an incident that was told, or is to be (JSON); only in lane 0
+    {sequencer:orders:0}:told           hash    target, newline, group -> when the failure was that this target was told
+                                                of; target -> when the last dead letter died that it was told of, us
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
     {sequencer:orders:registry}         hash    what is registered: route (protocol.epoch), version, table, policy
     sequencer:queues                    hash    queue -> "p" and its protocol; of 0.4.0: its number of lanes
@@ -75,6 +79,8 @@ class LaneKeys:
     audit: str
     outage: str
     histories: str
+    alarms: str
+    told: str
 
     @property
     def is_first(self) -> bool:

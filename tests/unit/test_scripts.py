@@ -54,6 +54,10 @@ EXAMPLES: dict[str, Call[Any]] = {
     "inspect": calls.inspect(KEYS, "g", now_us=1),
     "find": calls.find(KEYS, "i"),
     "sweep": calls.sweep(KEYS, now_us=1),
+    "alarm": calls.alarm(KEYS, [calls.Seen("parked", "open", "1", "")], ["ops"], calls.AlarmTimes(1.0), now_us=1),
+    "alarm_sent": calls.alarm_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "", 1), now_us=1),
+    "untold": calls.untold(KEYS, "ops"),
+    "told": calls.told(KEYS, "ops", [calls.UntoldGroup("g", "1", b"")], "1", "0"),
     "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),
     "register": calls.register(REGISTRY, None, ONE, now_us=1),
     "adopt": calls.adopt(KEYS, ONE, now_us=1),
@@ -108,7 +112,7 @@ def test_header_and_caller_agree_on_the_arguments(name: str) -> None:
     call, args = EXAMPLES[name], declared(name, "ARGV")
     assert sorted(args) == list(range(1, len(call.args) + 1))
     assert args[1] in ("prefix", "words", "on_conflict", "owner")
-    if name not in ("purge", "note", "find"):  # they need no time
+    if name not in ("purge", "note", "find", "untold", "told"):  # they need no time
         now = next(position for position, word in args.items() if word == "now_us")
         assert call.args[now - 1] == "1"
 

@@ -1,0 +1,117 @@
+-- alarm: takes what somebody sees of a queue: which conditions hold. A condition that begins to
+-- hold opens an incident. Of each incident the caller gets the right to tell each of its targets,
+-- if there is something to tell: nobody else gets it for some time. Who sent it says so by
+-- alarm_sent. Who dies before loses nothing: another gets the right later.
+-- KEYS[1] alarms hash
+-- ARGV[1] prefix   of the keys of lane 0
+-- ARGV[2] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
+--                  text, [targets for which there is something new to name]], ...]
+-- ARGV[3] targets  JSON [name, ...]
+-- ARGV[4] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
+--                  for `settle` is over. News of an incident come after `gap`; it is told `again`
+--                  after that time, 0: never. The right lasts for `hold`. What nobody looked at for
+--                  `stale` is over, and a target that nobody asked for is forgotten.
+-- ARGV[5] now_us   "" for the server's time
+-- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
+--         target, us when it opened, how many messages the target took of it, value, text]
+local alarms = KEYS[1]
+local prefix = ARGV[1]
+local seen, targets, times = cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
+local now_us = ARGV[5]
+--+ prelude
+--+ route
+call('HDEL', alarms, '') -- changes nothing; a first write that is allowed at maxmemory
+local now, now_text = time_us(now_us)
+--+ alarm/record
+local settle, gap, again, hold, stale = unpack(times)
+local kept, news, said = {}, {}, {now_text}
+local flat = call('HGETALL', alarms)
+for i = 1, #flat, 2 do
+  kept[flat[i]] = record_of(flat[i + 1])
+end
+
+-- Whether so much time went by. A time ahead is of a clock that was set back: it counts as gone by.
+local function is_past(us, span)
+  local at = tonumber(us) or 0
+  return at > now or now - at >= span
+end
+
+local function take(one)
+  local kind, verdict, value, text, new_to = unpack(one)
+  local record = kept[kind]
+  if verdict == 'open' then
+    record = record or {opened = now_text, to = {}}
+    record.quiet, record.resolved = nil, nil
+  elseif record and not record.resolved then
+    if verdict == 'keep' then
+      record.quiet = nil
+    elseif not record.quiet then
+      record.quiet = now_text
+    elseif is_past(record.quiet, settle) then
+      record.resolved = now_text
+    end
+  end
+  if record then
+    record.seen, record.value = now_text, value
+    if text ~= '' then
+      record.text = text
+    end
+    kept[kind], news[kind] = record, {}
+    for _, target in ipairs(new_to) do
+      news[kind][target] = true
+    end
+  end
+end
+
+local function wanted(record, to, has_news)
+  if record.resolved then return to.said ~= 'resolved' and 'resolved' or nil end
+  if to.said ~= 'open' then return 'open' end
+  if has_news and is_past(to.sent, gap) then return 'news' end
+  if again > 0 and is_past(to.sent, again) then return 'again' end
+end
+
+local function is_held(to)
+  local left = (tonumber(to.hold) or 0) - now
+  return left > 0 and left <= hold
+end
+
+local function offer(kind, record)
+  for _, target in ipairs(targets) do
+    local to = record.to[target]
+    if not to and not record.resolved then
+      to = {n = '0'}
+      record.to[target] = to
+    end
+    if to then
+      to.asked = now_text
+      local what = wanted(record, to, news[kind] and news[kind][target])
+      if what and not is_held(to) then
+        to.hold = fmt('%.0f', now + hold)
+        for _, word in ipairs({kind, what, target, record.opened, to.n, record.value, record.text or ''}) do
+          said[#said + 1] = word
+        end
+      end
+    end
+  end
+  for name, to in pairs(record.to) do
+    if to.asked ~= now_text and is_past(to.asked, stale) then
+      record.to[name] = nil
+    end
+  end
+end
+
+for _, one in ipairs(seen) do
+  take(one)
+end
+for kind, record in pairs(kept) do
+  if not record.resolved and record.seen ~= now_text and is_past(record.seen, stale) then
+    record.resolved = now_text
+  end
+  offer(kind, record)
+  if is_done(record) then
+    call('HDEL', alarms, kind)
+  else
+    call('HSET', alarms, kind, cjson.encode(record))
+  end
+end
+return said

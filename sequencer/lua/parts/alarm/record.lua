@@ -1,0 +1,23 @@
+-- record: an incident as the hash of alarms keeps it. Needs: xpcall.
+-- JSON {opened, seen, quiet, resolved: us; value, text; to: {target: {n, said, sent, hold, asked}}}.
+-- Every number is text: as a number in JSON one of 16 digits would be rounded. `quiet`: since when
+-- the condition is below its limit; `resolved`: since when it is over. Of a target: `n` messages it
+-- took, `said` "open" or "resolved" by the last one, which was `sent` then; `hold` until when one
+-- caller alone may send; `asked` when a caller that has this target was here last.
+local function record_of(text)
+  local function read()
+    local found = cjson.decode(text)
+    return type(found.to) == 'table' and tonumber(found.opened) and found or nil
+  end
+  local is_read, found = xpcall(read, function() end)
+  return is_read and found or nil
+end
+
+-- Whether nothing is left to be told of it.
+local function is_done(record)
+  if not record.resolved then return false end
+  for _, to in pairs(record.to) do
+    if to.said ~= 'resolved' then return false end
+  end
+  return true
+end

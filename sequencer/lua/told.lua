@@ -1,0 +1,32 @@
+-- told: a target was told of parked groups and dead letters. And groups that are parked no longer
+-- are forgotten, a page at a time.
+-- KEYS[1] told hash; KEYS[2] schedule zset
+-- ARGV[1] prefix   of the lane's keys
+-- ARGV[2] target   ARGV[3] groups: JSON [group, at of its failure, ...]
+-- ARGV[4] dead_us  when the last dead letter died that it was told of; "" leaves that
+-- ARGV[5] cursor   of the page of names to look at; "0" to begin, "" for none
+-- RETURN  cursor of the next page, "0" at the end
+local told, schedule = KEYS[1], KEYS[2]
+local prefix = ARGV[1]
+local target = ARGV[2]
+local groups = cjson.decode(ARGV[3])
+local dead_us = ARGV[4]
+local cursor = ARGV[5]
+--+ prelude
+--+ route
+call('HDEL', told, '') -- changes nothing; a first write that is allowed at maxmemory
+for i = 1, #groups, 2 do
+  call('HSET', told, target .. '\n' .. groups[i], groups[i + 1])
+end
+if dead_us ~= '' then
+  call('HSET', told, target, dead_us)
+end
+if cursor == '' then return '0' end
+local page = call('HSCAN', told, cursor, 'COUNT', 200)
+for i = 1, #page[2], 2 do
+  local group = page[2][i]:match('\n(.*)')
+  if group and call('ZSCORE', schedule, group) ~= 'inf' then
+    call('HDEL', told, page[2][i])
+  end
+end
+return page[1]

@@ -1,0 +1,75 @@
+"""What a file says of alarms: the tables `alarms`, of all queues and of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import msgspec
+
+from ...errors import ConfigurationError
+from ...settings.thresholds import Thresholds
+from ...values.checks import nearest
+from ..tables import converted, time_of
+
+REPEAT_S = 4 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAlarms:
+    """What is told of one queue, and to whom. Times in seconds."""
+
+    limits: Thresholds = Thresholds()
+    to: tuple[str, ...] = ()
+    """Names of targets."""
+    repeat_s: float = REPEAT_S
+    """What still holds is told again after this time; 0: it is not."""
+    texts: bool = True
+    """Whether the texts of errors are told, or their types alone."""
+
+
+class AlarmsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """`[tool.sequencer.alarms]`, and `[tool.sequencer.queues.NAME.alarms]`; what a word means is in cli/README.md."""
+
+    parked: int | None = None
+    dead: int | None = None
+    backlog: int | None = None
+    wait: str | None = None
+    lag: str | None = None
+    unserved: str | None = None
+    failing: float | None = None
+    memory: float | None = None
+    outage: bool | None = None
+    pool: bool | None = None
+    history: bool | None = None
+    repeat: str | None = None
+    texts: bool | None = None
+    to: list[str] | None = None
+
+
+def alarms_of(table: Mapping[str, Any], targets: Mapping[str, object], before: QueueAlarms) -> QueueAlarms:
+    """What a table says, where it says something; else as before. Raises ConfigurationError."""
+    found = converted(table, AlarmsTable)
+    given: dict[str, Any] = {}
+    for one in fields(Thresholds):
+        value = getattr(found, one.name)
+        if value is not None:
+            given[one.name] = time_of(one.name, value) if isinstance(value, str) else value
+            _check_limit(one.name, given[one.name])
+    repeat_s = before.repeat_s if found.repeat is None else time_of("repeat", found.repeat)
+    texts = before.texts if found.texts is None else found.texts
+    to = before.to if found.to is None else tuple(_target(name, targets) for name in found.to)
+    return QueueAlarms(limits=replace(before.limits, **given), to=to, repeat_s=repeat_s, texts=texts)
+
+
+def _check_limit(name: str, value: float) -> None:
+    if value < 0 or (name in ("failing", "memory") and value > 1):
+        most = ", at most 1" if name in ("failing", "memory") else ""
+        raise ConfigurationError(f"{name}={value:g} must be at least 0{most}; 0: this is not told")
+
+
+def _target(name: str, targets: Mapping[str, object]) -> str:
+    if name not in targets:
+        raise ConfigurationError(f"to: there is no target {name!r}; {nearest(name, targets)}")
+    return name

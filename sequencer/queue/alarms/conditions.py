@@ -1,0 +1,136 @@
+"""Which conditions of a queue hold, from what was seen of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ...calls.alarms import Seen, Verdict
+from ...settings.policy import Policy
+from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
+from ...values.commands import command, resume_all
+from ...values.text import duration, error_text, many
+from ...values.unserved import APP, Unserved
+from ...values.views import QueueInfo, QueueLook
+
+CUT_SHORT = 0.9
+"""A history that has this part of its cap, and reaches less far than this part of its window, is cut short."""
+TIMES = {"wait", "lag", "unserved"}
+SHARES = {"failing", "memory"}
+
+
+class Facts(NamedTuple):
+    """What was seen. None: not known now, so that nothing of it opens or closes."""
+
+    look: QueueLook | None = None
+    info: QueueInfo | None = None
+    unserved_s: float | None = None
+    tried: tuple[int, int] | None = None
+    """Tries of five minutes that failed, and all."""
+    memory: float | None = None
+    """Share of the server's maxmemory in use."""
+    policy: Policy | None = None
+    down_s: float | None = None
+    """For how long no consumer of this host gets to work; 0: they do."""
+    check: str | None = None
+    """What the queue's own check says; "": nothing is wrong."""
+    host: str = ""
+
+
+def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Sequence[str]]) -> list[Seen]:
+    """What is known of each condition that is not turned off. `news`: kind -> targets that were not told all of it."""
+    found = [*_of_look(facts, limits), *_of_info(facts, limits), *_of_host(facts, limits)]
+    return [one._replace(new_to=news.get(one.kind, ())) for one in found]
+
+
+def unit_of(kind: str) -> str:
+    """Of its value and limit: "s", "share", or "" for a count."""
+    return "s" if kind in TIMES else "share" if kind in SHARES else ""
+
+
+def limit_of(kind: str, limits: Thresholds) -> float | None:
+    """Its limit, if it has one."""
+    value = getattr(limits, kind, None)
+    return None if value is None or isinstance(value, bool) else float(value)
+
+
+def _measured(kind: str, value: float, limit: float, text: str, *, is_known: bool = True) -> Iterator[Seen]:
+    if limit <= 0:
+        return
+    verdict: Verdict = "open" if value >= limit else "close" if value < CLOSES_AT * limit else "keep"
+    yield Seen(kind, verdict if is_known else "keep", f"{value:.6g}", text)
+
+
+def _holds(kind: str, holds: bool, text: str, value: str = "") -> Seen:
+    return Seen(kind, "open" if holds else "close", value, text if holds else "")
+
+
+def _of_look(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+    if (look := facts.look) is None:
+        return
+    is_or_are = "is" if look.parked == 1 else "are"
+    yield from _measured("parked", look.parked, limits.parked, f"{many(look.parked, 'group')} {is_or_are} parked")
+    yield from _measured("dead", look.dead, limits.dead, f"there {_are(look.dead)} {many(look.dead, 'dead letter')}")
+    waits = f"{many(look.due, 'group')} wait{'s' if look.due == 1 else ''} for a consumer, the first for "
+    yield from _measured(
+        "wait", look.waits_s, limits.wait, f"{waits}{duration(look.waits_s)}", is_known=not look.is_paused
+    )
+    if limits.outage:
+        yield _holds("outage", look.has_outage, "an outage holds the queue back: what all handlers need is not there")
+    if facts.unserved_s is not None:
+        text = f"nobody consumes: groups are due for {duration(facts.unserved_s)}, and no consumer has one in hand"
+        yield from _measured("unserved", facts.unserved_s, limits.unserved, text, is_known=not look.is_paused)
+
+
+def _of_info(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+    if (info := facts.info) is not None:
+        about = "about " if info.is_estimate else ""
+        yield from _measured("backlog", info.backlog, limits.backlog, f"{about}{many(info.backlog, 'message')} wait")
+        text = f"the oldest head of a group is {duration(info.lag_s)} old"
+        yield from _measured("lag", info.lag_s, limits.lag, text, is_known=not info.is_paused)
+        if limits.history and facts.policy is not None and info.history:
+            window, cap = info.history.window_s, facts.policy.history_cap * info.lanes
+            is_cut = info.history.messages >= CUT_SHORT * cap and info.history.reaches_s < CUT_SHORT * window
+            reaches = f"{info.history.reaches_s / 86_400:.1f} days of {window / 86_400:.1f}"
+            yield _holds("history", is_cut, f"the history is cut short by history_cap: it reaches back {reaches}")
+    if facts.tried is not None:
+        failed, tries = facts.tried
+        share = failed / tries if tries >= LEAST_TRIES else 0.0
+        text = f"{failed:,} of {many(tries, 'try')} failed in five minutes ({share:.0%})"
+        yield from _measured("failing", share, limits.failing, text)
+    if facts.memory is not None:
+        text = f"the server has {facts.memory:.0%} of its maxmemory in use; when it is full, appends are refused"
+        yield from _measured("memory", facts.memory, limits.memory, text)
+
+
+def _of_host(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+    """What one host knows alone: it opens and closes what bears its name."""
+    if limits.pool and facts.down_s is not None:
+        text = f"no consumer on {facts.host} gets to work, for {duration(facts.down_s)}; see its log"
+        yield _holds(f"pool@{facts.host}", facts.down_s > 0, text)
+    if facts.check is not None:
+        yield _holds(f"check@{facts.host}", bool(facts.check), error_text(facts.check))
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def commands_for(kind: str, queue: str, namespace: str) -> tuple[str, ...]:
+    """What shows a condition, or mends it."""
+    lines = {
+        "parked": (command("parked", queue, namespace=namespace), resume_all(queue, namespace)),
+        "dead": (command("dead list", queue, namespace=namespace),),
+        "wait": (command("groups", queue, namespace=namespace, options=["--state", "due"]),),
+        "unserved": (command("consume", queue, namespace=namespace, options=APP),),
+        "history": (command("configure", queue, namespace=namespace),),
+        "memory": (command("doctor", queue, namespace=namespace),),
+        "pool": ("sequencer run --status",),
+        "check": (),
+    }
+    return lines.get(kind.partition("@")[0], (command("info", queue, namespace=namespace),))
+
+
+def unserved_s(seen: Unserved | None) -> float:
+    """For how long nobody consumes."""
+    return seen.waits_s if seen else 0.0

@@ -1,0 +1,120 @@
+"""Parked groups and dead letters of which a target was not told yet, by name. Operations over a net."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ... import calls
+from ...calls.alarms import UntoldGroup
+from ...store.failure import ASKING, decode_failure
+from ...store.group import decode_group
+from ...store.keys import LaneKeys
+from ...store.record import LetterName
+from ...values.commands import command, id_option
+from ...values.message import Failure
+from ..session import Session
+
+NAMED = 10
+"""So many are named in one message; the others are counted."""
+PAGES = 100
+"""Parked groups are looked at by hundreds; so many pages at most for one message."""
+FORGET_PAGES = 50
+"""Names that are looked at in one sweep, by pages of 200."""
+
+
+class NamedHead(NamedTuple):
+    """A parked head or a dead letter, as people are told of it."""
+
+    group: tuple[str, ...]
+    id: str
+    failure: Failure
+    commands: tuple[str, ...]
+    """What settles it."""
+
+
+@dataclass(slots=True)
+class News:
+    """What a target was not told of."""
+
+    groups: list[tuple[LaneKeys, UntoldGroup]] = field(default_factory=list)
+    letters: list[tuple[LaneKeys, str]] = field(default_factory=list)
+    """Of each lane with some, when the last one died: us as text."""
+    heads: list[NamedHead] = field(default_factory=list)
+    """The first parked groups; then `dead_heads` of the dead letters."""
+    dead_heads: list[NamedHead] = field(default_factory=list)
+    dead: int = 0
+    is_whole: bool = True
+    """Whether all parked groups were looked at."""
+
+    def kinds(self) -> list[str]:
+        """The conditions of which there is something new."""
+        return [kind for kind, has in (("parked", self.groups), ("dead", self.dead)) if has]
+
+
+async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int = PAGES) -> News:
+    """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
+
+    At most `pages` hundreds of parked groups are looked at in each lane. Raises ServerError.
+    """
+    found = News()
+    for keys in await session.lanes(register=False):
+        first, left, is_end = places.get(keys.prefix, 0), pages, False
+        while left and not is_end:
+            lane = (await session.net.ask(calls.untold(keys, target, first))).value
+            left, is_end = left - 1, lane.looked_at < 100
+            first = 0 if is_end else first + lane.looked_at
+            for one in lane.groups:
+                found.groups.append((keys, one))
+                if len(found.heads) < NAMED:
+                    found.heads.append(_parked_head(session, one))
+        places[keys.prefix] = first
+        found.is_whole = found.is_whole and is_end
+        if lane.dead:
+            found.dead += lane.dead
+            found.letters.append((keys, lane.dead_us))
+            found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
+    del found.dead_heads[NAMED:]
+    return found
+
+
+async def keep_told(session: Session, target: str, news: News, kind: str) -> None:
+    """Keep that the target was told of these: parked groups, or dead letters. Raises ServerError."""
+    if kind == "dead":
+        for keys, dead_us in news.letters:
+            await session.net.ask(calls.told(keys, target, dead_us=dead_us))
+        return
+    for keys in {keys.prefix: keys for keys, _ in news.groups}.values():
+        groups = [one for lane, one in news.groups if lane.prefix == keys.prefix]
+        for at in range(0, len(groups), 500):
+            await session.net.ask(calls.told(keys, target, groups[at : at + 500]))
+
+
+async def forget_told(session: Session) -> None:
+    """Forget groups that are parked no longer, in pages. To repeat it is harmless. Raises ServerError."""
+    for keys in await session.lanes(register=False):
+        cursor = "0"
+        for _ in range(FORGET_PAGES):
+            cursor = (await session.net.ask(calls.told(keys, "", cursor=cursor))).value
+            if cursor == "0":
+                break
+
+
+def _parked_head(session: Session, one: UntoldGroup) -> NamedHead:
+    queue, namespace, group = session.options.queue, session.options.namespace, decode_group(one.group)
+    failure = decode_failure(one.failure)[0] if one.failure else Failure("", "", "", "", 0, 0.0, "")
+    if failure.type in ASKING:
+        lines = [command("steps", queue, *group, namespace=namespace)]
+    else:
+        names = ("resume", "skip")
+        lines = [command(name, queue, *group, namespace=namespace) for name in names]
+    return NamedHead(group, failure.id, failure, tuple(lines))
+
+
+def _dead_head(session: Session, letter: str, failure: bytes) -> NamedHead:
+    _, group, id = LetterName.parse(letter)
+    queue, namespace = session.options.queue, session.options.namespace
+    line = command("dead redrive", queue, namespace=namespace, options=id_option(id))
+    known = decode_failure(failure)[0] if failure else Failure("", "", "", "", 0, 0.0, "")
+    return NamedHead(decode_group(group), id, known, (line,))
