@@ -1,0 +1,206 @@
+"""What one message to people says: a notice, as lines for a chat and as JSON for programs. Pure.
+
+A notice has no bodies. Its texts hold no control characters, and what turns text about is spelled out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from ...values.text import many, plain
+
+MAX_ITEMS = 10
+"""Heads and dead letters that a notice names; the rest is a number."""
+LINE_CHARACTERS = 500
+"""Of one line of a chat message."""
+TEXT_BYTES = 4000
+"""Of a whole chat message in UTF-8, unless a target takes less."""
+CUT = "(It was too long; the rest is cut.)"
+
+What = Literal["open", "news", "again", "resolved", "test"]
+_SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
+
+
+class DeliveryFailed(Exception):
+    """A target did not take a notice. The text says why; no URL, token or secret is in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One parked head, or one dead letter."""
+
+    group: str
+    """As a command line takes it."""
+    id: str
+    error: str
+    """`ValueError: text`, or only the type where texts are left out."""
+    at: float
+    """When it failed, in seconds since 1970."""
+    commands: tuple[str, ...]
+    """What settles it; for a step that nobody knows the end of, one command for each answer."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As a dict of plain values; `at` in seconds since 1970."""
+        return {
+            "group": plain(self.group),
+            "id": self.id,
+            "error": plain(self.error),
+            "at": _finite(self.at),
+            "commands": [plain(one) for one in self.commands],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One message about one incident, for one target."""
+
+    incident: str
+    """`namespace:queue:kind:opened_us`: the same for all messages of an incident, whoever sends them."""
+    number: int
+    """How many messages of this incident the target took before."""
+    what: What
+    namespace: str
+    queue: str
+    kind: str
+    """`parked`, `dead`, `backlog`, ...: which condition holds."""
+    environment: str
+    """`production`, or ""."""
+    host: str
+    """Who sends."""
+    opened_at: float
+    at: float
+    """When the incident opened, and now: seconds since 1970."""
+    value: float | None
+    limit: float | None
+    unit: str
+    """Of both: `s`, `share` (of 1), or "" for a count."""
+    text: str
+    """One sentence, without bodies: `3 groups are parked`."""
+    items: tuple[Item, ...] = ()
+    more: int = 0
+    """How many more there are than `items` names."""
+    commands: tuple[str, ...] = ()
+    """What shows or mends all of it."""
+
+    @property
+    def key(self) -> str:
+        """The same whenever this message is sent again: a receiver knows a repeat by it."""
+        return f"{self.incident}:{self.number}"
+
+    @property
+    def title(self) -> str:
+        """One line: `sequencer production orders: parked, resolved`."""
+        name = " ".join(["sequencer", *filter(None, [self.environment]), self.queue])
+        return _line(f"{name}: {self.kind}{_SAID[self.what]}")
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads: title, text, times, items with their commands, commands for all."""
+        lines = [self.title, _line(self.text), _line(self._times())]
+        for item in self.items[:MAX_ITEMS]:
+            lines.append(_line(f"- {item.group}, id {item.id}, {_time(item.at)}: {item.error}"))
+            lines += [_line(f"    {one}") for one in item.commands]
+        more = self.more + max(0, len(self.items) - MAX_ITEMS)
+        return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *map(_line, self.commands)]
+
+    def _times(self) -> str:
+        lasted = _lasted(self.at - self.opened_at)
+        if self.what == "resolved":
+            said = f"It lasted {lasted}, from {_time(self.opened_at)} to {_time(self.at)}"
+        else:
+            said = f"Since {_time(self.opened_at)}, for {lasted}"
+        amounts = [
+            f"{name} {_amount(value, self.unit)}"
+            for name, value in (("now", self.value), ("limit", self.limit))
+            if value is not None
+        ]
+        return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, told by {self.host}."
+
+    def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
+        """All lines as one text of at most so many bytes in UTF-8. Where it is cut, it says so."""
+        return _cut(self.lines, most_bytes)
+
+    def as_json(self) -> dict[str, Any]:
+        """As a dict of plain values: times in seconds since 1970; `value` and `limit` are None where there is none."""
+        return {
+            "key": plain(self.key),
+            "incident": plain(self.incident),
+            "number": self.number,
+            "what": self.what,
+            "namespace": self.namespace,
+            "queue": self.queue,
+            "kind": self.kind,
+            "environment": plain(self.environment),
+            "host": plain(self.host),
+            "opened_at": _finite(self.opened_at),
+            "at": _finite(self.at),
+            "value": _finite(self.value),
+            "limit": _finite(self.limit),
+            "unit": self.unit,
+            "title": self.title,
+            "text": plain(self.text),
+            "items": [item.as_json() for item in self.items[:MAX_ITEMS]],
+            "more": self.more + max(0, len(self.items) - MAX_ITEMS),
+            "commands": [plain(one) for one in self.commands],
+        }
+
+    def body(self) -> bytes:
+        """`as_json` as one line of ASCII."""
+        return json.dumps(self.as_json(), separators=(",", ":")).encode("ascii")
+
+
+def _line(text: str) -> str:
+    """One line, cut."""
+    text = plain(text[: LINE_CHARACTERS + 1])
+    return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
+
+
+def _cut(lines: list[str], most_bytes: int) -> str:
+    text = "\n".join(lines)
+    if len(text.encode("utf-8")) <= most_bytes:
+        return text
+    left, kept = most_bytes - len(CUT.encode()), list[str]()
+    for line in lines:
+        left -= len(line.encode("utf-8")) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return "\n".join([*kept, CUT])
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON knows no infinity, and no NaN."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _time(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # a clock that is far off
+        return f"{seconds:g} s since 1970"
+
+
+def _lasted(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    if not math.isfinite(seconds):
+        return f"{seconds:g} s"
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 172_800:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def _amount(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if unit == "s":
+        return _lasted(value) if value >= 120 else f"{value:.1f} s"
+    return f"{100 * value:.0f} %" if unit == "share" else f"{value:,.0f}"
