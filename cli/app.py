@@ -26,10 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use, handler not found, or append "
     "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor, audit or "
-    "check found something.",
+    "check found something, 6 `watch --once` saw an open incident.",
 )
 
-FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND = range(6)
+FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND, OPEN = range(7)
 INTERRUPTED = 130
 """As a shell says it of a process that Ctrl-C ended."""
 

@@ -9,6 +9,7 @@ import typer
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
 from ..values.text import plain
 from . import (  # noqa: F401 - each registers its commands
+    alarms,
     append,
     audit,
     check,

@@ -19,6 +19,7 @@ from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import counts, operate, views
+from .queue.alarms import incidents
 from .queue.audit_stream import prove_lanes
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
@@ -199,6 +200,7 @@ class Sequencer(Registered):
     steps = blocking(seen.steps)
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
+    alarms = blocking(incidents.alarms)
 
     @property
     def policy(self) -> Policy:

@@ -172,3 +172,18 @@ def check_says(queue: str, text: str) -> Event:
     """The queue's own check returned something."""
     said = error_text(text)
     return event("check says", queue, said, {"said": said})
+
+
+# -- alarms ---------------------------------------------------------------------------------------------------------
+
+
+def alarm_sent(queue: str, kind: str, what: str, target: str) -> Event:
+    """A target took a message of an incident."""
+    said = f"{target} was told: {kind}, {what}"
+    return event("alarm sent", queue, said, {"target": target, "kind": kind, "what": what})
+
+
+def alarm_not_sent(target: str, error: str) -> Event:
+    """A target does not take what it is told; it is tried again after half a minute, and on."""
+    said = f"{target}: {error}; it is tried again, and the others are told"
+    return event("alarm not sent", "", said, {"target": target, "error": error})

@@ -83,6 +83,8 @@ FIELDS: Mapping[str, str] = {
     "why": "the reason",
     "file": "path of the file that says what runs",
     "said": "what the check returned",
+    "target": "name of a target of alarms",
+    "kind": "of the incident: parked, dead, wait, ...",
     "lines": "how many lines of the log",
     "observer": "name of the callback",
     "seconds": "how long the service ran",
@@ -96,7 +98,7 @@ FIELDS: Mapping[str, str] = {
     "died": "consumers that died",
     "killed": "consumers that the service killed",
     "unreported": "consumers that ended without a last report: what they did in their last second is not counted",
-    "what": "what was being done",
+    "what": "what was being done; of an alarm open, news, again or resolved",
     "policy": "name of the policy",
     "before": "what it was",
     "now": "what it is now",
@@ -210,6 +212,10 @@ EVENTS: Mapping[str, Kind] = {
     "service reloaded": Kind(INFO, "all consumers are of the new file and the new code", ("file",)),
     "reload failed": Kind(ERROR, "the file or the code is wrong; the consumers of before go on", ("error",)),
     "check says": Kind(WARNING, "the queue's own check found something", ("said",)),
+    "alarm sent": Kind(INFO, "a target of alarms took a message", ("target", "kind", "what")),
+    "alarm not sent": Kind(
+        ERROR, "a target of alarms took no message; told once, until it takes one", ("target", "error")
+    ),
     "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
     "policy changed": Kind(

@@ -94,6 +94,8 @@ def all_events() -> list[Event]:
         service.service_reloaded("/srv/shop/sequencer.toml"),
         service.reload_failed("orders", "no module 'shop'"),
         service.check_says("orders", "the disk is full"),
+        service.alarm_sent("orders", "parked", "open", "chat"),
+        service.alarm_not_sent("chat", "the server answered 500"),
         *(told(error), told(Park("x"), parked=1), told(SetAside("x")), told(late), told(error, is_held=False)),
         told(error, max_attempts=2, on_failure="drop"),
         *consumer_events.expired("orders", "me", [leased]),

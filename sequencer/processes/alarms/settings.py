@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from ...errors import ConfigurationError
+from ...settings.tables import converted, time_of
 from ...settings.thresholds import Thresholds
 from ...values.checks import nearest
-from ..tables import converted, time_of
 
 REPEAT_S = 4 * 3600.0
 

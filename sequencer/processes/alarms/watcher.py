@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ...calls.alarms import AlarmTimes, Grant
-from ...errors import ServerError, ServerUnavailable
+from ...errors import ServerUnavailable
 from ...queue.alarms.conditions import commands_for, conditions, limit_of, unit_of
 from ...queue.alarms.incidents import key_of
 from ...queue.alarms.untold import NamedHead, News
 from ...settings.events import Event
-from ...values.text import error_text, named, type_name
+from ...values.text import error_text, named
 from ...values.views import QueueLook
 from .. import service_events
 from .notice import Item, Notice
@@ -199,8 +199,8 @@ class Watcher:
             commands=commands_for(kind, one.client.queue, self._namespace),
         )
 
-    def _say_failed(self, target: str, error: Exception) -> None:
-        self._emit(service_events.alarm_not_sent(target, f"{type_name(error)}: {error_text(error)}"))
+    def _say_failed(self, target: str, error: str) -> None:
+        self._emit(service_events.alarm_not_sent(target, error))
 
 
 def _item(head: NamedHead, *, texts: bool) -> Item:

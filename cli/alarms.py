@@ -1,0 +1,177 @@
+"""Commands for those who are told: alarms, and watch for those who run no master."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..client import Sequencer, find_server, list_queues
+from ..consume.emitter import EventEmitter
+from ..errors import ConfigurationError
+from ..processes.logs import LogOptions
+from ..processes.signals import STOP_SIGNALS
+from ..values.alarms import Incident
+from ..values.checks import nearest
+from ..values.text import many, plain
+from ..values.views import as_json
+from .app import (
+    FINE,
+    GAVE_UP,
+    OPEN,
+    JsonOption,
+    NamespaceOption,
+    OptionalQueueArgument,
+    RedisOption,
+    app,
+    call_option,
+    option,
+)
+from .queues import require_queue
+from .render import cells, console, print_json, say, seconds, table
+
+if TYPE_CHECKING:
+    from ..processes.pools.plan import RunPlan
+
+SENT_S = 25.0
+"""So long `watch --once` waits for what it sends: three tries of a target."""
+log = logging.getLogger("sequencer.watch")
+FileOption = Annotated[
+    str | None,
+    call_option("--file", help="The file of `run`; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
+]
+
+
+@app.command()
+def alarms(
+    ctx: typer.Context,
+    queue: OptionalQueueArgument = None,
+    test: Annotated[
+        str | None, call_option("--test", help="Send a test to this target of the file.", show_default=False)
+    ] = None,
+    file: FileOption = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> int:
+    """List the open incidents of a queue, or of all; or try whether a target of a file can be told.
+
+    Incidents are seen by a master (`sequencer run`) or by `sequencer watch`. --test needs no server and no queue; exit
+    code 1 where the target did not take it.
+    """
+    if test is not None:
+        return _try_target(test, file, ctx.obj or LogOptions())
+    found: list[Incident] = []
+    for name in [queue] if queue else list_queues(redis, namespace):
+        with Sequencer(name, redis, namespace=namespace) as client:
+            if queue:
+                require_queue(client)
+            found += client.alarms()
+    if json:
+        print_json([as_json(one) for one in found])
+    else:
+        show(found)
+    return FINE
+
+
+@app.command()
+def watch(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="A TOML file; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
+    ] = None,
+    once: Annotated[
+        bool, call_option("--once", help="Look once, send what is to be told, list what is open; exit code 6 then.")
+    ] = False,
+    redis: RedisOption = None,
+    namespace: Annotated[
+        str | None, option("--namespace", help="Prefix of all keys; goes before the file's.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> int:
+    """Watch the queues of a file and tell its targets, without running consumers: for those without `sequencer run`.
+
+    It looks each `check_every`, as the master does, and cleans each minute (`sweep`). Several may watch the same
+    queues: each thing is told once. With --once it is for cron: a condition is over when two calls saw it so.
+    """
+    plan = _plan(file, redis, namespace, ctx.obj or LogOptions())
+    if json and not once:
+        raise ConfigurationError("--json says how --once answers; give that too")
+    return _watch_once(plan, json) if once else _watch(plan)
+
+
+def _plan(file: str | None, redis: str | None, namespace: str | None, options: LogOptions) -> RunPlan:
+    from ..processes.pools.run_file import find_file, read_file  # it imports msgspec, which nothing else needs
+
+    plan = read_file(find_file(file, Path.cwd()), redis=redis, namespace=namespace, log=options)
+    return plan.on(find_server(plan.url).url)
+
+
+def _watch_once(plan: RunPlan, as_json_: bool) -> int:
+    from ..processes.alarms.watcher import watcher_of
+
+    watcher = watcher_of(plan, EventEmitter("", log=log).emit)
+    watcher.round()
+    watcher.wait_sent(SENT_S)
+    watcher.close()
+    found: list[Incident] = []
+    for pool in plan.pools:
+        with Sequencer(pool.queue, plan.url, namespace=plan.namespace) as client:
+            found += client.alarms()
+    if as_json_:
+        print_json([as_json(one) for one in found])
+    else:
+        show(found)
+    return OPEN if any(one.resolved_at is None for one in found) else FINE
+
+
+def _watch(plan: RunPlan) -> int:
+    from ..processes.alarms.watcher import watcher_of
+
+    ends = threading.Event()
+    for one in STOP_SIGNALS:
+        signal.signal(one, lambda *_: ends.set())
+    watcher = watcher_of(plan, EventEmitter("", log=log).emit)
+    watcher.start()
+    say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
+    while not ends.wait(3600.0):
+        pass
+    watcher.close()
+    return FINE
+
+
+def _try_target(name: str, file: str | None, options: LogOptions) -> int:
+    from ..processes.alarms.notice import DeliveryFailed
+    from ..processes.alarms.watcher import test_notice
+    from ..processes.pools.run_file import find_file, read_file
+
+    plan = read_file(find_file(file, Path.cwd()), log=options)
+    targets = {one.name: one for one in plan.targets}
+    if name not in targets:
+        raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
+    try:
+        targets[name].send(test_notice(plan, time.time()))
+    except DeliveryFailed as error:
+        say(plain(f"error: {name} did not take it: {error}"))
+        return GAVE_UP
+    typer.echo(plain(f"{name} took a test of type {targets[name].kind}"))
+    return FINE
+
+
+def show(found: list[Incident]) -> None:
+    """The incidents as a table."""
+    if not found:
+        typer.echo("no open incidents")
+        return
+    rows, now = table("queue", "what", "for", "told", "says"), time.time()
+    for one in found:
+        told = ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody"
+        state = " (over)" if one.resolved_at is not None else ""
+        rows.add_row(*cells(one.queue, one.kind + state, seconds(max(0.0, now - one.opened_at)), told, one.text))
+    console().print(rows)

@@ -1,0 +1,161 @@
+"""Incidents in the server follow the model of their rules; and whoever dies, each is told, normally once."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sequencer import calls
+from sequencer.calls.alarms import AlarmTimes, Grant, Seen
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys, lane_keys
+
+from ..support.alarm_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer
+from ..support.changed_script import changed_script
+
+NOW_US, SECOND = 1_700_000_000_000_000, 1_000_000
+TIMES = AlarmTimes(SETTLE, GAP, AGAIN, HOLD, STALE)
+KINDS, TARGETS = ["parked", "wait"], ["chat", "mail"]
+VERDICTS = st.sampled_from(["open", "open", "keep", "close", "close"])
+LOOK = st.tuples(
+    st.just("look"),
+    st.dictionaries(st.sampled_from(KINDS), VERDICTS, max_size=2),
+    st.sampled_from([TARGETS, TARGETS, ["chat"], []]),
+    st.dictionaries(st.sampled_from(KINDS), st.lists(st.sampled_from(TARGETS), unique=True), max_size=2),
+)
+STEP = st.one_of(
+    LOOK,
+    LOOK,
+    st.tuples(st.just("sent"), st.integers(0, 3)),
+    st.tuples(st.just("sent"), st.integers(0, 3)),
+    st.tuples(st.just("advance"), st.sampled_from([1, 2, 29, 31, 61, 601, 901, -40])),
+)
+
+
+class Both:
+    """Does each step on the server and in the model, and compares."""
+
+    def __init__(self, link: Link, keys: LaneKeys) -> None:
+        self.link, self.keys, self.model, self.now = link, keys, Incidents(), NOW_US
+        self.offers: list[Grant] = []
+
+    def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]]) -> None:
+        words = [Seen(kind, verdict, "1", "text", news.get(kind, ())) for kind, verdict in seen.items()]
+        found = self.link.run_one(calls.alarm(self.keys, words, targets, TIMES, now_us=self.now))
+        modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen})
+        assert {Offer(one.kind, one.what, one.target, one.opened_us, one.number) for one in found} == modelled
+        self.offers += sorted(found)
+
+    def sent(self, position: int) -> None:
+        if position < len(self.offers):
+            one = self.offers.pop(position)
+            offer = Offer(one.kind, one.what, one.target, one.opened_us, one.number)
+            done = self.link.run_one(calls.alarm_sent(self.keys, one, now_us=self.now))
+            assert done == self.model.sent(self.now, offer)
+
+    def advance(self, seconds: int) -> None:
+        self.now += seconds * SECOND
+
+    def compare(self) -> None:
+        kinds = {kind.decode() for kind in self.link.command("HKEYS", self.keys.alarms)}
+        assert kinds == {*self.model.records}
+
+
+@pytest.fixture
+def keys() -> LaneKeys:
+    return lane_keys(f"alarm{uuid.uuid4().hex[:8]}", "jobs", 0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, max_size=40))
+def test_the_script_does_what_the_rules_say(link: Link, keys: LaneKeys, steps: list[Any]) -> None:
+    link.command("DEL", keys.alarms)
+    both = Both(link, keys)
+    for kind, *args in steps:
+        getattr(both, kind)(*args)
+        both.compare()
+
+
+# -- masters that send, and die --------------------------------------------------------------------------------------
+
+
+class Masters:
+    """Three masters look at one condition, each two seconds; what they got the right for is sent a second later."""
+
+    def __init__(self, link: Link, keys: LaneKeys) -> None:
+        self.link, self.keys, self.now = link, keys, NOW_US
+        self.took: Counter[tuple[str, str, int, int]] = Counter()
+        """How often each message came to a target: target, what, opened, number."""
+        self.waiting: list[tuple[Grant, str]] = []
+
+    def run(self, verdict: str, seconds: int, ends: Iterator[str]) -> None:
+        """`ends`: what becomes of each sending: "ok", "refused", "dies before", "dies after"."""
+        for _ in range(seconds // 2):
+            for _ in range(3):
+                self.now += SECOND // 3
+                seen: list[Any] = [Seen("parked", verdict, "1", "")]  # type: ignore[arg-type]
+                for one in self.link.run_one(calls.alarm(self.keys, seen, TARGETS, TIMES, now_us=self.now)):
+                    self.waiting.append((one, next(ends, "ok")))
+            self.now += SECOND
+            for one, end in self.waiting:
+                self._send(one, end)
+            self.waiting.clear()
+
+    def _send(self, one: Grant, end: str) -> None:
+        if end in ("ok", "dies after"):
+            self.took[one.target, one.what, one.opened_us, one.number] += 1
+        if end == "ok":
+            self.link.run_one(calls.alarm_sent(self.keys, one, now_us=self.now))
+
+
+def incident_is_told(link: Link, keys: LaneKeys, ends: list[str]) -> None:
+    """One that lasts 100 s, with these ends of sending; then all goes well."""
+    link.command("DEL", keys.alarms)
+    masters = Masters(link, keys)
+    left = iter(ends)
+    masters.run("open", 100, left)
+    masters.run("close", 140, left)
+    said = Counter[tuple[str, str]]()
+    for (target, what, _, _), times in masters.took.items():
+        said[target, what] += times
+        assert times == 1 or "dies after" in ends, "told twice, and nobody died"
+        assert times <= 1 + ends.count("dies after")
+    for target in TARGETS:
+        assert said[target, "resolved"] >= 1
+        assert said[target, "open"] >= 1 or {*ends} - {"ok"}
+        assert said[target, "open"] + said[target, "resolved"] <= 2 + ends.count("dies after")
+    assert link.command("EXISTS", keys.alarms) == 0
+
+
+ENDS = st.lists(st.sampled_from(["ok", "refused", "dies before", "dies after"]), max_size=5)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ends=ENDS)
+def test_each_incident_is_told_whoever_dies(link: Link, keys: LaneKeys, ends: list[str]) -> None:
+    incident_is_told(link, keys, ends)
+
+
+TWINS = {
+    "no hold: each master tells": ("alarm", "if what and not is_held(to) then", "if what then", []),
+    "told before it is sent: lost": (
+        "alarm",
+        "to.hold = fmt('%.0f', now + hold)",
+        "to.said = what == 'resolved' and 'resolved' or 'open'",
+        ["dies before"] * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_broken_hold_is_found(link: Link, keys: LaneKeys, name: str) -> None:
+    script, old, new, ends = TWINS[name]
+    with changed_script(script, old, new), pytest.raises(AssertionError):
+        incident_is_told(link, keys, ends)
+    link.command("DEL", keys.alarms)
