@@ -6,33 +6,25 @@ from a variable: `env:NAME`.
 
 from __future__ import annotations
 
-import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ...errors import ConfigurationError, SequencerError, shown
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
-from ...values.checks import check_name, nearest, seconds_of
+from ...settings.tables import SECRET, converted, time_of, value_of
+from ...values.checks import check_name
 from ..logs import LogOptions
 from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
 
 OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
 MAX_PROCESSES = 1024
-SECRET = "env:"
-_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
-_WRONG = re.compile(r"Expected `([^`]+)`, got `([^`]+)` - at `\$\.([A-Za-z_]+).*`")
-KINDS = {"str": "text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "a table"}
-"""What msgspec calls them, in words."""
-_VARIABLE = re.compile(r"[A-Za-z_]\w*\Z")
-TableT = TypeVar("TableT", bound=msgspec.Struct)
 
 
 class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -125,10 +117,10 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str | None, log: LogOptions) -> RunPlan:
-    top = _converted(table, TopTable, "")
+    top = converted(table, TopTable, unnamed=["app"])
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    url, every_s = redis or _server(top.redis), _time("check_every", top.check_every, 0.1)
+    url, every_s = redis or _server(top.redis), time_of("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
     pools = tuple(replace(pool, check_every_s=every_s, env=_env_of(pool, top.redis)) for pool in found)
@@ -143,7 +135,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         namespace=space,
         environment=top.environment,
         check_every_s=every_s,
-        run_for_s=_time("run_for", top.run_for),
+        run_for_s=time_of("run_for", top.run_for),
         max_processes=top.max_processes,
         pools=pools,
     )
@@ -154,7 +146,7 @@ def _pool(name: str, table: Any, directory: Path, url: str | None, namespace: st
         check_name("queue", name)
         if not isinstance(table, dict):
             raise ConfigurationError(f"it must be a table, got {shown(table)}")
-        return _checked(name, _converted(table, QueueTable, ""), directory, url, namespace, log)
+        return _checked(name, converted(table, QueueTable), directory, url, namespace, log)
     except SequencerError as error:
         raise ConfigurationError(f"queues.{name}: {error}") from error
 
@@ -170,7 +162,7 @@ def _checked(
     most = max(table.n, 1) if table.max is None else table.max
     if table.max is not None:
         _check_count("max", most, max(table.n, 1))
-    max_age = None if table.max_age is None else _time("max_age", table.max_age)
+    max_age = None if table.max_age is None else time_of("max_age", table.max_age)
     if table.hang_after is not None and max_age is None:
         raise ConfigurationError("hang_after is counted from max_age; give that too")
     config = WorkerConfig(
@@ -181,13 +173,13 @@ def _checked(
         command=table.exec,
         passes_redis=table.pass_redis,
         settings=_settings(name, namespace, table),
-        lease=_time("lease", table.lease),
+        lease=time_of("lease", table.lease),
         max_messages=table.max_messages,
         max_age=max_age,
-        handler_timeout=None if table.handler_timeout is None else _time("handler_timeout", table.handler_timeout),
+        handler_timeout=None if table.handler_timeout is None else time_of("handler_timeout", table.handler_timeout),
         audit=table.audit,
         audit_length=table.audit_length,
-        grace=None if table.grace is None else _time("grace", table.grace),
+        grace=None if table.grace is None else time_of("grace", table.grace),
         log_level=log.level,
         log_format=log.format,
         is_pooled=True,
@@ -200,10 +192,10 @@ def _checked(
         config=config,
         n=table.n,
         most=most,
-        wait_s=_time("wait", table.wait, 0.001),
-        hang_after_s=None if table.hang_after is None else _time("hang_after", table.hang_after),
+        wait_s=time_of("wait", table.wait, 0.001),
+        hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after),
         cwd=cwd,
-        env={key: _value(f"env.{key}", value) for key, value in table.env.items()},
+        env={key: value_of(f"env.{key}", value) for key, value in table.env.items()},
         check=table.check,
     )
 
@@ -217,7 +209,7 @@ def _env_of(pool: PoolPlan, redis: str | None) -> Mapping[str, str | None]:
 def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
     given: dict[str, Any] = {
         "max_attempts": table.max_attempts,
-        "backoff": None if table.backoff is None else _time("backoff", table.backoff),
+        "backoff": None if table.backoff is None else time_of("backoff", table.backoff),
         "on_failure": table.on_failure,
         **{key: _names(getattr(table, key)) for key in ("park_on", "dead_letter_on", "outage")},
     }
@@ -232,58 +224,13 @@ def _names(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _converted(table: Mapping[str, Any], kind: type[TableT], where: str) -> TableT:
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(_sentence(str(error), kind, table)) from error
-
-
-def _sentence(said: str, kind: type[msgspec.Struct], table: Mapping[str, Any]) -> str:
-    """What msgspec found, in our words: with the name and its value, and the nearest right name."""
-    unknown = _UNKNOWN.search(said)
-    if unknown:
-        names = [name for name in kind.__struct_fields__ if name != "app" or kind is QueueTable]
-        return f"there is no {unknown[1]!r}; {nearest(unknown[1], names)}"
-    found = _WRONG.match(said)
-    if found is None:
-        return said
-    wanted, got, name = found[1].partition(" | ")[0], found[2], found[3]
-    value = table.get(name)
-    if wanted == "str" and got in ("int", "float"):
-        return f'{name}={shown(value)} must be text; a time has its unit, as "{value}s"'
-    return f"{name}={shown(value)} must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
-
-
-def _time(name: str, text: str, low: float = 0.0) -> float:
-    try:
-        seconds = seconds_of(text)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from error
-    if seconds < low:
-        raise ConfigurationError(f"{name}={shown(text)} must be at least {low:g} s")
-    return seconds
-
-
 def _check_count(name: str, value: int, low: int) -> None:
     if not low <= value <= MAX_PROCESSES:
         raise ConfigurationError(f"{name}={value} must be a whole number from {low} to {MAX_PROCESSES}")
 
 
 def _server(text: str | None) -> str | None:
-    url = None if text is None else _value("redis", text)
+    url = None if text is None else value_of("redis", text)
     if text is not None and not text.startswith(SECRET) and urlsplit(text).password:
         raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
     return url
-
-
-def _value(name: str, text: str) -> str:
-    """A value, or that of the variable which it names."""
-    if not text.startswith(SECRET):
-        return text
-    variable = text.removeprefix(SECRET)
-    if not _VARIABLE.match(variable):
-        raise ConfigurationError(f"{name}={shown(text)} names no variable, as in {SECRET}NAME")
-    if variable not in os.environ:
-        raise ConfigurationError(f"{name}: the variable {variable} is not set")
-    return os.environ[variable]
