@@ -43,7 +43,9 @@ SENT_S = 25.0
 log = logging.getLogger("sequencer.watch")
 FileOption = Annotated[
     str | None,
-    call_option("--file", help="The file of `run`; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
+    call_option(
+        "--file", help="The file of `run`; without it sequencer.toml or pyproject.toml, upwards.", show_default=False
+    ),
 ]
 
 

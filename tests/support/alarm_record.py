@@ -1,4 +1,4 @@
-"""A model of incidents, in times of us: what is told, by whom, and when. Written from the rules, not from the scripts."""
+"""A model of incidents, in times of us: what is told, by whom, and when. Written from the rules, not the script."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ class Record:
 
 class Incidents:
     """All incidents of a queue."""
-
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}

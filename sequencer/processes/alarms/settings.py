@@ -1,17 +1,19 @@
-"""What a file says of alarms: the tables `alarms`, of all queues and of one."""
+"""What a file says of alarms: its targets, and the tables `alarms` of all queues and of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, SequencerError
 from ...settings.tables import converted, time_of
 from ...settings.thresholds import Thresholds
-from ...values.checks import nearest
+from ...values.checks import check_name, nearest
+from .targets import Target, read_target
 
 REPEAT_S = 4 * 3600.0
 
@@ -20,7 +22,7 @@ REPEAT_S = 4 * 3600.0
 class QueueAlarms:
     """What is told of one queue, and to whom. Times in seconds."""
 
-    limits: Thresholds = Thresholds()
+    limits: Thresholds = field(default_factory=Thresholds)
     to: tuple[str, ...] = ()
     """Names of targets."""
     repeat_s: float = REPEAT_S
@@ -48,8 +50,41 @@ class AlarmsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froz
     to: list[str] | None = None
 
 
-def alarms_of(table: Mapping[str, Any], targets: Mapping[str, object], before: QueueAlarms) -> QueueAlarms:
-    """What a table says, where it says something; else as before. Raises ConfigurationError."""
+def read_targets(tables: Mapping[str, Any], directory: Path, variables: Collection[str]) -> dict[str, Target]:
+    """The targets of a file; `variables`: those that the file names, which a command is not given.
+
+    Raises ConfigurationError.
+    """
+    found: dict[str, Target] = {}
+    for name, table in tables.items():
+        try:
+            found[name] = read_target(check_name("target", name), table, directory=directory, hidden=variables)
+        except SequencerError as error:
+            raise ConfigurationError(f"targets.{name}: {error}") from error
+    return found
+
+
+def read_alarms(
+    general: Mapping[str, Any] | None, own: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Target]
+) -> dict[str, QueueAlarms]:
+    """What is told of each queue: by its own table, else by the general one. Nothing where the file has neither, and
+    no target. Raises ConfigurationError.
+    """
+    if general is None and not targets and not any(own.values()):
+        return {}
+    found, place = dict[str, QueueAlarms](), "alarms"
+    try:
+        whole = _alarms(general or {}, targets, QueueAlarms(to=tuple(targets)))
+        for queue, table in own.items():
+            place = f"queues.{queue}.alarms"
+            found[queue] = _alarms(table, targets, whole)
+    except SequencerError as error:
+        raise ConfigurationError(f"{place}: {error}") from error
+    return found
+
+
+def _alarms(table: Mapping[str, Any], targets: Mapping[str, object], before: QueueAlarms) -> QueueAlarms:
+    """What a table says, where it says something; else as before."""
     found = converted(table, AlarmsTable)
     given: dict[str, Any] = {}
     for one in fields(Thresholds):

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alarms import AlarmTimes, Grant
 from ...errors import ServerUnavailable
@@ -26,6 +26,9 @@ from .sender import Sender
 from .settings import QueueAlarms
 from .targets import Target
 from .watched import FactsReader, WatchedQueue
+
+if TYPE_CHECKING:
+    from ..pools.plan import RunPlan
 
 MINUTE_S = 60.0
 LOOK_PAGES = 20
@@ -206,6 +209,41 @@ class Watcher:
 def _item(head: NamedHead, *, texts: bool) -> Item:
     failure = head.failure
     error = f"{failure.type}: {failure.message}" if texts and failure.message else failure.type
-    return Item(
-        group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands
+    return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
+
+
+def watcher_of(
+    plan: RunPlan, emit: Callable[[Event], object], local: Callable[[str], Local] = lambda _: Local()
+) -> Watcher:
+    """The watcher of a file's queues."""
+    return Watcher(
+        {pool.queue: pool.alarms for pool in plan.pools},
+        plan.targets,
+        url=plan.url,
+        namespace=plan.namespace,
+        environment=plan.environment,
+        every_s=plan.check_every_s,
+        emit=emit,
+        local=local,
+    )
+
+
+def test_notice(plan: RunPlan, now: float) -> Notice:
+    """What a target is sent to try it. `now`: seconds since 1970."""
+    host = socket.gethostname()
+    return Notice(
+        incident=key_of(plan.namespace, "test", "test", round(now * 1e6)),
+        number=0,
+        what="test",
+        namespace=plan.namespace,
+        queue="test",
+        kind="test",
+        environment=plan.environment,
+        host=host,
+        opened_at=now,
+        at=now,
+        value=None,
+        limit=None,
+        unit="",
+        text=f"{host} tries whether you can be told; nothing is wrong",
     )

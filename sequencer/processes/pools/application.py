@@ -138,12 +138,14 @@ class CheckProcess:
         self._plan, self._report_fd = plan, report_fd
         self._process: subprocess.Popen[bytes] | None = None
         self._starts_at, self._told_at, self._told = 0.0, -AGAIN_S, ""
+        self.says: str | None = None
+        """What the check said last; "": all is fine; None: it said nothing yet, or there is none."""
 
     def tick(self, now: float) -> None:
         """Start it, if there is a check; again where it ended."""
         if self._process is not None and self._process.poll() is not None:
             self._close_pipe()
-            self._process, self._starts_at = None, now + AGAIN_S
+            self._process, self._starts_at, self.says = None, now + AGAIN_S, None
         if self._plan.check and self._process is None and now >= self._starts_at:
             with suppress(OSError):
                 self._process = _start(self._plan, self._plan.check_every_s, self._report_fd)
@@ -160,7 +162,7 @@ class CheckProcess:
             self._process.kill()
             self._process.wait()
             self._close_pipe()
-            self._process = None
+            self._process = self.says = None
 
     def _close_pipe(self) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -171,7 +173,7 @@ class CheckProcess:
         """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
         if self._process is None or report["pid"] != self._process.pid:
             return False
-        text = str(report.get("text", ""))
+        self.says = text = str(report.get("text", ""))
         if not text:
             self._told = ""
         elif text != self._told and now - self._told_at >= AGAIN_S:

@@ -60,6 +60,17 @@ class KeptPool(Pool):
         return self._down_since is not None
 
     @property
+    def down_s(self) -> float:
+        """For how long no consumer gets to work; 0: they do."""
+        since = self._down_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    @property
+    def check_says(self) -> str | None:
+        """What the queue's own check said last, if it has one."""
+        return self._checks.says
+
+    @property
     def size(self) -> int:
         """Consumers that run or are about to, those too that were told to leave."""
         return len(self._places)

@@ -1,7 +1,7 @@
 """The master of `sequencer run`: many pools under one loop, and what concerns all of them.
 
-It looks at the queues and changes the size of pools, reads its file again at SIGHUP, ends after `run_for`, answers
-`--status`, and tells systemd how it is.
+It looks at the queues and changes the size of pools, has alarms told and old data swept, reads its file again at
+SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ...settings.events import Event
 from ...values.text import error_text, many
 from ...values.version import VERSION
 from .. import service_events
+from ..alarms.watcher import Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
@@ -54,6 +55,7 @@ class Master(PoolLoop):
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
         self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
+        self._watcher = watcher_of(plan, self.emit, self._known_of)
         self._scales_at, self._failed_ticks = 0.0, 0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
@@ -90,6 +92,11 @@ class Master(PoolLoop):
         with suppress(Exception):
             self._emitter.emit(event)
 
+    def _known_of(self, queue: str) -> Local:
+        """What no server knows of a queue; asked by the watcher, in its thread."""
+        found = next((pool for pool in list(self._kept) if pool.queue == queue and not pool.stage), None)
+        return Local(found.down_s, found.check_says) if found else Local()
+
     def _tell_trouble(self, error: Exception) -> None:
         self.emit(service_events.supervisor_trouble("", error, what="looking at the queues"))
 
@@ -100,10 +107,12 @@ class Master(PoolLoop):
             self._selector.register(self._status, selectors.EVENT_READ)
         for pool in self._kept:
             self._say_started(pool)
+        self._watcher.start()
         try:
             status = super().run()
         finally:
             self._looks.close()
+            self._watcher.close()
             if self._status is not None:
                 self._status.close()
         for pool in self._kept:
@@ -215,6 +224,9 @@ class Master(PoolLoop):
         self.plan = plan
         self._looks.close()
         self._looks = Looks(plan, self._tell_trouble)
+        self._watcher.close()
+        self._watcher = watcher_of(plan, self.emit, self._known_of)
+        self._watcher.start()
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         for one in plan.pools:
             pool = pools.pop(one.queue, None)

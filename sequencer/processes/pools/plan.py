@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..alarms.settings import QueueAlarms
+from ..alarms.targets import Target
 from ..worker.config import WorkerConfig
 
 
@@ -29,6 +31,8 @@ class PoolPlan:
     check: str | None = None
     """`module:function` that looks at the queue."""
     check_every_s: float = 2.0
+    alarms: QueueAlarms | None = None
+    """What is told of it, and to whom; None: nothing."""
 
     @property
     def queue(self) -> str:
@@ -51,6 +55,8 @@ class RunPlan:
     max_processes: int
     """Of all pools, on this host."""
     pools: tuple[PoolPlan, ...]
+    targets: tuple[Target, ...] = ()
+    """To whom alarms go."""
 
     def on(self, url: str | None) -> RunPlan:
         """The same for the server at `url`."""

@@ -17,8 +17,9 @@ import msgspec
 
 from ...errors import ConfigurationError, SequencerError, shown
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
-from ...settings.tables import SECRET, converted, time_of, value_of
+from ...settings.tables import SECRET, converted, time_of, value_of, variables_in
 from ...values.checks import check_name
+from ..alarms.settings import read_alarms, read_targets
 from ..logs import LogOptions
 from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
@@ -51,12 +52,13 @@ class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     audit: bool = False
     audit_length: int = AUDIT_LENGTH
     check: str | None = None
+    alarms: dict[str, Any] = {}
     env: dict[str, str] = {}
     cwd: str = "."
 
 
 class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """`[tool.sequencer]`, but for its queues."""
+    """`[tool.sequencer]`, but for what is in the tables below it."""
 
     app: str | None = None
     """For `consume`: not read here."""
@@ -66,6 +68,8 @@ class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
     check_every: str = "2s"
     run_for: str = "0"
     max_processes: int = 64
+    alarms: dict[str, Any] | None = None
+    targets: dict[str, Any] = {}
     queues: dict[str, Any] = {}
 
 
@@ -123,7 +127,13 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     url, every_s = redis or _server(top.redis), time_of("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
-    pools = tuple(replace(pool, check_every_s=every_s, env=_env_of(pool, top.redis)) for pool in found)
+    targets = read_targets(top.targets, path.parent, variables_in(table))
+    own = {name: queue.get("alarms", {}) for name, queue in top.queues.items()}
+    alarms = read_alarms(top.alarms, own, targets)
+    pools = tuple(
+        replace(pool, check_every_s=every_s, env=_env_of(pool, top.redis), alarms=alarms.get(pool.queue))
+        for pool in found
+    )
     _check_count("max_processes", top.max_processes, 1)
     if (count := sum(pool.n for pool in pools)) > top.max_processes:
         raise ConfigurationError(
@@ -138,6 +148,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         run_for_s=time_of("run_for", top.run_for),
         max_processes=top.max_processes,
         pools=pools,
+        targets=tuple(targets.values()),
     )
 
 

@@ -1,0 +1,273 @@
+"""What is told of a queue: parked groups and dead letters by name, once each; by whoever watches, and until it is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sequencer import Message, Sequencer
+from sequencer.errors import Park, SetAside
+from sequencer.net.link import Link
+from sequencer.processes.alarms.notice import DeliveryFailed, Notice
+from sequencer.processes.alarms.settings import QueueAlarms
+from sequencer.processes.alarms.watcher import Local, Watcher
+from sequencer.settings.events import Event
+from sequencer.settings.thresholds import Thresholds
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.testing import wait_until
+
+from ..support.changed_script import changed_script
+from ..support.lane import Lane, item
+
+MakeSequencer = Callable[..., Sequencer]
+
+
+class Recorder:
+    """A target that keeps what it is told."""
+
+    kind, timeout_s = "recorder", 5.0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.took: list[Notice] = []
+        self.refuses = False
+
+    def send(self, notice: Notice) -> None:
+        if self.refuses:
+            raise DeliveryFailed("it does not want to")
+        self.took.append(notice)
+
+    def whats(self, kind: str = "") -> list[str]:
+        return [one.what for one in self.took if kind in ("", one.kind)]
+
+
+class Watching:
+    """A queue of two lanes, and watchers of it that look when they are told."""
+
+    def __init__(self, seq: Sequencer, make: MakeSequencer) -> None:
+        self.seq, self.make = seq, make
+        self.targets = [Recorder("chat"), Recorder("mail")]
+        self.events: list[Event] = []
+        self.local = Local()
+        self.watchers: list[Watcher] = []
+
+    def watcher(self, **limits: Any) -> Watcher:
+        alarms = QueueAlarms(limits=Thresholds(**limits), to=("chat", "mail"))
+        found = Watcher(
+            {self.seq.queue: alarms},
+            self.targets,
+            url=self.seq.endpoint.url,
+            namespace=self.seq.options.namespace,
+            environment="test",
+            every_s=0.01,
+            emit=self.events.append,
+            local=lambda _: self.local,
+        )
+        self.watchers.append(found)
+        return found
+
+    def fail(self, error: Exception, *groups: str, id: str = "m") -> None:
+        """A message of each group fails for good."""
+        for group in groups:
+            self.seq.append({"card": "SECRET"}, group, id=id)
+
+        def handle(message: Message) -> None:
+            raise error
+
+        self.seq.consume(handle, until_empty=True)
+
+    def look(self, watcher: Watcher) -> None:
+        watcher.round()
+        watcher.wait_sent(20.0)
+        assert [one for one in self.events if one.name == "supervisor trouble"] == []
+
+    def close(self) -> None:
+        for one in self.watchers:
+            one.close()
+
+
+@pytest.fixture
+def watching(make: MakeSequencer) -> Iterator[Watching]:
+    found = Watching(make(lanes=2), make)
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "sequencer")
+
+
+def test_each_parked_group_is_told_once_and_again_if_it_parks_again(watching: Watching) -> None:
+    chat, watcher = watching.targets[0], watching.watcher()
+    watching.fail(Park("no such card"), "ann", "bob's own")
+    watching.look(watcher)
+    watching.look(watcher)
+    (first,) = chat.took
+    assert (first.what, first.kind, first.value, first.limit, first.number) == ("open", "parked", 2.0, 1.0, 0)
+    assert sorted((one.group, one.id, one.error) for one in first.items) == [
+        ("'bob'\"'\"'s own'", "m", "Park: no such card"),
+        ("ann", "m", "Park: no such card"),
+    ]
+    assert all(one.commands[0].startswith("sequencer resume jobs ") for one in first.items)
+    assert watching.seq.alarms()[0].key == first.incident
+    watching.seq.resume("ann")
+    watching.fail(Park("still no card"), "ann", id="m")
+    watching.look(watcher)
+    assert chat.whats() == ["open"]  # news of it wait for a minute
+    watching.seq.resume_many(everything=True)
+    watching.seq.consume(lambda message: None, until_empty=True)
+    wait_until(lambda: (watching.look(watcher), chat.whats()[-1:] == ["resolved"])[1], what="it is over")
+    assert {one.incident for one in chat.took} == {first.incident}
+    assert watching.seq.alarms() == []
+    watching.fail(Park("again"), "ann", id="m2")
+    watching.look(watcher)
+    assert chat.took[-1].what == "open"
+    assert chat.took[-1].incident != first.incident
+    assert [one.error for one in chat.took[-1].items] == ["Park: again"]
+
+
+def news(watching: Watching) -> list[str]:
+    """Groups that the target `chat` was not told of."""
+    from sequencer.processes.alarms.watched import WatchedQueue
+
+    with WatchedQueue(watching.seq.queue, watching.seq.endpoint.url, namespace=watching.seq.options.namespace) as one:
+        return sorted(group.group for _, group in one.news_of("chat", {}).groups)
+
+
+def parks_again(watching: Watching) -> None:
+    watching.fail(Park("x"), "ann")
+    watching.look(watching.watcher())
+    assert news(watching) == []
+    watching.seq.resume("ann")
+    watching.seq.consume(_park, until_empty=True)
+    assert news(watching) == ["ann"]
+
+
+def _park(message: Message) -> None:
+    raise Park("x")
+
+
+def test_who_parks_again_is_news(watching: Watching) -> None:
+    parks_again(watching)
+
+
+def test_telling_by_the_message_alone_is_found(watching: Watching) -> None:
+    old = "known[i]:match('[{,]\"at\":([%d.e+]+)')"
+    with changed_script("untold", old, "known[i]:match('\"id\":\"([^\"]*)')"), pytest.raises(AssertionError):
+        parks_again(watching)
+
+
+def test_many_are_counted_and_ten_are_named(watching: Watching) -> None:
+    watching.fail(Park("x"), *[f"g{number}" for number in range(230)])
+    watching.look(watching.watcher())
+    (one,) = watching.targets[1].took
+    assert (one.value, len(one.items), one.more) == (230.0, 10, 220)
+    assert news(watching) == []
+
+
+def test_dead_letters_are_told_by_name_once(watching: Watching) -> None:
+    chat, watcher = watching.targets[0], watching.watcher()
+    watching.fail(SetAside("bad"), "ann", "bob")
+    watching.look(watcher)
+    (one,) = chat.took
+    assert (one.kind, one.value, len(one.items), one.more) == ("dead", 2.0, 2, 0)
+    assert one.items[0].error == "SetAside: bad"
+    assert one.items[0].commands == (f"sequencer dead redrive jobs --id m --namespace {one.namespace}",)
+    watching.look(watcher)
+    assert chat.whats() == ["open"]
+
+
+def test_a_clock_that_is_set_back_hides_no_dead_letter(link: Link, namespace: str) -> None:
+    from sequencer import calls
+
+    lane = Lane(link, lane_keys(namespace, "jobs", 0))
+    for number, back_s in enumerate((0, 3600, 3600)):
+        lane.append(item("g", f"m{number}", f"{number}.0"))
+        lease = lane.claim()["g"]
+        lane.later(-back_s)
+        lane.nack(lease, None, ending="dead")
+        lane.later(back_s)
+        found = lane.run(calls.untold(lane.keys, "chat"))
+        assert [name[-2:] for name, _ in found.letters] == [f"m{number}"]
+        lane.run(calls.told(lane.keys, "chat", dead_us=found.dead_us))
+    assert lane.run(calls.untold(lane.keys, "chat")).dead == 0
+    assert lane.run(calls.untold(lane.keys, "mail")).dead == 3
+
+
+def test_three_who_watch_tell_it_once(watching: Watching) -> None:
+    watchers = [watching.watcher() for _ in range(3)]
+    watching.fail(Park("x"), "ann")
+    for one in watchers * 2:
+        watching.look(one)
+    assert [target.whats() for target in watching.targets] == [["open"], ["open"]]
+
+
+def test_a_target_that_takes_nothing_delays_nobody(watching: Watching) -> None:
+    chat, mail = watching.targets
+    chat.refuses = True
+    watching.fail(Park("x"), "ann")
+    watcher = watching.watcher()
+    watching.look(watcher)
+    assert (chat.whats(), mail.whats()) == ([], ["open"])
+    assert [one.fields["target"] for one in watching.events if one.name == "alarm not sent"] == ["chat"]
+    assert [to.messages for to in watching.seq.alarms()[0].told] == [0, 1]
+
+
+def test_what_one_host_knows_is_told_and_over(watching: Watching) -> None:
+    chat, watcher = watching.targets[0], watching.watcher()
+    watching.local = Local(down_s=3.0, check="the disk is full")
+    watching.look(watcher)
+    assert {(one.kind, one.what) for one in chat.took} == {("pool", "open"), ("check", "open")}
+    watching.local = Local(down_s=0.0, check="")
+    wait_until(lambda: (watching.look(watcher), len(chat.took) == 4)[1], what="both are over")
+    assert chat.whats("check") == ["open", "resolved"]
+    assert "the disk is full" in [one.text for one in chat.took if one.kind == "check"]
+
+
+def test_a_body_is_in_no_notice(watching: Watching) -> None:
+    watching.fail(Park("x"), "ann")
+    watching.fail(SetAside("y"), "bob")
+    watching.look(watching.watcher())
+    assert len(watching.targets[0].took) == 2
+    assert "SECRET" not in repr(watching.targets[0].took)
+
+
+def test_what_was_told_of_groups_that_go_on_is_forgotten(watching: Watching, link: Link) -> None:
+    watching.fail(Park("x"), *[f"g{number}" for number in range(30)])
+    watching.look(watching.watcher())
+    keys = [lane_keys(watching.seq.options.namespace, "jobs", lane) for lane in (0, 1)]
+    assert sum(link.command("HLEN", one.told) for one in keys) == 60
+    watching.seq.resume_many(everything=True)
+    watching.seq.consume(lambda message: None, until_empty=True)
+    watching.look(watching.watcher())  # its first look is on the minute
+    assert [link.command("HLEN", one.told) for one in keys] == [0, 0]
+
+
+def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, link: Link) -> None:
+    seq = watching.make("old", dead_window=3600.0)
+    seq.append({}, "g", id="m")
+
+    def handle(message: Message) -> None:
+        raise SetAside("x")
+
+    seq.consume(handle, until_empty=True)
+    keys: LaneKeys = lane_keys(seq.options.namespace, "old", 0)
+    (letter,) = link.command("ZRANGE", keys.dead, 0, -1)
+    link.command("ZADD", keys.dead, 1, letter)
+    quiet = Watcher(
+        {"old": None},
+        [],
+        url=seq.endpoint.url,
+        namespace=seq.options.namespace,
+        environment="",
+        every_s=0.01,
+        emit=watching.events.append,
+    )
+    watching.watchers.append(quiet)
+    watching.look(quiet)
+    assert seq.count_dead() == 0
+    assert link.command("EXISTS", keys.alarms) == 0
