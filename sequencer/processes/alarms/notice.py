@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -23,6 +24,8 @@ CUT = "(It was too long; the rest is cut.)"
 
 What = Literal["open", "news", "again", "resolved", "test"]
 _SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
+_CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here)\b)")
+"""By which a text calls people in one chat or another: it may come from a message's sender."""
 
 
 class DeliveryFailed(Exception):
@@ -154,8 +157,8 @@ class Notice:
 
 
 def _line(text: str) -> str:
-    """One line, cut."""
-    text = plain(text[: LINE_CHARACTERS + 1])
+    """One line, cut, that calls nobody."""
+    text = _CALL.sub(r"\g<0> ", plain(text[: LINE_CHARACTERS + 1]))
     return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
 
 
