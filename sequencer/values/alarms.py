@@ -18,7 +18,7 @@ class ToldTarget:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A condition that holds, from its first telling to "resolved". Times in seconds since 1970 by the server's clock."""
+    """A condition that holds, from its first telling to "resolved". Times in s since 1970 by the server's clock."""
 
     queue: str
     kind: str

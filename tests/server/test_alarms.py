@@ -1,4 +1,4 @@
-"""What is told of a queue: parked groups and dead letters by name, once each; by whoever watches, and until it is over."""
+"""What is told of a queue: parked groups and dead letters by name, once each; by whoever watches, until it is over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
 from sequencer.processes.alarms.notice import DeliveryFailed, Notice
 from sequencer.processes.alarms.settings import QueueAlarms
-from sequencer.processes.alarms.watcher import Local, Watcher
+from sequencer.processes.alarms.watcher import Local, WatchedQueue, Watcher
 from sequencer.settings.events import Event
 from sequencer.settings.thresholds import Thresholds
 from sequencer.store.keys import LaneKeys, lane_keys
@@ -132,8 +132,6 @@ def test_each_parked_group_is_told_once_and_again_if_it_parks_again(watching: Wa
 
 def news(watching: Watching) -> list[str]:
     """Groups that the target `chat` was not told of."""
-    from sequencer.processes.alarms.watched import WatchedQueue
-
     with WatchedQueue(watching.seq.queue, watching.seq.endpoint.url, namespace=watching.seq.options.namespace) as one:
         return sorted(group.group for _, group in one.news_of("chat", {}).groups)
 
@@ -157,7 +155,7 @@ def test_who_parks_again_is_news(watching: Watching) -> None:
 
 def test_telling_by_the_message_alone_is_found(watching: Watching) -> None:
     old = "known[i]:match('[{,]\"at\":([%d.e+]+)')"
-    with changed_script("untold", old, "known[i]:match('\"id\":\"([^\"]*)')"), pytest.raises(AssertionError):
+    with changed_script("untold", old, 'known[i]:match(\'"id":"([^"]*)\')'), pytest.raises(AssertionError):
         parks_again(watching)
 
 

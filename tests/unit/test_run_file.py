@@ -84,6 +84,23 @@ def test_everything_that_it_may_say(tmp_path: Path) -> None:
     }
 
 
+def test_alarms_of_all_queues_and_of_one(tmp_path: Path) -> None:
+    text = (
+        f"{OPS}{OPS.replace('ops', 'night')}"
+        "[alarms]\nparked = 3\nwait = '5m'\nrepeat = '0'\n"
+        "[queues.orders]\nexec = 'true'\n[queues.orders.alarms]\nwait = '1h'\ntexts = false\nto = ['night']\n"
+        "[queues.mails]\nexec = 'true'\n"
+    )
+    plan = read_file(write(tmp_path, text))
+    orders, mails = (pool.alarms for pool in plan.pools)
+    assert orders is not None
+    assert mails is not None
+    assert [one.name for one in plan.targets] == ["ops", "night"]
+    assert (orders.to, orders.texts, orders.limits.wait, orders.limits.parked) == (("night",), False, 3600.0, 3)
+    assert (mails.to, mails.texts, mails.limits.wait, mails.repeat_s) == (("ops", "night"), True, 300.0, 0.0)
+    assert read_file(write(tmp_path, ORDERS)).pools[0].alarms is None
+
+
 def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_path: Path) -> None:
     text = '[tool.sequencer]\napp = "a:b"\n[tool.sequencer.queues.orders]\nexec = "true"\n[tool.other]\nx = 1\n'
     (pool,) = read_file(write(tmp_path, text, "pyproject.toml")).pools
@@ -110,6 +127,7 @@ def test_the_nearest_file_upwards_is_meant(tmp_path: Path) -> None:
 
 
 ORDERS = '[queues.orders]\napp = "a:b"\n'
+OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
 
 
 @pytest.mark.parametrize(
@@ -118,8 +136,15 @@ ORDERS = '[queues.orders]\napp = "a:b"\n'
         ("", "it has no [queues.NAME], which says what to run for a queue"),
         ("x", "it is no TOML: "),
         ("[queue.orders]\n", "there is no 'queue'; did you mean 'queues'?"),
-        ("[alarms]\n" + ORDERS, "there is no 'alarms'; there are: redis, namespace, environment, "),
-        ("[targets.ops]\n" + ORDERS, "there is no 'targets'; there are: "),
+        ("[alarms]\npark = 1\n" + ORDERS, "alarms: there is no 'park'; did you mean 'parked'?"),
+        ("[alarms]\nwait = 60\n" + ORDERS, 'alarms: wait=60 must be text; a time has its unit, as "60s"'),
+        ("[alarms]\nbacklog = -1\n" + ORDERS, "alarms: backlog=-1 must be at least 0; 0: this is not told"),
+        ("[alarms]\nfailing = 1.5\n" + ORDERS, "alarms: failing=1.5 must be at least 0, at most 1; 0: this is not"),
+        ("[alarms]\nto = ['opps']\n" + OPS + ORDERS, "alarms: to: there is no target 'opps'; did you mean 'ops'?"),
+        (ORDERS + "alarms = { lag = 'soon' }\n", "queues.orders.alarms: lag: 'soon' is no time like 90s, 10m, 2h or"),
+        (ORDERS + "alarms = 1\n", "queues.orders: alarms=1 must be a table, not a whole number"),
+        ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
+        ("[targets.'o ps']\n" + ORDERS, "targets.o ps: target 'o ps' must be 1 to 128 characters"),
         ("[queues]\norders = 1\n", "queues.orders: it must be a table, got 1"),
         ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders' must be 1 to 128 characters"),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from ...values.text import many, plain
+from ...values.text import plain
 
 MAX_ITEMS = 10
 """Heads and dead letters that a notice names; the rest is a number."""

@@ -122,7 +122,7 @@ class Sender:
 
     def _failure_of(self, notice: Notice, limit_s: float) -> str:
         """What one try failed with; "" where the target took the notice."""
-        if self._try is None or not self._try.is_under_way and self._try.notice is not notice:
+        if self._try is None or (not self._try.is_under_way and self._try.notice is not notice):
             self._try = _Try(self._target, notice)
         elif self._try.notice is not notice:
             return "an earlier message still waits for its answer"

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alarms import AlarmTimes, Grant
+from ...client import Sequencer
 from ...errors import ServerUnavailable
-from ...queue.alarms.conditions import commands_for, conditions, limit_of, unit_of
+from ...net.blocking import blocking
+from ...queue.alarms import facts, incidents, untold
+from ...queue.alarms.conditions import Facts, commands_for, conditions, limit_of, unit_of
 from ...queue.alarms.incidents import key_of
 from ...queue.alarms.untold import NamedHead, News
 from ...settings.events import Event
@@ -25,7 +28,6 @@ from .notice import Item, Notice
 from .sender import Sender
 from .settings import QueueAlarms
 from .targets import Target
-from .watched import FactsReader, WatchedQueue
 
 if TYPE_CHECKING:
     from ..pools.plan import RunPlan
@@ -47,13 +49,28 @@ class Local(NamedTuple):
     check: str | None = None
 
 
+class WatchedQueue(Sequencer):
+    """The client of one queue, with what a watcher asks."""
+
+    take_seen = blocking(incidents.take_seen)
+    sent = blocking(incidents.sent)
+    news_of = blocking(untold.news_of)
+    keep_told = blocking(untold.keep_told)
+    forget_told = blocking(untold.forget_told)
+    minute_facts = blocking(facts.minute_facts)
+    unserved_s = blocking(facts.unserved_s)
+
+
 class _Queue:
     """A queue that is watched, and what was seen of it."""
 
     def __init__(self, name: str, url: str | None, namespace: str, alarms: QueueAlarms, *, is_first: bool) -> None:
         self.client = WatchedQueue(name, url, namespace=namespace)
         self.alarms = alarms
-        self.facts = FactsReader(self.client, has_memory=is_first)
+        self.tells_memory, self.tries = is_first, facts.Tries()
+        """Of the server's memory one queue tells, the first of the file."""
+        self.minute: Facts = Facts()
+        """What was seen at the last minute, until it was told."""
         self.places: dict[str, dict[str, int]] = {name: {} for name in alarms.to}
         """By target and lane: how many parked groups were looked at."""
         self.minute_at = 0.0
@@ -138,19 +155,23 @@ class Watcher:
         if not is_told:
             return
         look, local = client.look(), self._local(client.queue)
-        facts = one.facts.read(look, one.alarms.limits.unserved)
-        facts = facts._replace(down_s=local.down_s, check=local.check, host=self._host)
+        limits, host = one.alarms.limits, self._host
+        waits_long = look.due and look.waits_s >= limits.unserved > 0
+        unserved_s = client.unserved_s() if waits_long else 0.0
+        known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
+        one.minute = Facts()
         news = self._kinds_with_news(one, look)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
-        for grant in client.take_seen(conditions(facts, one.alarms.limits, news), one.alarms.to, times):
+        for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
             self._tell(one, grant, asked_at + times.hold - SEND_S)
 
     def _each_minute(self, one: _Queue, now: float, *, is_told: bool) -> None:
         one.client.sweep()
         if is_told:
             one.client.forget_told()
-            one.facts.read_minute(now)
+            found = one.client.minute_facts(has_memory=one.tells_memory)
+            one.minute = Facts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
 
     def _kinds_with_news(self, one: _Queue, look: QueueLook) -> dict[str, list[str]]:
         """Of which conditions a target was not told all."""

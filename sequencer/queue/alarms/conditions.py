@@ -10,7 +10,7 @@ from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
 from ...values.commands import command, resume_all
 from ...values.text import duration, error_text, many
-from ...values.unserved import APP, Unserved
+from ...values.unserved import APP
 from ...values.views import QueueInfo, QueueLook
 
 CUT_SHORT = 0.9
@@ -129,8 +129,3 @@ def commands_for(kind: str, queue: str, namespace: str) -> tuple[str, ...]:
         "check": (),
     }
     return lines.get(kind.partition("@")[0], (command("info", queue, namespace=namespace),))
-
-
-def unserved_s(seen: Unserved | None) -> float:
-    """For how long nobody consumes."""
-    return seen.waits_s if seen else 0.0

@@ -1,0 +1,73 @@
+"""What is looked at for alarms beside `look`: once a minute what costs more. Operations over a net; nothing writes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from ...doctor.server import parse_info
+from ...errors import ServerError
+from ...settings.policy import Policy
+from ...settings.thresholds import FAILING_S
+from ...store.replies import Reading
+from ...values.views import QueueInfo
+from .. import counts, views
+from ..session import Session
+
+SAMPLE = 1000
+"""Groups from which backlog and lag are reckoned, where a lane has more."""
+FAILED = ("failed", "parked", "dead", "dropped")
+"""Counts of tries that failed."""
+
+
+class MinuteFacts(NamedTuple):
+    """What was seen at the minute."""
+
+    info: QueueInfo
+    policy: Policy | None
+    """Where the queue keeps a history."""
+    memory: float | None
+    """The part of the server's maxmemory in use; None where it has none, does not tell, or was not asked."""
+
+
+async def minute_facts(session: Session, *, has_memory: bool) -> MinuteFacts:
+    """As `info`, from a sample of the groups. Raises ServerError."""
+    info = await counts.info_of(session, SAMPLE)
+    policy = await session.fresh_policy() if info.history else None
+    return MinuteFacts(info, policy, await _memory(session) if has_memory else None)
+
+
+async def unserved_s(session: Session) -> float:
+    """For how long groups are due and nobody consumes. Raises ServerError."""
+    found = await views.unserved(session, await session.lanes(register=False))
+    return found.waits_s if found else 0.0
+
+
+async def _memory(session: Session) -> float | None:
+    try:
+        (said,) = await session.net.read((await session.lanes(register=False))[0].policy, [("INFO", "memory")])
+    except ServerError:
+        return None
+    with Reading(session.net.name):
+        info = parse_info(said.decode("utf-8", "replace"))
+        most = int(info.get("maxmemory", "0"))
+        return int(info["used_memory"]) / most if most else None
+
+
+class Tries:
+    """How many tries of the last five minutes failed, from a queue's totals, minute by minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int]] = deque()
+
+    def note(self, now: float, totals: dict[str, int]) -> tuple[int, int]:
+        """Those that failed, and all, since the oldest look of these five minutes; `now` of a clock that goes on."""
+        failed = sum(totals[name] for name in FAILED)
+        tries = failed + totals["handled"]
+        if self._seen and (failed < self._seen[-1][1] or tries < self._seen[-1][2]):
+            self._seen.clear()  # the server lost its counts
+        self._seen.append((now, failed, tries))
+        while self._seen[0][0] < now - FAILING_S - 1.0:
+            self._seen.popleft()
+        _, failed_then, tries_then = self._seen[0]
+        return failed - failed_then, tries - tries_then

@@ -1,0 +1,147 @@
+"""Alarms by real processes: masters and watchers that are killed as they tell, and the commands of those who are told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.errors import Park
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import wait_until
+
+from ..support.run_scene import PATIENCE_S, RunScene
+from ..support.said import json_of
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+TELL = """
+import json, os, signal, sys
+
+notice, deaths = json.load(sys.stdin), sys.argv[1:]
+with open("tries", "ab", buffering=0) as tries:
+    tries.write(b"x")
+death = dict(enumerate(deaths)).get(os.path.getsize("tries") - 1)
+if death == "before":
+    os.kill(os.getppid(), signal.SIGKILL)
+    sys.exit(1)
+with open("told.ndjson", "ab", buffering=0) as told:
+    told.write(json.dumps(notice).encode() + b"\\n")
+if death == "after":
+    os.kill(os.getppid(), signal.SIGKILL)
+"""
+END_HOLDS = """
+local record = cjson.decode(redis.call('HGET', KEYS[1], 'parked'))
+for _, to in pairs(record.to) do to.hold = '0' end
+redis.call('HSET', KEYS[1], 'parked', cjson.encode(record))
+"""
+
+
+def write(directory: Path, *deaths: str, more: str = "", top: str = "check_every = '0.1s'") -> Path:
+    """A file whose only target writes down what it is told, and kills who tells it."""
+    (directory / "tell.py").write_text(TELL)
+    words = json.dumps(" ".join([sys.executable, "tell.py", *deaths]))
+    path = directory / "sequencer.toml"
+    path.write_text(
+        f"{top}\n[queues.jobs]\nexec = 'true'\nn = 0\n[targets.ops]\ntype = 'command'\nexec = {words}\n{more}"
+    )
+    return path
+
+
+def told(directory: Path) -> list[dict[str, Any]]:
+    path = directory / "told.ndjson"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def park(seq: Sequencer, *groups: str) -> None:
+    def handle(message: Message) -> None:
+        raise Park("no such card")
+
+    for group in groups:
+        seq.append({"card": "SECRET"}, group, id="m")
+    seq.consume(handle, until_empty=True)
+
+
+def test_whoever_dies_as_it_tells_another_tells_under_the_same_key(
+    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    park(seq, "ann")
+    write(cli.directory, "before", "after")
+    watchers = [cli.start("watch") for _ in range(3)]
+    for dead in (1, 2):
+        wait_until(
+            lambda dead=dead: sum(one.process.poll() is not None for one in watchers) == dead,  # type: ignore[misc]
+            PATIENCE_S,
+            f"{dead} killed",
+        )
+        link.command("EVAL", END_HOLDS, 1, keys.alarms)
+    wait_until(lambda: [to.messages for to in seq.alarms()[0].told] == [1], PATIENCE_S, "the third tells it")
+    first, second = told(cli.directory)
+    assert first["key"] == second["key"]
+    assert [one["id"] for one in second["items"]] == ["m"]
+    (left,) = [one for one in watchers if one.process.poll() is None]
+    left.signal()
+    assert left.ended() == 0
+    assert "SECRET" not in (cli.directory / "told.ndjson").read_text()
+
+
+def test_a_master_tells_and_goes_on(
+    cli: Cli, server: EmbeddedServer, namespace: str, make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
+) -> None:
+    scene, seq = RunScene(cli.directory, make), make()
+    write(cli.directory, more="[queues.orders]\napp = 'none:seq'\n")
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: "pool" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a pool is down")
+        park(seq, "ann")
+        wait_until(lambda: "parked" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a group is parked")
+        hangs = "[targets.slow]\ntype = 'command'\nexec = 'sleep 1000'\n"
+        write(cli.directory, more=hangs)  # the pool that is down is named no more
+        master.reload()
+        park(seq, "bob")
+        seq.resume_many(everything=True)
+        seq.consume(lambda message: None, until_empty=True)
+        wait_until(
+            lambda: ("parked", "resolved") in [(one["kind"], one["what"]) for one in told(cli.directory)],
+            PATIENCE_S,
+            "it is over",
+        )
+    assert [one["what"] for one in told(cli.directory) if one["kind"] == "parked"] == ["open", "resolved"]
+
+
+def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    write(cli.directory, more="[alarms]\nlag = '0'\n")
+    once = cli.call("watch", "--once")
+    assert (once.returncode, once.stdout) == (0, "no open incidents\n")
+    park(seq, "ann")
+    again = cli.call("watch", "--once", "--json")
+    assert again.returncode == 6
+    (one,) = json.loads(again.stdout)
+    assert (one["kind"], one["text"], one["told"][0]["messages"]) == ("parked", "1 group is parked", 1)
+    assert cli.call("watch", "--once").returncode == 6
+    assert len(told(cli.directory)) == 1
+    (row,) = cli.call("alarms").stdout.splitlines()[1:]
+    assert row.split()[:2] == ["jobs", "parked"]
+    assert [one["kind"] for one in json_of(cli, "alarms", "jobs")] == ["parked"]
+    assert cli.call("alarms", "nobody").returncode == 2
+
+
+def test_a_target_is_tried_without_a_server(cli: Cli) -> None:
+    write(cli.directory, more="[targets.bad]\ntype = 'command'\nexec = 'false'\n")
+    fine = cli.call("alarms", "--test", "ops", SEQUENCER_REDIS="redis://127.0.0.1:1")
+    assert (fine.returncode, fine.stdout) == (0, "ops took a test of type command\n")
+    assert told(cli.directory)[0]["what"] == "test"
+    refused = cli.call("alarms", "--test", "bad")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: bad did not take it: ")
+    unknown = cli.call("alarms", "--test", "opps")
+    assert unknown.returncode == 2
+    assert "there is no target 'opps'; did you mean 'ops'?" in unknown.stderr
