@@ -1,4 +1,4 @@
-"""Alarms by real processes: masters and watchers that are killed as they tell, and the commands of those who are told."""
+"""Alarms by real processes: masters and watchers that are killed as they tell, and the commands of whom they tell."""
 
 from __future__ import annotations
 
