@@ -12,7 +12,7 @@ import msgspec
 from ...errors import ConfigurationError, SequencerError
 from ...settings.tables import converted, time_of
 from ...settings.thresholds import Thresholds
-from ...values.checks import check_name, nearest
+from ...values.checks import nearest
 from .targets import Target, read_target
 
 REPEAT_S = 4 * 3600.0
@@ -55,13 +55,7 @@ def read_targets(tables: Mapping[str, Any], directory: Path, variables: Collecti
 
     Raises ConfigurationError.
     """
-    found: dict[str, Target] = {}
-    for name, table in tables.items():
-        try:
-            found[name] = read_target(check_name("target", name), table, directory=directory, hidden=variables)
-        except SequencerError as error:
-            raise ConfigurationError(f"targets.{name}: {error}") from error
-    return found
+    return {name: read_target(name, table, directory=directory, hidden=variables) for name, table in tables.items()}
 
 
 def read_alarms(
