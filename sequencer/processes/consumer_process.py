@@ -13,8 +13,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -183,14 +184,32 @@ class Reports:
             os.close(fd)
 
 
-def reap_orphans(own: list[int]) -> None:
+class Awaited:
+    """Processes for whose end other threads wait: `reap_orphans` leaves their exit status to them.
+
+    Who starts one holds `lock` until its number is in `pids`; meanwhile nothing is reaped.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.pids = threading.Lock(), set[int]()
+
+
+AWAITED = Awaited()
+
+
+def reap_orphans(own: Collection[int]) -> None:
     """As process 1 of a container we inherit the orphans of others: reap those that have ended."""
-    for _ in range(1000):
-        try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if found is None or found.si_pid in own:
-            return
-        with suppress(ChildProcessError):
-            os.waitpid(found.si_pid, os.WNOHANG)
+    if not AWAITED.lock.acquire(blocking=False):
+        return
+    try:
+        for _ in range(1000):
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid in own or found.si_pid in AWAITED.pids:
+                return
+            with suppress(ChildProcessError):
+                os.waitpid(found.si_pid, os.WNOHANG)
+    finally:
+        AWAITED.lock.release()

@@ -162,7 +162,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is no directory: "),
         (ORDERS + "env = { A = 1 }\n", "queues.orders: env={'A': 1} must be text"),
         (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
-        (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A='env:' names no variable, as in env:NAME"),
+        (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
         (ORDERS + "outage = 'Away'\n", "queues.orders: outage='Away' must be a list, not text"),
         (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too few: the queues have n=65"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...errors import ConfigurationError
 from ...values.text import error_text
+from ..consumer_process import AWAITED
 from ..handlers.exec import REDIS_VARIABLE
 from ..handlers.pipes import CommandPipes, StderrRelay
 from ..signals import ending_text
@@ -55,33 +56,45 @@ class Command:
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed. When its time is over, it is killed with its process group."""
         try:
-            process = subprocess.Popen(
-                self.words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                process_group=0,
-                cwd=self.directory,
-                env=_environment(notice, self.hidden),
-            )
+            with AWAITED.lock:
+                process = self._start(notice)
+                AWAITED.pids.add(process.pid)
         except OSError as error:
             raise DeliveryFailed(f"its command can't be run: {error.strerror}") from None
-        with process:
-            relay = StderrRelay()
-            relay.fd = -1  # what it says is not passed on
-            pipes = CommandPipes(process, notice.body() + b"\n", relay, -1)
-            is_ended = False
-            try:
-                is_ended = pipes.wait_for_end(self.timeout_s)
-            finally:
-                if not is_ended:
-                    with suppress(OSError):  # it has just ended
-                        os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            pipes.finish()
+        try:
+            with process:
+                is_ended, said = self._watch(process, notice.body() + b"\n")
+        finally:
+            AWAITED.pids.discard(process.pid)
         if process.returncode or not is_ended:
             ending = ending_text(process.returncode) if is_ended else f"SIGKILL, since it ran for {self.timeout_s:g} s"
-            raise DeliveryFailed(f"its command ended with {ending}{_last_line(pipes.stderr_tail)}")
+            raise DeliveryFailed(f"its command ended with {ending}{_last_line(said)}")
+
+    def _start(self, notice: Notice) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,
+            cwd=self.directory,
+            env=_environment(notice, self.hidden),
+        )
+
+    def _watch(self, process: subprocess.Popen[bytes], line: bytes) -> tuple[bool, bytes]:
+        """Until it ends, or is ended: whether it ended by itself, and the end of what it said on standard error."""
+        relay = StderrRelay()
+        relay.fd = -1  # what it says is not passed on
+        pipes, is_ended = CommandPipes(process, line, relay, -1), False
+        try:
+            is_ended = pipes.wait_for_end(self.timeout_s)
+        finally:
+            if not is_ended:
+                with suppress(OSError):  # it has just ended
+                    os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        pipes.finish()
+        return is_ended, pipes.stderr_tail
 
 
 def _environment(notice: Notice, hidden: Collection[str]) -> dict[str, str]:

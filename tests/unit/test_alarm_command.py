@@ -1,0 +1,120 @@
+"""A command as a target: what it is given, how its end is read, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sequencer.processes.alarms.command import Command, words_of
+from sequencer.processes.alarms.notice import DeliveryFailed
+from sequencer.processes.consumer_process import reap_orphans
+from sequencer.testing import wait_until
+
+from ..support.notices import NOTICE, notice
+
+LONG_S = 30.0
+
+
+def command(directory: Path, script: str, *, hidden: frozenset[str] = frozenset(), timeout_s: float = LONG_S) -> Command:
+    (directory / "page").write_text(f"#!/bin/sh\n{script}\n")
+    (directory / "page").chmod(0o755)
+    words = words_of("./page 'to me'", directory)
+    return Command(name="ops", words=words, directory=directory, hidden=hidden, timeout_s=timeout_s)
+
+
+def failure_of(target: Command) -> str:
+    with pytest.raises(DeliveryFailed) as caught:
+        target.send(NOTICE)
+    return str(caught.value)
+
+
+def test_it_gets_the_notice_and_runs_beside_the_file(tmp_path: Path) -> None:
+    command(tmp_path, 'cat > got; echo "$1|$SEQUENCER_ALARM_KEY|$SEQUENCER_ALARM_WHAT" > words').send(NOTICE)
+    assert json.loads((tmp_path / "got").read_bytes()) == NOTICE.as_json()
+    assert (tmp_path / "words").read_text() == f"to me|{NOTICE.key}|open\n"
+
+
+def test_its_environment_has_names_of_the_alarm_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SEQUENCER_REDIS", "FEISHU_URL", "PAGER_OPTION"):
+        monkeypatch.setenv(name, "canary-7f3a")
+    command(tmp_path, "env > variables", hidden=frozenset(["FEISHU_URL"])).send(NOTICE)
+    given = dict(line.split("=", 1) for line in (tmp_path / "variables").read_text().splitlines() if "=" in line)
+    assert {name for name, value in given.items() if "canary-7f3a" in value} == {"PAGER_OPTION"}
+    assert {name: value for name, value in given.items() if name.startswith("SEQUENCER_")} == {
+        "SEQUENCER_ALARM_KEY": NOTICE.key,
+        "SEQUENCER_ALARM_INCIDENT": NOTICE.incident,
+        "SEQUENCER_ALARM_WHAT": "open",
+        "SEQUENCER_ALARM_QUEUE": "orders",
+        "SEQUENCER_ALARM_KIND": "parked",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 3", "its command ended with exit status 3"),
+        ("printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1", "its command ended with exit status 1: two\\x1b[2J"),
+        ("kill -9 $$", "its command ended with signal SIGKILL"),
+        ("seq 100000 >&2; exit 1", "its command ended with exit status 1: 100000"),
+        ("head -c 1000 /dev/zero >&2; exit 1", f"its command ended with exit status 1: {'\\x00' * 125}..."),
+    ],
+)
+def test_another_end_than_success_is_told_in_one_line(tmp_path: Path, script: str, said: str) -> None:
+    assert failure_of(command(tmp_path, script)) == said
+
+
+def test_it_need_not_read_what_it_gets(tmp_path: Path) -> None:
+    command(tmp_path, "exec <&-").send(notice(text="x" * 2**20))
+
+
+def test_it_is_killed_with_what_it_started_when_its_time_is_over(tmp_path: Path) -> None:
+    script = "sleep 300 & echo $! > child.new; mv child.new child; echo slow >&2; wait"
+    target = command(tmp_path, script, timeout_s=2.0)
+    assert failure_of(target) == "its command ended with SIGKILL, since it ran for 2 s: slow"
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_running(child), LONG_S, "what it started is killed too")
+
+
+def is_running(pid: int) -> bool:
+    """A zombie, whose parent has not looked yet, is not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_one_that_can_no_longer_be_run_is_told(tmp_path: Path) -> None:
+    target = command(tmp_path, "true")
+    (tmp_path / "page").unlink()
+    assert failure_of(target) == "its command can't be run: No such file or directory"
+
+
+def test_process_1_of_a_container_does_not_take_its_exit_status(tmp_path: Path) -> None:
+    """Else Popen would say 0: nobody would be told, and it would count as told."""
+    target, is_over = command(tmp_path, "exit 3"), threading.Event()
+
+    def reap() -> None:
+        while not is_over.is_set():
+            reap_orphans([])
+
+    reaper = threading.Thread(target=reap)
+    reaper.start()
+    try:
+        for _ in range(10):
+            assert failure_of(target) == "its command ended with exit status 3"
+    finally:
+        is_over.set()
+        reaper.join()
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    target = command(tmp_path, "cat > got")
+    target.send(NOTICE)
+    before = sorted(os.listdir("/dev/fd"))
+    for _ in range(3):
+        target.send(NOTICE)
+    assert sorted(os.listdir("/dev/fd")) == before

@@ -1,0 +1,122 @@
+"""What people and programs are told of an incident: lines for a chat, and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.processes.alarms.notice import CUT, LINE_CHARACTERS, MAX_ITEMS, TEXT_BYTES, What
+
+from ..support.notices import ITEM, NOTICE, OPENED, notice
+
+
+def test_what_a_person_reads() -> None:
+    assert NOTICE.chat_text().splitlines() == [
+        "sequencer production orders: parked",
+        "3 groups are parked",
+        "Since 2023-11-14 22:13:20 UTC, for 90 s; now 3; limit 1. Namespace shop, told by web-1.",
+        "- 1002 'a b', id m1, 2023-11-14 22:13:21 UTC: ValueError: no such card",
+        "    sequencer resume orders 1002 'a b'",
+        "+ 2 more",
+        "sequencer groups orders --state parked",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("open", "sequencer orders: wait"),
+        ("news", "sequencer orders: wait, news"),
+        ("again", "sequencer orders: wait, still so"),
+        ("resolved", "sequencer orders: wait, resolved"),
+        ("test", "sequencer orders: wait, a test"),
+    ],
+)
+def test_the_title_says_what_it_is(what: What, said: str) -> None:
+    assert notice(what=what, environment="", kind="wait").title == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-5, "0 s"), (119.4, "119 s"), (150, "2 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+)
+def test_resolved_says_how_long_it_lasted(seconds: float, said: str) -> None:
+    line = notice(what="resolved", at=OPENED + seconds, value=None, limit=None).lines[2]
+    assert line.startswith(f"It lasted {said}, from 2023-11-14 22:13:20 UTC to ")
+    assert "limit" not in line
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [(61.25, "s", "now 61.2 s"), (3700, "s", "now 1 h 1 min"), (0.257, "share", "now 26 %"), (12_345, "", "now 12,345")],
+)
+def test_a_value_has_its_unit(value: float, unit: str, said: str) -> None:
+    assert said in notice(value=value, limit=None, unit=unit).lines[2]
+
+
+def test_the_json_is_all_of_it_in_plain_values() -> None:
+    said = json.loads(notice(number=4).body())
+    assert said == {
+        "key": "shop:orders:parked:1700000000000000:4",
+        "incident": "shop:orders:parked:1700000000000000",
+        "number": 4,
+        "what": "open",
+        "namespace": "shop",
+        "queue": "orders",
+        "kind": "parked",
+        "environment": "production",
+        "host": "web-1",
+        "opened_at": 1700000000.0,
+        "at": 1700000090.0,
+        "value": 3.0,
+        "limit": 1.0,
+        "unit": "",
+        "title": "sequencer production orders: parked",
+        "text": "3 groups are parked",
+        "items": [
+            {
+                "group": "1002 'a b'",
+                "id": "m1",
+                "error": "ValueError: no such card",
+                "at": 1700000001.5,
+                "commands": ["sequencer resume orders 1002 'a b'"],
+            }
+        ],
+        "more": 2,
+        "commands": ["sequencer groups orders --state parked"],
+    }
+
+
+def test_at_most_ten_items_are_named_and_the_rest_is_counted() -> None:
+    many = notice(items=(ITEM,) * (MAX_ITEMS + 3), more=309)
+    assert "+ 312 more" in many.lines
+    assert (len(many.as_json()["items"]), many.as_json()["more"]) == (MAX_ITEMS, 312)
+    assert not [line for line in notice(more=0).lines if line.startswith("+")]
+
+
+def test_a_text_of_others_ends_no_line_and_calls_nobody() -> None:
+    nasty = replace(ITEM, error='E: a\nb\x1b[2J\u202e <at user_id="all"></at> <!here> @everyone @all bob@allied.org')
+    line = notice(items=(nasty,)).lines[3]
+    assert line.endswith(
+        'E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org'
+    )
+    assert "\n" not in notice(items=(nasty,)).as_json()["items"][0]["error"]
+
+
+ANY = st.text(st.characters(codec=None), max_size=LINE_CHARACTERS + 50)
+
+
+@given(ANY, st.lists(ANY, max_size=MAX_ITEMS + 2), st.floats(), st.sampled_from([TEXT_BYTES, 2048, 200]))
+def test_whatever_texts_there_are_it_fits_and_is_ascii_json(text: str, errors: list[str], at: float, most: int) -> None:
+    items = tuple(replace(ITEM, id=error, error=error, at=at) for error in errors)
+    any_notice = notice(text=text, items=items, at=at, value=at, unit="s")
+    said = any_notice.chat_text(most)
+    assert len(said.encode()) <= most
+    assert said.startswith("sequencer production orders: parked")
+    assert (said == any_notice.chat_text(10**9)) != said.endswith(CUT)
+    assert all(len(line) <= LINE_CHARACTERS + 10 + 20 for line in said.split("\n"))
+    assert json.loads(any_notice.body(), parse_constant=pytest.fail)["queue"] == "orders"

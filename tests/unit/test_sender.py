@@ -1,0 +1,255 @@
+"""Tries, time limits and what is told of failures: a thread for each target, which nothing ends or holds up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from sequencer.processes.alarms import sender as module
+from sequencer.processes.alarms.notice import DeliveryFailed, Notice
+from sequencer.processes.alarms.sender import MAX_TOLD, MAX_WAITING, TOO_LATE, TRIES, Sender
+from sequencer.testing import wait_until
+
+from ..support.notices import notice
+
+PATIENCE_S = 30.0
+NEVER = float("inf")
+CANARY = "canary-7f3a"
+ROOT = Path(__file__).parents[2]
+
+
+class Scene:
+    """A target that does what it is told, its sender, and what became of it."""
+
+    name, kind = "ops", "webhook"
+    made: ClassVar[list[Scene]] = []
+
+    def __init__(self, *acts: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
+        self.acts, self.timeout_s = list(acts), timeout_s
+        self.seen: list[int] = []
+        """Numbers of the notices that were tried."""
+        self.sent: list[str] = []
+        self.failed: list[tuple[str, str]] = []
+        self.sender = Sender(self, self.fail)
+        self.made.append(self)
+
+    def send(self, told: Notice) -> None:
+        self.seen.append(told.number)
+        if self.acts:
+            self.acts.pop(0)()
+
+    def fail(self, name: str, error: str) -> None:
+        self.failed.append((name, error))
+
+    def offer(self, number: int = 0, until: float = NEVER, on_sent: Callable[[], Any] | None = None) -> bool:
+        then = on_sent or (lambda: self.sent.append(f"{number} by {threading.current_thread().name}"))
+        return self.sender.offer(until, notice(number=number), then)
+
+    def wait_idle(self) -> None:
+        wait_until(lambda: self.sender.is_idle, PATIENCE_S, "all is sent or given up")
+
+
+def refuse(text: str = "it answered 500") -> Callable[[], None]:
+    def act() -> None:
+        raise DeliveryFailed(text)
+
+    return act
+
+
+def breaks(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No pause between tries; and no thread is left."""
+    monkeypatch.setattr(module, "BETWEEN_S", 0.001)
+    yield
+    while Scene.made:
+        Scene.made.pop().sender.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """For targets that hang: open at the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_notices_are_sent_in_order_and_noted_in_the_thread_of_the_sender() -> None:
+    scene = Scene()
+    assert all(scene.offer(number) for number in range(3))
+    scene.wait_idle()
+    assert scene.sent == [f"{number} by alarms to ops" for number in range(3)]
+    assert (scene.seen, scene.failed) == ([0, 1, 2], [])
+
+
+def test_a_try_that_fails_is_made_again_and_told_only_when_none_is_left() -> None:
+    scene = Scene(refuse(), refuse(), lambda: None)
+    scene.offer()
+    scene.wait_idle()
+    assert (scene.seen, scene.sent, scene.failed) == ([0] * TRIES, ["0 by alarms to ops"], [])
+
+
+def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
+    scene = Scene(*[refuse("a")] * 6, *[refuse("b")] * 3, lambda: None, *[refuse("a")] * 3)
+    for number in range(5):
+        scene.offer(number)
+    scene.wait_idle()
+    assert scene.failed == [("ops", "a"), ("ops", "b"), ("ops", "a")]
+    assert scene.sent == ["3 by alarms to ops"]
+
+
+def test_failures_that_are_all_different_do_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TRIES", 1)
+    scene = Scene(*(refuse(f"request {number} failed") for number in range(MAX_TOLD + 5)))
+    for number in range(MAX_TOLD + 5):
+        scene.offer(number)
+    scene.wait_idle()
+    assert len(scene.failed) == MAX_TOLD
+
+
+def test_a_notice_whose_time_is_over_is_not_sent() -> None:
+    scene = Scene()
+    scene.offer(0, until=time.monotonic())
+    scene.offer(1)
+    scene.wait_idle()
+    assert (scene.seen, scene.failed) == ([1], [("ops", TOO_LATE)])
+
+
+def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ALL_TRIES_S", PATIENCE_S)
+    scene = Scene(refuse(), lambda: None)
+    scene.offer()
+    scene.wait_idle()
+    assert (scene.seen, scene.failed) == ([0], [("ops", "it answered 500")])
+
+
+def test_the_numbers_fit_into_the_right_to_send() -> None:
+    """Three tries of the usual 5 s, and never more than 18 s of the 30."""
+    assert 3 * (5 + module.LATE_S) + 2 * 1.0 <= module.ALL_TRIES_S < 30
+
+
+def test_a_target_that_hangs_holds_nobody_else_and_is_asked_once(gate: threading.Event) -> None:
+    hanging, other = Scene(gate.wait, timeout_s=0.01), Scene()
+    hanging.offer(0)
+    hanging.offer(1)
+    other.offer()
+    other.wait_idle()
+    assert len(other.sent) == 1
+    hanging.wait_idle()
+    assert hanging.seen == [0], "at most one thread hangs"
+    texts = ["no answer within 0.01 s", "an earlier message still waits for its answer"]
+    assert hanging.failed == [("ops", text) for text in texts]
+    gate.set()
+    hanging.offer(2)
+    hanging.wait_idle()
+    wait_until(lambda: hanging.sent or hanging.offer(3), PATIENCE_S, "it goes on once the answer came")
+
+
+def test_an_answer_that_comes_late_counts_and_nothing_is_sent_twice(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TRIES", 10**6)
+    monkeypatch.setattr(module, "ALL_TRIES_S", PATIENCE_S)
+    scene = Scene(gate.wait, timeout_s=0.01)
+    scene.offer()
+    wait_until(lambda: scene.seen, PATIENCE_S)
+    threading.Timer(0.5, gate.set).start()  # by then the first try is over, and a later one waits
+    scene.wait_idle()
+    assert (scene.seen, scene.sent, scene.failed) == ([0], ["0 by alarms to ops"], [])
+
+
+@pytest.mark.parametrize("error", [ValueError(CANARY), SystemExit(CANARY), RecursionError(CANARY)])
+def test_what_nobody_foresaw_is_told_by_type_and_place_only(error: BaseException) -> None:
+    scene = Scene(*[breaks(error)] * 3)
+    scene.offer(0)
+    scene.offer(1)
+    scene.wait_idle()
+    ((_, text),) = scene.failed
+    assert text.startswith(f"unforeseen: {type(error).__name__} at test_sender.py:")
+    assert scene.sent == ["1 by alarms to ops"]
+
+
+def test_a_note_that_fails_is_told_and_the_next_notice_is_sent() -> None:
+    scene = Scene()
+    scene.offer(0, on_sent=breaks(ConnectionError(CANARY)))
+    scene.offer(1)
+    scene.wait_idle()
+    ((_, text),) = scene.failed
+    assert text.startswith("unforeseen: ConnectionError at test_sender.py:")
+    assert scene.sent == ["1 by alarms to ops"]
+
+
+def test_what_can_not_even_be_told_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scene, "fail", lambda *_: breaks(ValueError(CANARY))())
+    scene = Scene(*[refuse("no")] * 3)
+    scene.offer(0)
+    scene.offer(1)
+    scene.wait_idle()
+    assert len(scene.sent) == 1
+    assert "alarms to ops: no; and telling that failed: unforeseen: ValueError" in caplog.text
+    assert CANARY not in caplog.text
+
+
+def test_so_many_wait_and_no_more(gate: threading.Event) -> None:
+    scene = Scene(gate.wait)
+    scene.offer()
+    wait_until(lambda: scene.seen, PATIENCE_S)
+    assert [scene.offer(number) for number in range(MAX_WAITING + 1)] == [True] * MAX_WAITING + [False]
+
+
+def test_a_closed_sender_sends_nothing_more(gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scene, "name", "closed")
+    scene = Scene(gate.wait)
+    scene.offer(0)
+    scene.offer(1)
+    wait_until(lambda: scene.seen, PATIENCE_S)
+    scene.sender.close()
+    assert not scene.offer(2)
+    gate.set()
+    wait_until(lambda: "alarms to closed" not in {one.name for one in threading.enumerate()}, PATIENCE_S, "it ends")
+    assert scene.seen == [0]
+
+
+END = """
+import sys, threading
+from sequencer.processes.alarms.sender import Sender
+from sequencer.processes.alarms.targets import read_target
+from tests.support.notices import NOTICE
+
+class Hanging:
+    name, kind, timeout_s = "ops", "webhook", 1000.0
+
+    def send(self, notice):
+        tried.set()
+        threading.Event().wait()
+
+tried = threading.Event()
+read_target("mail", {"type": "mail", "url": "env:MAIL"})
+Sender(Hanging(), print).offer(float("inf"), NOTICE, print)
+tried.wait()
+print("apprise" in sys.modules)
+"""
+
+
+def test_a_target_that_hangs_does_not_hold_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is apprise imported by who reads a file."""
+    monkeypatch.setenv("MAIL", "mailto://ann:secret@example.com")
+    done = subprocess.run(
+        [sys.executable, "-c", END], capture_output=True, text=True, timeout=PATIENCE_S, check=True, cwd=ROOT
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+

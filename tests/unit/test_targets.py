@@ -1,0 +1,133 @@
+"""The tables of targets: what they may say, the sentence for what is wrong, and that no sentence holds a secret."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer.errors import ConfigurationError
+from sequencer.processes.alarms.targets import TYPES, read_target
+from sequencer.settings.tables import variables_in
+
+CANARY = "canary-7f3a"
+VARIABLES = {
+    "URL": f"https://hooks.example/{CANARY}?key={CANARY}",
+    "SECRET": f"{CANARY}-secret",
+    "MAIL": f"mailto://ann:{CANARY}@example.com",
+    "FEISHU_OF_APPRISE": f"feishu://{CANARY}",
+    "OF_PAGERDUTY": f"pagerduty://{CANARY}@{CANARY}",
+    "FTP": f"ftp://{CANARY}/x",
+    "SPACE": f"https://hooks.example/{CANARY} x",
+    "NEWLINE": f"{CANARY}\n",
+    "EMPTY": "",
+    "PORT": f"https://hooks.example:99999/{CANARY}",
+}
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+URL, SECRET = {"url": "env:URL"}, {"secret": "env:SECRET"}
+GOOD: list[dict[str, Any]] = [
+    {"type": "webhook", "url": "https://hooks.example/alarms"},
+    {"type": "webhook", **URL, **SECRET, "timeout": "8s"},
+    *({"type": kind, **URL, **SECRET} for kind in ("feishu", "lark", "dingtalk")),
+    {"type": "wecom", **URL},
+    {"type": "command", "exec": "true"},
+    {"type": "pagerduty", **SECRET},
+    {"type": "opsgenie", **SECRET, "url": "https://api.eu.opsgenie.com/v2/alerts"},
+    *({"type": kind, **URL} for kind in ("slack", "teams", "discord")),
+    {"type": "telegram", "url": "env:TELEGRAM"},
+    {"type": "mail", "url": "env:MAIL"},
+    {"type": "apprise", "url": "env:MAIL"},
+]
+
+
+def test_every_type_is_read_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM", f"tgram://{CANARY}")
+    assert {table["type"] for table in GOOD} == set(TYPES)
+    for table in GOOD:
+        target = read_target("ops", table)
+        assert (target.name, target.kind, target.timeout_s) == ("ops", table["type"], 8 if "timeout" in table else 5)
+        assert CANARY not in repr(target)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("feishu", 'it must be a table with a type, as in type = "feishu"'),
+        ({}, "it has no type; there are: webhook, command, feishu, "),
+        ({"type": "feischu"}, "there is no type 'feischu'; did you mean 'feishu'?"),
+        ({"type": "webhook", "uri": CANARY}, "there is no 'uri'; did you mean 'url'?"),
+        ({"type": "webhook", "url": [CANARY]}, "url must be text, not a list"),
+        ({"type": "webhook", "secret": 7313}, "secret must be text, not a whole number"),
+        ({"type": "webhook", **URL, "timeout": 5}, 'timeout=5 must be text; a time has its unit, as "5s"'),
+        ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be at most 8 s"),
+        ({"type": "webhook"}, 'it has no url; put it into a variable, and write url = "env:NAME"'),
+        ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
+        ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable, as in env:NAME"),
+        ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty"),
+        ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "url must not stand here; put it into a variable"),
+        ({"type": "webhook", "url": f"https://a.example/?key={CANARY}"}, "url must not stand here; put it into a variable"),
+        ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),
+        ({"type": "webhook", "url": "env:FTP"}, "url must begin with https://HOST or http://HOST"),
+        ({"type": "webhook", "url": "env:PORT"}, "url must begin with https://HOST or http://HOST"),
+        ({"type": "webhook", "url": "env:SPACE"}, "url has a character that a URL can't have, such as a space"),
+        ({"type": "webhook", **URL, "secret": CANARY}, "secret must not stand here; put it into a variable"),
+        ({"type": "webhook", **URL, "secret": "env:NEWLINE"}, "secret: the variable NEWLINE begins or ends with a space"),
+        ({"type": "webhook", **URL, "exec": "true"}, "exec is nothing that type 'webhook' takes; leave it out"),
+        ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "url must not stand here; put it into a variable"),
+        ({"type": "wecom", **URL, **SECRET}, "secret is nothing that type 'wecom' takes; leave it out"),
+        ({"type": "pagerduty"}, 'it has no key; put it into a variable, and write secret = "env:NAME"'),
+        ({"type": "command", **URL}, "url is nothing that type 'command' takes; leave it out"),
+        ({"type": "command"}, "exec is empty; give the command that tells people"),
+        ({"type": "command", "exec": "say 'it"}, "exec can't be split into words: no closing quotation"),
+        ({"type": "command", "exec": "no-such-pager me"}, "exec: there is no command 'no-such-pager' that can be run"),
+        ({"type": "command", "exec": "./README.md"}, "exec: there is no command './README.md' that can be run"),
+        ({"type": "mail", "url": f"mailto://ann:{CANARY}@a.example"}, "url must not stand here; put it into a variable"),
+        ({"type": "mail", **URL}, "beginning with mailto:// or mailtos://"),
+        ({"type": "apprise", "url": "env:SECRET"}, "beginning with its service's name and ://"),
+        ({"type": "apprise", "url": "env:FEISHU_OF_APPRISE"}, 'url is of what we send ourselves; write type = "feishu"'),
+        ({"type": "apprise", "url": "env:OF_PAGERDUTY"}, 'url is of what we send ourselves; write type = "pagerduty"'),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_target("ops", table)
+    text = str(caught.value)
+    assert text.startswith("targets.ops: ")
+    assert said in text
+    assert "\n" not in text
+    assert CANARY not in text
+    assert "7313" not in text
+
+
+def test_a_name_is_of_letters_digits_and_a_few_signs() -> None:
+    with pytest.raises(ConfigurationError, match="target 'a b' must be 1 to 128 characters"):
+        read_target("a b", GOOD[0])
+
+
+def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r'not installed: pip install "redis-sequencer\[alerts\]"$'):
+        read_target("ops", {"type": "mail", "url": "env:MAIL"})
+
+
+def test_a_command_with_a_slash_is_looked_for_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "page").write_text("#!/bin/sh\n")
+    table = {"type": "command", "exec": "./page me"}
+    with pytest.raises(ConfigurationError, match="there is no command './page' that can be run"):
+        read_target("ops", table, directory=tmp_path)
+    (tmp_path / "page").chmod(0o755)
+    read_target("ops", table, directory=tmp_path)
+
+
+def test_the_variables_of_a_file_are_found_wherever_they_are() -> None:
+    table = {"redis": "env:REDIS", "n": 1, "queues": {"a": {"env": {"T": "env:TOKEN"}, "park_on": ["env:X", "env: no"]}}}
+    assert variables_in(table) == {"REDIS", "TOKEN", "X"}
