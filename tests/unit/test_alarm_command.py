@@ -19,7 +19,9 @@ from ..support.notices import NOTICE, notice
 LONG_S = 30.0
 
 
-def command(directory: Path, script: str, *, hidden: frozenset[str] = frozenset(), timeout_s: float = LONG_S) -> Command:
+def command(
+    directory: Path, script: str, *, hidden: frozenset[str] = frozenset(), timeout_s: float = LONG_S
+) -> Command:
     (directory / "page").write_text(f"#!/bin/sh\n{script}\n")
     (directory / "page").chmod(0o755)
     words = words_of("./page 'to me'", directory)
@@ -57,7 +59,10 @@ def test_its_environment_has_names_of_the_alarm_and_no_secret(tmp_path: Path, mo
     ("script", "said"),
     [
         ("exit 3", "its command ended with exit status 3"),
-        ("printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1", "its command ended with exit status 1: two\\x1b[2J"),
+        (
+            "printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1",
+            "its command ended with exit status 1: two\\x1b[2J",
+        ),
         ("kill -9 $$", "its command ended with signal SIGKILL"),
         ("seq 100000 >&2; exit 1", "its command ended with exit status 1: 100000"),
         ("head -c 1000 /dev/zero >&2; exit 1", f"its command ended with exit status 1: {'\\x00' * 125}..."),

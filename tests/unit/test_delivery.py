@@ -184,7 +184,9 @@ def test_a_body_that_drips_behind_a_good_status_holds_a_webhook_no_longer_and_a_
 
 @pytest.mark.parametrize("make", [CHATS[0], pagerduty])
 def test_what_a_receiver_echoes_is_hidden(make: Make) -> None:
-    echo = f'{{"code": 1, "msg": "no hook /{CANARY}-path?key={CANARY}-key {CANARY}-secret\\n2", "status": "{CANARY}-key"}}'
+    echo = (
+        f'{{"code": 1, "msg": "no hook /{CANARY}-path?key={CANARY}-key {CANARY}-secret\\n2", "status": "{CANARY}-key"}}'
+    )
     with hook_server() as server:
         server.said = echo.encode()
         text = failure_of(make(server, LONG_S))

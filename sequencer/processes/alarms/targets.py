@@ -122,7 +122,9 @@ def _url(table: TargetTable) -> str:
 def _secret(word: str, text: str) -> str:
     """The value of a variable; what stands in the file itself is not taken, and not shown."""
     if not text.startswith(SECRET):
-        raise ConfigurationError(f'{word} must not stand here; put it into a variable, and write {word} = "{SECRET}NAME"')
+        raise ConfigurationError(
+            f'{word} must not stand here; put it into a variable, and write {word} = "{SECRET}NAME"'
+        )
     value, variable = value_of(word, text), text.removeprefix(SECRET)
     if not value:
         raise ConfigurationError(f"{word}: the variable {variable} is empty")
