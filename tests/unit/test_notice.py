@@ -52,12 +52,7 @@ def test_resolved_says_how_long_it_lasted(seconds: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
-    [
-        (61.25, "s", "now 61.2 s"),
-        (3700, "s", "now 1 h 1 min"),
-        (0.257, "share", "now 26 %"),
-        (12_345, "", "now 12,345"),
-    ],
+    [(61.25, "s", "now 61.2 s"), (3700, "s", "now 61 min"), (0.257, "share", "now 26 %"), (12_345, "", "now 12,345")],
 )
 def test_a_value_has_its_unit(value: float, unit: str, said: str) -> None:
     assert said in notice(value=value, limit=None, unit=unit).lines[2]
@@ -106,7 +101,9 @@ def test_at_most_ten_items_are_named_and_the_rest_is_counted() -> None:
 def test_a_text_of_others_ends_no_line_and_calls_nobody() -> None:
     nasty = replace(ITEM, error='E: a\nb\x1b[2J\u202e <at user_id="all"></at> <!here> @everyone @all bob@allied.org')
     line = notice(items=(nasty,)).lines[3]
-    assert line.endswith('E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org')
+    assert line.endswith(
+        'E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org'
+    )
     assert "\n" not in notice(items=(nasty,)).as_json()["items"][0]["error"]
 
 
