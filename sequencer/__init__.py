@@ -19,7 +19,7 @@ Each room knows one thing; a room imports only those below it:
     lua          the scripts
 """
 
-from .values import system  # noqa: F401 - it refuses systems that we do not run on
+from .values import version  # noqa: F401 - it refuses systems that we do not run on
 
 # isort: split
 from .client import Sequencer, list_queues

@@ -63,7 +63,10 @@ class Grant(NamedTuple):
 def alarm(
     keys: LaneKeys, seen: Sequence[Seen], targets: Sequence[str], times: AlarmTimes, *, now_us: int | None = None
 ) -> Call[list[Grant]]:
-    """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of lane 0."""
+    """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of lane 0.
+
+    A right that was got and not heard of comes again after its hold.
+    """
     words = [(one.kind, one.verdict, one.value, one.text, list(one.new_to)) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
     return Call(
@@ -71,7 +74,6 @@ def alarm(
         (keys.alarms,),
         (keys.prefix, dumps_words(words), dumps_words(list(targets)), dumps_words(spans), now_text(now_us)),
         _parse_grants,
-        repeatable=False,  # a right that was got and not heard of comes again after its hold
     )
 
 

@@ -87,7 +87,8 @@ local function offer(kind, record)
       local what = wanted(record, to, news[kind] and news[kind][target])
       if what and not is_held(to) then
         to.hold = fmt('%.0f', now + hold)
-        for _, word in ipairs({kind, what, target, record.opened, to.n, record.value, record.text or ''}) do
+        local words = {kind, what, target, record.opened, to.n, record.value, record.text or ''}
+        for _, word in ipairs(words) do
           said[#said + 1] = word
         end
       end

@@ -5,9 +5,9 @@
 -- ARGV[2] target
 -- ARGV[3] first    how many parked groups to pass by
 -- RETURN  [[parked groups that were looked at, group, at of its failure, failure, ...],
---         [dead letters, us of the last one, letter, failure, ...]]. 100 groups are looked at, and of
---         the dead letters the 10 that died first are named. Of a failure it has type, message, id,
---         attempt and at, as JSON; "" for none.
+--         [dead letters, us of the last one, letter, failure, ...]]. 100 groups are looked at, and
+--         of the dead letters the 10 that died first are named. Of a failure it has type, message,
+--         id, attempt and at, as JSON; "" for none.
 -- The hash has target, newline, group -> `at` of the failure that was told; and target -> us when
 -- the last letter died that was told.
 local told, schedule, failures, dead, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -23,8 +23,9 @@ local PAGE, NAMED = 100, 10
 local function short(failure)
   local known = failure and failure_of(failure)
   if not known then return '' end
-  return cjson.encode({type = known.type, message = first_of({type = '', message = known.message}, 500):sub(3),
-    id = known.id, attempt = known.attempt, at = known.at})
+  local message = first_of({message = known.message}, 500):sub(3) -- behind the type and ": "
+  return cjson.encode({type = known.type, message = message, id = known.id,
+    attempt = known.attempt, at = known.at})
 end
 
 local groups = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -68,8 +67,8 @@ class Both:
 
 
 @pytest.fixture
-def keys() -> LaneKeys:
-    return lane_keys(f"alarm{uuid.uuid4().hex[:8]}", "jobs", 0)
+def keys(namespace: str) -> LaneKeys:
+    return lane_keys(namespace, "jobs", 0)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -115,11 +114,11 @@ class Masters:
 
 
 def incident_is_told(link: Link, keys: LaneKeys, ends: list[str]) -> None:
-    """One that lasts 100 s, with these ends of sending; then all goes well."""
+    """One that lasts 200 s, six times a hold, with these ends of sending; then all goes well."""
     link.command("DEL", keys.alarms)
     masters = Masters(link, keys)
     left = iter(ends)
-    masters.run("open", 100, left)
+    masters.run("open", 200, left)
     masters.run("close", 140, left)
     said = Counter[tuple[str, str]]()
     for (target, what, _, _), times in masters.took.items():
@@ -128,7 +127,7 @@ def incident_is_told(link: Link, keys: LaneKeys, ends: list[str]) -> None:
         assert times <= 1 + ends.count("dies after")
     for target in TARGETS:
         assert said[target, "resolved"] >= 1
-        assert said[target, "open"] >= 1 or {*ends} - {"ok"}
+        assert said[target, "open"] >= 1
         assert said[target, "open"] + said[target, "resolved"] <= 2 + ends.count("dies after")
     assert link.command("EXISTS", keys.alarms) == 0
 
