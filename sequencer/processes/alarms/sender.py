@@ -108,7 +108,7 @@ class Sender:
         for number in range(TRIES):
             if number and (self._pause() or time.monotonic() + limit_s > started + ALL_TRIES_S):
                 break
-            failure = self._failure_of(offer.notice, limit_s)
+            failure = self._one_try(offer.notice, limit_s)
             if not failure:
                 self._told.clear()
                 offer.on_sent()
@@ -120,7 +120,7 @@ class Sender:
         with self._changed:
             return self._changed.wait_for(lambda: self._is_closed, BETWEEN_S)
 
-    def _failure_of(self, notice: Notice, limit_s: float) -> str:
+    def _one_try(self, notice: Notice, limit_s: float) -> str:
         """What one try failed with; "" where the target took the notice."""
         if self._try is None or (not self._try.is_under_way and self._try.notice is not notice):
             self._try = _Try(self._target, notice)
@@ -161,12 +161,18 @@ class _Try:
         return not self._thread.is_alive()
 
     def _send(self) -> None:
-        try:
-            self._target.send(self.notice)
-        except DeliveryFailed as error:
-            self.failure = str(error) or "it did not say why"
-        except BaseException as error:
-            self.failure = _unforeseen(error)
+        self.failure = failure_of(self._target, self.notice)
+
+
+def failure_of(target: Target, notice: Notice) -> str:
+    """One try, in this thread: what it failed with, without a secret; "" where the target took the notice."""
+    try:
+        target.send(notice)
+    except DeliveryFailed as error:
+        return str(error) or "it did not say why"
+    except BaseException as error:
+        return _unforeseen(error)
+    return ""
 
 
 def _unforeseen(error: BaseException) -> str:
