@@ -19,11 +19,11 @@ from ..support.notices import NOTICE, notice
 LONG_S = 30.0
 
 
-def command(directory: Path, script: str, *, hidden: frozenset[str] = frozenset(), timeout_s: float = LONG_S) -> Command:
+def command(directory: Path, script: str, *, hidden: tuple[str, ...] = (), timeout_s: float = LONG_S) -> Command:
     (directory / "page").write_text(f"#!/bin/sh\n{script}\n")
     (directory / "page").chmod(0o755)
     words = words_of("./page 'to me'", directory)
-    return Command(name="ops", words=words, directory=directory, hidden=hidden, timeout_s=timeout_s)
+    return Command(name="ops", words=words, directory=directory, hidden=frozenset(hidden), timeout_s=timeout_s)
 
 
 def failure_of(target: Command) -> str:
@@ -41,7 +41,7 @@ def test_it_gets_the_notice_and_runs_beside_the_file(tmp_path: Path) -> None:
 def test_its_environment_has_names_of_the_alarm_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SEQUENCER_REDIS", "FEISHU_URL", "PAGER_OPTION"):
         monkeypatch.setenv(name, "canary-7f3a")
-    command(tmp_path, "env > variables", hidden=frozenset(["FEISHU_URL"])).send(NOTICE)
+    command(tmp_path, "env > variables", hidden=("FEISHU_URL",)).send(NOTICE)
     given = dict(line.split("=", 1) for line in (tmp_path / "variables").read_text().splitlines() if "=" in line)
     assert {name for name, value in given.items() if "canary-7f3a" in value} == {"PAGER_OPTION"}
     assert {name: value for name, value in given.items() if name.startswith("SEQUENCER_")} == {
@@ -56,15 +56,15 @@ def test_its_environment_has_names_of_the_alarm_and_no_secret(tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exit 3", "its command ended with exit status 3"),
-        ("printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1", "its command ended with exit status 1: two\\x1b[2J"),
-        ("kill -9 $$", "its command ended with signal SIGKILL"),
-        ("seq 100000 >&2; exit 1", "its command ended with exit status 1: 100000"),
-        ("head -c 1000 /dev/zero >&2; exit 1", f"its command ended with exit status 1: {'\\x00' * 125}..."),
+        ("exit 3", "exit status 3"),
+        ("printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1", "exit status 1: two\\x1b[2J"),
+        ("kill -9 $$", "signal SIGKILL"),
+        ("seq 100000 >&2; exit 1", "exit status 1: 100000"),
+        ("head -c 1000 /dev/zero >&2; exit 1", f"exit status 1: {'\\x00' * 125}..."),
     ],
 )
 def test_another_end_than_success_is_told_in_one_line(tmp_path: Path, script: str, said: str) -> None:
-    assert failure_of(command(tmp_path, script)) == said
+    assert failure_of(command(tmp_path, script)) == f"its command ended with {said}"
 
 
 def test_it_need_not_read_what_it_gets(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import socket
@@ -184,9 +185,9 @@ def test_a_body_that_drips_behind_a_good_status_holds_a_webhook_no_longer_and_a_
 
 @pytest.mark.parametrize("make", [CHATS[0], pagerduty])
 def test_what_a_receiver_echoes_is_hidden(make: Make) -> None:
-    echo = f'{{"code": 1, "msg": "no hook /{CANARY}-path?key={CANARY}-key {CANARY}-secret\\n2", "status": "{CANARY}-key"}}'
+    words = f"no hook /{CANARY}-path?key={CANARY}-key {CANARY}-secret\n2"
     with hook_server() as server:
-        server.said = echo.encode()
+        server.said = json.dumps({"code": 1, "msg": words, "status": words}).encode()
         text = failure_of(make(server, LONG_S))
     assert "***" in text
     assert CANARY not in text

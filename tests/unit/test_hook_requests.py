@@ -98,7 +98,7 @@ def test_a_key_that_is_too_long_for_a_pager_is_hashed() -> None:
         ("pagerduty", 202, {"status": "success", "message": "Event processed"}, ""),
         ("pagerduty", 200, {"status": "success"}, "it answered 200 (OK): success"),
         ("pagerduty", 202, {"status": "throttled"}, "it answered 202 (Accepted): throttled"),
-        ("pagerduty", 400, {"status": "invalid event", "errors": ["no key"]}, "(Bad Request): invalid event: ['no key']"),
+        ("pagerduty", 400, {"status": "invalid event", "errors": ["key"]}, "(Bad Request): invalid event: ['key']"),
         ("opsgenie", 202, {"result": "Request will be processed"}, ""),
         ("opsgenie", 202, b"", ""),
         ("opsgenie", 422, {"message": "Key format is not valid!"}, "(Unprocessable Entity): Key format is not valid!"),

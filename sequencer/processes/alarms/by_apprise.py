@@ -39,7 +39,7 @@ class ByApprise:
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed, which can't say why: apprise tells that its log only, with keys."""
         started = time.monotonic()
-        with _nothing_logged():
+        with nothing_logged():
             import apprise
 
             if time.monotonic() > started + self.timeout_s:  # the sender has given up, and will try again
@@ -62,7 +62,7 @@ class ByApprise:
 
 
 @contextmanager
-def _nothing_logged() -> Iterator[None]:
+def nothing_logged() -> Iterator[None]:
     """Within, the handlers of the log drop what this thread says."""
     own, handlers = threading.get_ident(), [*logging.getLogger().handlers]
 

@@ -29,7 +29,7 @@ CODES: dict[ChatKind, tuple[tuple[str, str], ...]] = {
     "dingtalk": _OTHERS,
     "wecom": _OTHERS,
 }
-"""Where an answer says how it went, and why: the first pair that it has counts. Old robots of Feishu know the second."""
+"""Where an answer says how it went and why: the first pair that it has counts; old robots of Feishu have the second."""
 
 
 class Request(NamedTuple):

@@ -101,7 +101,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
     hook, secret = HookUrl(url), None if table.secret is None else _secret("secret", table.secret)
     if kind in PAGERS:
         if secret is None:
-            raise ConfigurationError(f'it has no key; put it into a variable, and write secret = "{SECRET}NAME"')
+            raise ConfigurationError(f'it has no key; put that into a variable, and write secret = "{SECRET}NAME"')
         return Pager(name=name, kind=PAGERS[kind], url=hook, secret=secret, timeout_s=timeout_s)
     if kind in CHATS:
         return Chat(name=name, kind=CHATS[kind], url=hook, secret=secret, timeout_s=timeout_s)
@@ -113,7 +113,7 @@ def _url(table: TargetTable) -> str:
     if table.url is None and table.type in PAGERS:
         return URLS[PAGERS[table.type]]
     if table.url is None:
-        raise ConfigurationError(f'it has no url; put it into a variable, and write url = "{SECRET}NAME"')
+        raise ConfigurationError(f'it has no url; put that into a variable, and write url = "{SECRET}NAME"')
     if table.type in ("webhook", *PAGERS) and not table.url.startswith(SECRET) and HookUrl(table.url).is_plain:
         return table.url
     return _secret("url", table.url)
@@ -122,7 +122,7 @@ def _url(table: TargetTable) -> str:
 def _secret(word: str, text: str) -> str:
     """The value of a variable; what stands in the file itself is not taken, and not shown."""
     if not text.startswith(SECRET):
-        raise ConfigurationError(f'{word} must not stand here; put it into a variable, and write {word} = "{SECRET}NAME"')
+        raise ConfigurationError(f'put {word} into a variable, and write {word} = "{SECRET}NAME"')
     value, variable = value_of(word, text), text.removeprefix(SECRET)
     if not value:
         raise ConfigurationError(f"{word}: the variable {variable} is empty")
