@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import Any
 
+import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
 from sequencer.processes.alarms import sender
@@ -22,7 +23,8 @@ SHORT_S, LONG_S = 0.5, 30.0
 
 
 def by_apprise(server: HookServer, timeout_s: float = LONG_S) -> ByApprise:
-    return ByApprise(name="ops", kind="apprise", url=f"json://ann:{CANARY}@{server.place}/{CANARY}", timeout_s=timeout_s)
+    url = f"json://ann:{CANARY}@{server.place}/{CANARY}"
+    return ByApprise(name="ops", kind="apprise", url=url, timeout_s=timeout_s)
 
 
 def sent(**changes: Any) -> dict[str, Any]:

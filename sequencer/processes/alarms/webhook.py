@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...errors import ConfigurationError
@@ -154,7 +154,7 @@ class _Connection(HTTPConnection):
             if self._url.is_https:
                 sock.settimeout(_left_s(self._until))
                 sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self._url.host)
-            self.sock: Any = _TimedSocket(sock, self._until)
+            self.sock = _TimedSocket(sock, self._until)
         except BaseException:
             sock.close()
             raise
