@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import importlib.util
 import shutil
 import tempfile
@@ -49,3 +51,9 @@ def own_server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer(directory) as running:
         yield running
     shutil.rmtree(directory)
+
+
+def is_signed(said: dict[str, Any], secret: str) -> bool:
+    """Whether a robot of Feishu takes this: the key is time and secret, and nothing is signed by it."""
+    key = f"{said['timestamp']}\n{secret}".encode()
+    return bool(said["sign"] == base64.b64encode(hmac.new(key, digestmod="sha256").digest()).decode())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sequencer import Sequencer
+from sequencer import EmbeddedServer, Sequencer
 from sequencer.errors import AnswerNeeded, IdConflict
 from sequencer.testing import wait_until
 
-from .conftest import Load
+from ..support.hook_server import hook_server
+from .conftest import HERE, Load, is_signed
+
+if TYPE_CHECKING:
+    from ..process.conftest import Cli
+
+PATIENCE_S = 30.0
 
 METHODS = ("debit", "income", "points", "level", "ranking", "badge", "statistics", "notice", "invoice", "text_message")
 
@@ -190,3 +197,44 @@ def test_successes_are_deleted_after_the_window_and_failures_are_kept(load: Load
     assert shop.states("g2")["debit"] == "done"
     assert shop.states("g2")["points"] == "failed"
     assert load("gift_compensation").seq.policy.history_window == 3 * 86_400
+
+
+BROKEN = """
+
+calls_fine = call_service
+
+
+def call_service(name, id, params):
+    if name == "points" and pathlib.Path("broken").exists():
+        raise ValueError("the club is closed")
+    return calls_fine(name, id, params)
+"""
+
+
+@pytest.mark.slow
+def test_a_gift_that_failed_for_good_is_told_in_feishu_and_that_it_is_done(
+    cli: Cli, own_server: EmbeddedServer
+) -> None:
+    """The ancestor marked it as told and then told it: it lost its only alarm if it died in between."""
+    source = (HERE / "gift_compensation.py").read_text().replace("import functools", "import functools\nimport pathlib")
+    (cli.directory / "gift_compensation.py").write_text(source + BROKEN)
+    shutil.copy(HERE / "gifts.toml", cli.directory)
+    (cli.directory / "broken").touch()
+    with hook_server("lie") as feishu, Sequencer("gifts", own_server.url) as gifts:
+        own = {"SEQUENCER_REDIS": own_server.url, "SEQUENCER_NAMESPACE": "sequencer"}
+        hook = {"FEISHU_URL": feishu.url(), "FEISHU_SECRET": "s3cret", "SEQUENCER_HOME": str(own_server.directory)}
+        running = cli.start("run", "gifts.toml", **own, **hook)
+        gifts.append({"gift": "g1", "params": {}}, group="g1", id="g1")
+        wait_until(lambda: feishu.requests, PATIENCE_S, "Feishu is asked, and refuses by code 19021")
+        feishu.mode = "ok"
+        wait_until(lambda: [one.told[0].messages for one in gifts.alarms()] == [1], PATIENCE_S, "it took it")
+        assert len(feishu.requests) >= 2
+        (cli.directory / "broken").unlink()
+        assert gifts.resume("g1")
+        wait_until(lambda: "resolved" in feishu.requests[-1].json()["content"]["text"], PATIENCE_S, "it is done")
+        running.signal()
+        assert running.ended() == 0
+    texts = [one.json()["content"]["text"] for one in feishu.requests]
+    assert all(is_signed(one.json(), "s3cret") for one in feishu.requests)
+    assert all(word in texts[0] for word in ("production", "gifts", "id g1", "the club is closed", "sequencer resume"))
+    assert "s3cret" not in running.stderr + "".join(texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ import pytest
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.testing import wait_until
 
-from .conftest import HERE, Load
+from ..support.hook_server import hook_server
+from .conftest import HERE, Load, is_signed
 
 if TYPE_CHECKING:
     from ..process.conftest import Cli, Running
@@ -98,7 +100,8 @@ def test_a_master_keeps_so_many_processes_of_each_type_and_replaces_old_and_dead
     assert text.count('max_age = "1h"') == 2
     (cli.directory / "sequencer.toml").write_text(text.replace('max_age = "1h"', 'max_age = "1s"', 1))
     own = {"SEQUENCER_REDIS": own_server.url, "SEQUENCER_NAMESPACE": "sequencer"}
-    cli.environment |= {**own, "SEQUENCER_HOME": str(own_server.directory)}
+    hook = {"FEISHU_URL": "http://127.0.0.1:9/", "FEISHU_SECRET": "s3cret"}
+    cli.environment |= {**own, **hook, "SEQUENCER_HOME": str(own_server.directory)}
     running = cli.start("run")
     with Sequencer("mails", own_server.url) as mails, Sequencer("reports", own_server.url) as reports:
         wait_until(lambda: len(running.consumers()) == 3, PATIENCE_S, "two of mails, one of reports")
@@ -114,6 +117,24 @@ def test_a_master_keeps_so_many_processes_of_each_type_and_replaces_old_and_dead
     running.signal()
     assert running.ended() == 0
     assert sorted(running.stdout.splitlines()) == ["mail to ann", "mail to bob", "report of June", "report of May"]
+
+
+def test_a_backlog_is_told_in_feishu(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    shutil.copy(HERE / "workers.py", cli.directory)
+    text = (HERE / "sequencer.toml").read_text()
+    assert text.count("backlog = 1000") == 1
+    (cli.directory / "sequencer.toml").write_text(text.replace("backlog = 1000", "backlog = 3"))
+    mails = make("mails")
+    mails.pause()
+    mails.append_many({"body": {}, "group": [f"order-{number}"]} for number in range(3))
+    with hook_server() as feishu:
+        hook = {"FEISHU_URL": feishu.url(), "FEISHU_SECRET": "s3cret"}
+        assert cli.call("watch", "--once", **hook).returncode == 6
+    (request,) = feishu.requests
+    said = request.json()
+    assert is_signed(said, "s3cret")
+    assert "mails: backlog" in said["content"]["text"]
+    assert "3 messages wait" in said["content"]["text"]
 
 
 def done_by(running: Running, queue: Sequencer, callback: str, content: dict[str, str]) -> int:

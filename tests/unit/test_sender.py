@@ -251,5 +251,3 @@ def test_a_target_that_hangs_does_not_hold_the_end_of_the_process(monkeypatch: p
         [sys.executable, "-c", END], capture_output=True, text=True, timeout=PATIENCE_S, check=True, cwd=ROOT
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
-
-
