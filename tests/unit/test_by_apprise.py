@@ -18,6 +18,8 @@ from sequencer.testing import wait_until
 from ..support.hook_server import HookServer, Mode, hook_server
 from ..support.notices import NOTICE, notice
 
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+"""A module of Python that apprise imports, before 3.13."""
 CANARY = "canary-7f3a"
 SHORT_S, LONG_S = 0.5, 30.0
 
@@ -48,7 +50,7 @@ def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
     caplog.set_level(logging.DEBUG)
     with hook_server(mode) as server:
         target = by_apprise(server, SHORT_S if mode == "hang" else LONG_S)
-        with pytest.raises(DeliveryFailed, match="^apprise says that it was not taken$"):
+        with pytest.raises(DeliveryFailed, match=r"^apprise says that it was not taken$"):
             target.send(NOTICE)
     assert server.requests
     for shown in (repr(target), caplog.text, *capfd.readouterr()):
@@ -57,7 +59,7 @@ def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
 
 def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
     for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
-        with pytest.raises(DeliveryFailed, match="^apprise does not take its url") as caught:
+        with pytest.raises(DeliveryFailed, match=r"^apprise does not take its url") as caught:
             ByApprise(name="ops", kind="apprise", url=url, timeout_s=LONG_S).send(NOTICE)
         assert CANARY not in f"{caught.value}{caplog.text}"
 
