@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 Mode = Literal["ok", "500", "hang", "drip", "lie", "redirect", "close"]
 SUCCESS = {"code": 0, "errcode": 0, "status": "success", "msg": "ok"}
 REFUSAL = {"code": 19021, "msg": "sign match fail", "errcode": 310000, "errmsg": "sign not match", "status": "invalid"}
-DRIP_S = 0.02
+DRIP_S = 0.01
 """From byte to byte: far below each time limit of the tests."""
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from sequencer.processes.alarms import command as module
 from sequencer.processes.alarms.command import Command, words_of
 from sequencer.processes.alarms.notice import DeliveryFailed
-from sequencer.processes.consumer_process import reap_orphans
+from sequencer.processes.consumer_process import AWAITED, reap_orphans
+from sequencer.processes.handlers.pipes import CommandPipes
 from sequencer.testing import wait_until
 
 from ..support.notices import NOTICE, notice
@@ -60,7 +62,7 @@ def test_its_environment_has_names_of_the_alarm_and_no_secret(tmp_path: Path, mo
         ("printf 'one\\ntwo\\033[2J \\n\\n' >&2; echo three; exit 1", "exit status 1: two\\x1b[2J"),
         ("kill -9 $$", "signal SIGKILL"),
         ("seq 100000 >&2; exit 1", "exit status 1: 100000"),
-        ("head -c 1000 /dev/zero >&2; exit 1", f"exit status 1: {'\\x00' * 125}..."),
+        ("head -c 1000 /dev/zero >&2; exit 1", "exit status 1: " + r"\x00" * 125 + "..."),
     ],
 )
 def test_another_end_than_success_is_told_in_one_line(tmp_path: Path, script: str, said: str) -> None:
@@ -71,6 +73,7 @@ def test_it_need_not_read_what_it_gets(tmp_path: Path) -> None:
     command(tmp_path, "exec <&-").send(notice(text="x" * 2**20))
 
 
+@pytest.mark.slow
 def test_it_is_killed_with_what_it_started_when_its_time_is_over(tmp_path: Path) -> None:
     script = "sleep 300 & echo $! > child.new; mv child.new child; echo slow >&2; wait"
     target = command(tmp_path, script, timeout_s=2.0)
@@ -93,22 +96,26 @@ def test_one_that_can_no_longer_be_run_is_told(tmp_path: Path) -> None:
     assert failure_of(target) == "its command can't be run: No such file or directory"
 
 
-def test_process_1_of_a_container_does_not_take_its_exit_status(tmp_path: Path) -> None:
+def test_process_1_of_a_container_does_not_take_its_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else Popen would say 0: nobody would be told, and it would count as told."""
-    target, is_over = command(tmp_path, "exit 3"), threading.Event()
 
-    def reap() -> None:
-        while not is_over.is_set():
+    class Reaped(CommandPipes):
+        def wait_for_end(self, timeout_s: float | None = None) -> bool:
+            is_ended = super().wait_for_end(timeout_s)
             reap_orphans([])
+            return is_ended
 
-    reaper = threading.Thread(target=reap)
-    reaper.start()
-    try:
-        for _ in range(10):
-            assert failure_of(target) == "its command ended with exit status 3"
-    finally:
-        is_over.set()
-        reaper.join()
+    monkeypatch.setattr(module, "CommandPipes", Reaped)
+    assert failure_of(command(tmp_path, "exit 3")) == "its command ended with exit status 3"
+
+
+def test_nothing_is_reaped_while_one_is_being_started() -> None:
+    with AWAITED.lock, subprocess.Popen(["sh", "-c", "exit 3"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        reap_orphans([])
+    assert process.returncode == 3
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.processes.alarms.chat import Chat, ChatKind
+from sequencer.processes.alarms.chat import CODES, Chat, ChatKind
 from sequencer.processes.alarms.notice import DeliveryFailed, Notice
 from sequencer.processes.alarms.pagers import Pager
 from sequencer.processes.alarms.targets import Target
@@ -39,9 +39,11 @@ def webhook(server: HookServer, timeout_s: float = LONG_S) -> Target:
 
 def chat_of(kind: ChatKind) -> Make:
     secret = None if kind == "wecom" else f"{CANARY}-secret"
-    return lambda server, timeout_s=LONG_S: Chat(
-        name="ops", kind=kind, url=hook(server), secret=secret, timeout_s=timeout_s
-    )
+
+    def chat(server: HookServer, timeout_s: float) -> Target:
+        return Chat(name="ops", kind=kind, url=hook(server), secret=secret, timeout_s=timeout_s)
+
+    return chat
 
 
 def pagerduty(server: HookServer, timeout_s: float = LONG_S) -> Target:
@@ -52,7 +54,7 @@ def opsgenie(server: HookServer, timeout_s: float = LONG_S) -> Target:
     return Pager(name="ops", kind="opsgenie", url=hook(server), secret=f"{CANARY}-secret", timeout_s=timeout_s)
 
 
-CHATS: list[Make] = [chat_of("feishu"), chat_of("lark"), chat_of("dingtalk"), chat_of("wecom")]
+CHATS = [chat_of(kind) for kind in CODES]
 
 
 def failure_of(target: Target, told: Notice = NOTICE) -> str:

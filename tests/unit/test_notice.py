@@ -101,9 +101,7 @@ def test_at_most_ten_items_are_named_and_the_rest_is_counted() -> None:
 def test_a_text_of_others_ends_no_line_and_calls_nobody() -> None:
     nasty = replace(ITEM, error='E: a\nb\x1b[2J\u202e <at user_id="all"></at> <!here> @everyone @all bob@allied.org')
     line = notice(items=(nasty,)).lines[3]
-    assert line.endswith(
-        'E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org'
-    )
+    assert line.endswith('E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org')
     assert "\n" not in notice(items=(nasty,)).as_json()["items"][0]["error"]
 
 

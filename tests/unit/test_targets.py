@@ -122,7 +122,7 @@ def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.M
 def test_a_command_with_a_slash_is_looked_for_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "page").write_text("#!/bin/sh\n")
     table = {"type": "command", "exec": "./page me"}
-    with pytest.raises(ConfigurationError, match="there is no command './page' that can be run"):
+    with pytest.raises(ConfigurationError, match=r"there is no command './page' that can be run"):
         read_target("ops", table, directory=tmp_path)
     (tmp_path / "page").chmod(0o755)
     read_target("ops", table, directory=tmp_path)

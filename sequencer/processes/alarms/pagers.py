@@ -1,7 +1,7 @@
 """PagerDuty and Opsgenie: an incident of ours is one of theirs, found by its key; "resolved" closes it there.
 
-They are not left to apprise: its 2.2.0 gives PagerDuty no key, so that "resolved" would page somebody, and says
-success to a close of an Opsgenie alert without sending anything, unless it opened that itself.
+They are not left to apprise: its 2.3.0 closes an Opsgenie alert only in the process that opened it, and elsewhere sends
+nothing and says success. For PagerDuty it makes a whole text the summary, of which that takes 1,024 characters.
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ def post(
         raise DeliveryFailed(hidden(_reason(error, timeout_s), url.secrets)) from None
     finally:
         connection.close()
+        connection.end()
 
 
 def hidden(text: str, secrets: tuple[str, ...]) -> str:
@@ -147,17 +148,19 @@ class _Connection(HTTPConnection):
         super().__init__(url.host, url.port)
         self.default_port = 443 if url.is_https else 80  # which is not named in the header `Host`
         self._url, self._until = url, until
+        self._opened: socket.socket | None = None
 
     def connect(self) -> None:
-        sock = _connected(self._url, self._until)
-        try:
-            if self._url.is_https:
-                sock.settimeout(_left_s(self._until))
-                sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self._url.host)
-            self.sock = _TimedSocket(sock, self._until)
-        except BaseException:
-            sock.close()
-            raise
+        self._opened = sock = _connected(self._url, self._until)
+        if self._url.is_https:
+            sock.settimeout(_left_s(self._until))
+            self._opened = sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self._url.host)
+        self.sock = _TimedSocket(sock, self._until)
+
+    def end(self) -> None:
+        """Close the socket. (`close` is also called by the library, before the body of an answer is read.)"""
+        if self._opened is not None:
+            self._opened.close()
 
 
 def _connected(url: HookUrl, until: float) -> socket.socket:
@@ -202,7 +205,7 @@ class _TimedSocket:
         return io.BufferedReader(_Received(self))
 
     def close(self) -> None:
-        self._sock.close()
+        """Not yet: `end` of the connection does that."""
 
 
 class _Received(io.RawIOBase):

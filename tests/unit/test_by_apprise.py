@@ -1,0 +1,87 @@
+"""What apprise sends, by its JSON webhook: success, failures, time limits; and that what it logs is not shown."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
+import pytest
+
+from sequencer.processes.alarms import sender
+from sequencer.processes.alarms.by_apprise import ByApprise, nothing_logged
+from sequencer.processes.alarms.notice import DeliveryFailed
+from sequencer.processes.alarms.sender import Sender
+from sequencer.testing import wait_until
+
+from ..support.hook_server import HookServer, Mode, hook_server
+from ..support.notices import NOTICE, notice
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+"""A module of Python that apprise imports, before 3.13."""
+CANARY = "canary-7f3a"
+SHORT_S, LONG_S = 0.5, 30.0
+
+
+def by_apprise(server: HookServer, timeout_s: float = LONG_S) -> ByApprise:
+    url = f"json://ann:{CANARY}@{server.place}/{CANARY}"
+    return ByApprise(name="ops", kind="apprise", url=url, timeout_s=timeout_s)
+
+
+def sent(**changes: Any) -> dict[str, Any]:
+    with hook_server() as server:
+        by_apprise(server).send(notice(**changes))
+    (request,) = server.requests
+    return dict(request.json())
+
+
+def test_title_and_lines_are_sent_with_the_type_of_the_notice() -> None:
+    title, *lines = NOTICE.lines
+    said = sent()
+    assert (said["title"], said["message"].splitlines(), said["type"]) == (title, lines, "failure")
+    assert [sent(what=what)["type"] for what in ("resolved", "test")] == ["success", "info"]
+
+
+@pytest.mark.parametrize("mode", ["500", "close", "hang"])
+def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
+    mode: Mode, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with hook_server(mode) as server:
+        target = by_apprise(server, SHORT_S if mode == "hang" else LONG_S)
+        with pytest.raises(DeliveryFailed, match=r"^apprise says that it was not taken$"):
+            target.send(NOTICE)
+    assert server.requests
+    for shown in (repr(target), caplog.text, *capfd.readouterr()):
+        assert CANARY not in shown
+
+
+def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
+        with pytest.raises(DeliveryFailed, match=r"^apprise does not take its url") as caught:
+            ByApprise(name="ops", kind="apprise", url=url, timeout_s=LONG_S).send(NOTICE)
+        assert CANARY not in f"{caught.value}{caplog.text}"
+
+
+def test_an_answer_that_drips_is_ended_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own time limits begin anew with each byte."""
+    monkeypatch.setattr(sender, "TRIES", 1)
+    failed: list[tuple[str, str]] = []
+    with hook_server("drip") as server:
+        one = Sender(by_apprise(server, SHORT_S), lambda *words: failed.append(words))
+        one.offer(float("inf"), NOTICE, lambda: None)
+        wait_until(lambda: failed, LONG_S, "it is given up")
+        one.close()
+    assert failed == [("ops", f"no answer within {SHORT_S} s")]
+
+
+def test_what_other_threads_log_meanwhile_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("urllib3.connectionpool")
+    with nothing_logged():
+        log.warning("mine %s", CANARY)
+        other = threading.Thread(target=log.warning, args=("theirs",))
+        other.start()
+        other.join()
+    log.warning("after")
+    assert caplog.messages == ["theirs", "after"]
