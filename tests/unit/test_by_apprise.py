@@ -52,7 +52,7 @@ def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
         target = by_apprise(server, SHORT_S if mode == "hang" else LONG_S)
         with pytest.raises(DeliveryFailed, match=r"^apprise says that it was not taken$"):
             target.send(NOTICE)
-    assert server.requests
+        wait_until(lambda: server.requests, LONG_S, "it came")
     for shown in (repr(target), caplog.text, *capfd.readouterr()):
         assert CANARY not in shown
 

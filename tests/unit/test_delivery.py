@@ -19,6 +19,7 @@ from sequencer.processes.alarms.notice import DeliveryFailed, Notice
 from sequencer.processes.alarms.pagers import Pager
 from sequencer.processes.alarms.targets import Target
 from sequencer.processes.alarms.webhook import HookUrl, Webhook, signature
+from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server
 from ..support.notices import NOTICE, notice
@@ -171,6 +172,7 @@ def test_what_is_no_success_is_told_and_shows_no_secret(
     with hook_server(mode) as server:
         target = make(server, SHORT_S if mode in ("hang", "drip") else LONG_S)
         text = failure_of(target)
+        wait_until(lambda: server.requests, LONG_S, "it came")
     assert text.startswith(said)
     assert len(server.requests) == 1, "a redirect is not followed, and tries are the sender's"
     assert CANARY in server.requests[0].path

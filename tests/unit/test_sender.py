@@ -159,6 +159,7 @@ def test_a_target_that_hangs_holds_nobody_else_and_is_asked_once(gate: threading
     other.wait_idle()
     assert len(other.sent) == 1
     hanging.wait_idle()
+    wait_until(lambda: hanging.seen, PATIENCE_S, "it is asked")
     assert hanging.seen == [0], "at most one thread hangs"
     texts = ["no answer within 0.01 s", "an earlier message still waits for its answer"]
     assert hanging.failed == [("ops", text) for text in texts]
