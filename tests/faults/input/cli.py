@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dead purge": ("--id", "--error", "--all", "--yes"),
     "audit": (),
     "acl": (),
+    "alarms": ("--test", "--file"),
     "check": ("--max-wait", "--max-unserved", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
     "doctor": ("--repair", "--limit"),
     "configure": (
@@ -78,7 +79,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Commands that run in this process, with their options."""
-PROCESSES = {"consume", "run", "demo", "server start", "server stop", "server status"}
+PROCESSES = {"consume", "run", "watch", "demo", "server start", "server stop", "server status"}
 """Commands that start processes or servers: only as processes of their own, and with arguments that end them."""
 FLAGS = {"--replace", "--force", "--all", "--dry-run", "--yes", "--repair", "--json"}
 VARIABLES = (

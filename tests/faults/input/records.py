@@ -54,6 +54,7 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
     """Every public method that reads what is stored; those that change it come last."""
     return {
         "info": client.info,
+        "alarms": client.alarms,
         "groups": client.groups,
         "parked": client.parked,
         "paused_groups": client.paused_groups,
