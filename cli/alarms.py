@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..client import Sequencer, find_server, list_queues
-from ..consume.emitter import EventEmitter
 from ..errors import ConfigurationError
 from ..processes.logs import LogOptions
-from ..processes.signals import STOP_SIGNALS
 from ..values.alarms import Incident
 from ..values.checks import nearest
 from ..values.text import many, plain
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
 
 SENT_S = 25.0
 """So long `watch --once` waits for what it sends: three tries of a target."""
-log = logging.getLogger("sequencer.watch")
 FileOption = Annotated[
     str | None,
     call_option(
@@ -118,7 +112,7 @@ def _plan(file: str | None, redis: str | None, namespace: str | None, options: L
 def _watch_once(plan: RunPlan, as_json_: bool) -> int:
     from ..processes.alarms.watcher import watcher_of
 
-    watcher = watcher_of(plan, EventEmitter("", log=log).emit)
+    watcher = watcher_of(plan)
     watcher.round()
     watcher.wait_sent(SENT_S)
     watcher.close()
@@ -136,15 +130,8 @@ def _watch_once(plan: RunPlan, as_json_: bool) -> int:
 def _watch(plan: RunPlan) -> int:
     from ..processes.alarms.watcher import watcher_of
 
-    ends = threading.Event()
-    for one in STOP_SIGNALS:
-        signal.signal(one, lambda *_: ends.set())
-    watcher = watcher_of(plan, EventEmitter("", log=log).emit)
-    watcher.start()
     say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
-    while not ends.wait(3600.0):
-        pass
-    watcher.close()
+    watcher_of(plan).run()
     return FINE
 
 

@@ -81,7 +81,7 @@ def _parse_grants(reply: list[Any]) -> list[Grant]:
     now_us, *words = [word.decode("utf-8", "replace") for word in reply]
     rows = [words[at : at + 7] for at in range(0, len(words), 7)]
     return [
-        Grant(kind, what, target, int(opened), int(number), value, text, int(now_us))  # type: ignore[arg-type]
+        Grant(kind, what, target, int(opened), int(number), value, text, int(now_us))
         for kind, what, target, opened, number, value, text in rows
     ]
 

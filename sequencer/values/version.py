@@ -1,5 +1,5 @@
-"""The version, in one place; `pyproject.toml` reads it from here. And the first import of the package: on a system where
-the rest would fail later it says so, in one sentence.
+"""The version, in one place; `pyproject.toml` reads it from here. And the first import of the package: on a system on
+which the rest would fail later, it says so in one sentence.
 """
 
 import sys

@@ -84,6 +84,13 @@ class Watching:
         watcher.wait_sent(20.0)
         assert [one for one in self.events if one.name == "supervisor trouble"] == []
 
+    def look_until(self, watcher: Watcher, is_seen: Callable[[], bool], what: str) -> None:
+        def looked() -> bool:
+            self.look(watcher)
+            return is_seen()
+
+        wait_until(looked, what=what)
+
     def close(self) -> None:
         for one in self.watchers:
             one.close()
@@ -120,7 +127,7 @@ def test_each_parked_group_is_told_once_and_again_if_it_parks_again(watching: Wa
     assert chat.whats() == ["open"]  # news of it wait for a minute
     watching.seq.resume_many(everything=True)
     watching.seq.consume(lambda message: None, until_empty=True)
-    wait_until(lambda: (watching.look(watcher), chat.whats()[-1:] == ["resolved"])[1], what="it is over")
+    watching.look_until(watcher, lambda: chat.whats()[-1:] == ["resolved"], "it is over")
     assert {one.incident for one in chat.took} == {first.incident}
     assert watching.seq.alarms() == []
     watching.fail(Park("again"), "ann", id="m2")
@@ -132,8 +139,11 @@ def test_each_parked_group_is_told_once_and_again_if_it_parks_again(watching: Wa
 
 def news(watching: Watching) -> list[str]:
     """Groups that the target `chat` was not told of."""
-    with WatchedQueue(watching.seq.queue, watching.seq.endpoint.url, namespace=watching.seq.options.namespace) as one:
-        return sorted(group.group for _, group in one.news_of("chat", {}).groups)
+    seq = watching.seq
+    client = WatchedQueue(seq.queue, seq.endpoint.url, namespace=seq.options.namespace)
+    found = client.news_of("chat", {}).groups
+    client.close()
+    return sorted(one.group for _, one in found)
 
 
 def parks_again(watching: Watching) -> None:
@@ -221,7 +231,7 @@ def test_what_one_host_knows_is_told_and_over(watching: Watching) -> None:
     watching.look(watcher)
     assert {(one.kind, one.what) for one in chat.took} == {("pool", "open"), ("check", "open")}
     watching.local = Local(down_s=0.0, check="")
-    wait_until(lambda: (watching.look(watcher), len(chat.took) == 4)[1], what="both are over")
+    watching.look_until(watcher, lambda: len(chat.took) == 4, "both are over")
     assert chat.whats("check") == ["open", "resolved"]
     assert "the disk is full" in [one.text for one in chat.took if one.kind == "check"]
 

@@ -61,7 +61,7 @@ def test_a_value_has_its_unit(value: float, unit: str, said: str) -> None:
 def test_the_json_is_all_of_it_in_plain_values() -> None:
     said = json.loads(notice(number=4).body())
     assert said == {
-        "key": "shop:orders:parked:1700000000000000:4",
+        "key": "shop:orders:parked:1700000000000000:4:open",
         "incident": "shop:orders:parked:1700000000000000",
         "number": 4,
         "what": "open",

@@ -92,7 +92,7 @@ class Notice:
     @property
     def key(self) -> str:
         """The same whenever this message is sent again: a receiver knows a repeat by it."""
-        return f"{self.incident}:{self.number}"
+        return f"{self.incident}:{self.number}:{self.what}"
 
     @property
     def title(self) -> str:

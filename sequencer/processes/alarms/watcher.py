@@ -6,6 +6,8 @@ same queues do the same; the server lets one at a time tell a target.
 
 from __future__ import annotations
 
+import logging
+import signal
 import socket
 import threading
 import time
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alarms import AlarmTimes, Grant
 from ...client import Sequencer
+from ...consume.emitter import EventEmitter
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alarms import facts, incidents, untold
@@ -24,6 +27,7 @@ from ...settings.events import Event
 from ...values.text import error_text, named
 from ...values.views import QueueLook
 from .. import service_events
+from ..signals import stop_signals_in_use
 from .notice import Item, Notice
 from .sender import Sender
 from .settings import QueueAlarms
@@ -31,6 +35,8 @@ from .targets import Target
 
 if TYPE_CHECKING:
     from ..pools.plan import RunPlan
+
+log = logging.getLogger("sequencer.watch")
 
 MINUTE_S = 60.0
 LOOK_PAGES = 20
@@ -104,12 +110,20 @@ class Watcher:
         ]
         self._is_told = {name for name, one in alarms.items() if one is not None}
         self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
-        self._ends, self._thread = threading.Event(), None
+        self._ends = threading.Event()
 
     def start(self) -> None:
         """Watch from now on, in a thread."""
-        self._thread = threading.Thread(target=self._run, name="sequencer-watcher", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="sequencer-watcher", daemon=True).start()
+
+    def run(self) -> None:
+        """Watch until the process is told to stop, in the main thread."""
+        stop = threading.Event()
+        for number in stop_signals_in_use():
+            signal.signal(number, lambda *_: stop.set())
+        self.start()
+        stop.wait()
+        self.close()
 
     def close(self) -> None:
         """It ends by itself, after what it is at. What is not sent is told by others, or after the next start."""
@@ -234,9 +248,9 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
 
 
 def watcher_of(
-    plan: RunPlan, emit: Callable[[Event], object], local: Callable[[str], Local] = lambda _: Local()
+    plan: RunPlan, emit: Callable[[Event], object] | None = None, local: Callable[[str], Local] = lambda _: Local()
 ) -> Watcher:
-    """The watcher of a file's queues."""
+    """The watcher of a file's queues. Without `emit`, what happens goes to the log."""
     return Watcher(
         {pool.queue: pool.alarms for pool in plan.pools},
         plan.targets,
@@ -244,7 +258,7 @@ def watcher_of(
         namespace=plan.namespace,
         environment=plan.environment,
         every_s=plan.check_every_s,
-        emit=emit,
+        emit=emit or EventEmitter("", log=log).emit,
         local=local,
     )
 
