@@ -101,7 +101,7 @@ def test_a_key_that_is_too_long_for_a_pager_is_hashed() -> None:
         ("pagerduty", 400, {"status": "invalid event", "errors": ["key"]}, "(Bad Request): invalid event: ['key']"),
         ("opsgenie", 202, {"result": "Request will be processed"}, ""),
         ("opsgenie", 202, b"", ""),
-        ("opsgenie", 422, {"message": "Key format is not valid!"}, "(Unprocessable Entity): Key format is not valid!"),
+        ("opsgenie", 401, {"message": "Key format is not valid!"}, "(Unauthorized): Key format is not valid!"),
     ],
 )
 def test_what_a_pager_accepts(kind: PagerKind, status: int, said: Any, refusal: str) -> None:
