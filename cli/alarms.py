@@ -136,7 +136,7 @@ def _watch(plan: RunPlan) -> int:
 
 
 def _try_target(name: str, file: str | None, options: LogOptions) -> int:
-    from ..processes.alarms.notice import DeliveryFailed
+    from ..processes.alarms.sender import failure_of
     from ..processes.alarms.watcher import test_notice
     from ..processes.pools.run_file import find_file, read_file
 
@@ -144,10 +144,8 @@ def _try_target(name: str, file: str | None, options: LogOptions) -> int:
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
-    try:
-        targets[name].send(test_notice(plan, time.time()))
-    except DeliveryFailed as error:
-        say(plain(f"error: {name} did not take it: {error}"))
+    if failure := failure_of(targets[name], test_notice(plan, time.time())):
+        say(plain(f"error: {name} did not take it: {failure}"))
         return GAVE_UP
     typer.echo(plain(f"{name} took a test of type {targets[name].kind}"))
     return FINE
