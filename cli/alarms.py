@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,6 +107,8 @@ def _plan(file: str | None, redis: str | None, namespace: str | None, options: L
     from ..processes.pools.run_file import find_file, read_file  # it imports msgspec, which nothing else needs
 
     plan = read_file(find_file(file, Path.cwd()), redis=redis, namespace=namespace, log=options)
+    if not any(pool.alarms for pool in plan.pools):
+        raise ConfigurationError(f"{plan.path}: it has neither [alarms] nor a target, so nobody would be told anything")
     return plan.on(find_server(plan.url).url)
 
 
@@ -124,6 +127,8 @@ def _watch_once(plan: RunPlan, as_json_: bool) -> int:
         print_json([as_json(one) for one in found])
     else:
         show(found)
+    if watcher.trouble:
+        raise watcher.trouble
     return OPEN if any(one.resolved_at is None for one in found) else FINE
 
 
@@ -136,15 +141,16 @@ def _watch(plan: RunPlan) -> int:
 
 
 def _try_target(name: str, file: str | None, options: LogOptions) -> int:
+    from ..processes.alarms.notice import test_notice
     from ..processes.alarms.sender import failure_of
-    from ..processes.alarms.watcher import test_notice
     from ..processes.pools.run_file import find_file, read_file
 
     plan = read_file(find_file(file, Path.cwd()), log=options)
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
-    if failure := failure_of(targets[name], test_notice(plan, time.time())):
+    notice = test_notice(plan.namespace, plan.environment, socket.gethostname(), time.time())
+    if failure := failure_of(targets[name], notice):
         say(plain(f"error: {name} did not take it: {failure}"))
         return GAVE_UP
     typer.echo(plain(f"{name} took a test of type {targets[name].kind}"))

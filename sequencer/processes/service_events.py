@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import SequencerError
 from ..settings.events import Event, event
 from ..values.checks import near_name
 from ..values.commands import command
@@ -113,10 +114,10 @@ def service_ended(queue: str, said: str, *, seconds: float, **counts: int) -> Ev
 
 
 def supervisor_trouble(queue: str, error: BaseException, *, what: str) -> Event:
-    """Something unforeseen happened while the supervisor did `what`; it goes on."""
+    """Something failed while the supervisor did `what`; it goes on. With its traceback where nobody foresaw it."""
     fields = {"what": what, "error_type": type_name(error), "error": error_text(error)}
     said = f"{what}: {fields['error_type']}: {fields['error']}; the service goes on"
-    return event("supervisor trouble", queue, said, fields, error=error)
+    return event("supervisor trouble", queue, said, fields, error=None if isinstance(error, SequencerError) else error)
 
 
 def consumer_trouble(queue: str, error: BaseException, *, what: str) -> Event:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.doctor.rights import acl_rules
 from sequencer.errors import Park
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
@@ -114,6 +115,43 @@ def test_a_master_tells_and_goes_on(
             "it is over",
         )
     assert [one["what"] for one in told(cli.directory) if one["kind"] == "parked"] == ["open", "resolved"]
+
+
+def test_who_stops_waits_for_the_answer_to_what_is_under_way(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    park(seq, "ann")
+    write(cli.directory, more="[alarms]\nto = ['slow']\n[targets.slow]\ntype = 'command'\nexec = './slow'\n")
+    slow = cli.directory / "slow"
+    slow.write_text("#!/bin/sh\ntouch began\nsleep 1\n")
+    slow.chmod(0o700)
+    watcher = cli.start("watch")
+    wait_until((cli.directory / "began").exists, PATIENCE_S, "it tells")
+    watcher.signal()
+    assert watcher.ended() == 0
+    assert [to.messages for to in seq.alarms()[0].told] == [1]
+
+
+def test_watch_says_why_it_sees_nothing(
+    cli: Cli, make: Callable[..., Sequencer], server: EmbeddedServer, link: Link, namespace: str
+) -> None:
+    make().append({}, "ann")
+    write(cli.directory)
+    (cli.directory / "none.toml").write_text("[queues.jobs]\nexec = 'true'\n")
+    nothing = cli.call("watch", "none.toml")
+    assert nothing.returncode == 2
+    assert "it has neither [alarms] nor a target" in nothing.stderr
+    away = cli.start("watch", SEQUENCER_REDIS="redis://127.0.0.1:1")
+    away.wait_for("server lost")
+    away.signal()
+    assert away.ended() == 0
+    user = f"{namespace}-looks"
+    link.command("ACL", "SETUSER", user, "on", ">x", "resetchannels", *acl_rules(namespace, "consume"))
+    path = (server.url or "").removeprefix("unix://").rpartition("@")[2]
+    once = cli.run("watch", "--once", SEQUENCER_REDIS=f"unix://{user}:x@{path}")
+    link.command("ACL", "DELUSER", user)
+    assert (once.returncode, once.stdout) == (3, "no open incidents\n")
+    assert "to operate this queue, the user lacks" in once.stderr
+    assert "Traceback" not in once.stderr
 
 
 def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[..., Sequencer]) -> None:

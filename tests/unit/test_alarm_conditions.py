@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer.calls.alarms import Seen
 from sequencer.queue.alarms.conditions import Facts, commands_for, conditions, limit_of, unit_of
+from sequencer.queue.alarms.facts import FAILED, Tries
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
 from sequencer.values.history import HistoryInfo
@@ -93,6 +94,15 @@ def test_a_pause_opens_and_closes_nothing_that_waits() -> None:
 def test_few_tries_say_nothing() -> None:
     assert verdicts(tried=(19, 19))["failing"] == "close"
     assert verdicts(tried=(4, 20))["failing"] == "open"
+
+
+def test_who_has_just_begun_knows_of_no_tries_and_closes_nothing() -> None:
+    totals = dict.fromkeys([*FAILED, "handled"], 0)
+    tries = Tries()
+    found = [tries.note(60.0 * minute, {**totals, "failed": 4 * minute, "handled": minute}) for minute in range(7)]
+    assert found[:4] == [None] * 4  # fewer than 20 tries, of less than five minutes
+    assert found[4:] == [(16, 20), (20, 25), (20, 25)]
+    assert tries.note(800.0, {**totals, "failed": 24, "handled": 6}) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from ...queue.alarms.incidents import key_of
 from ...values.text import plain
 
 MAX_ITEMS = 10
@@ -159,6 +160,26 @@ class Notice:
     def body(self) -> bytes:
         """`as_json` as one line of ASCII."""
         return json.dumps(self.as_json(), separators=(",", ":")).encode("ascii")
+
+
+def test_notice(namespace: str, environment: str, host: str, now: float) -> Notice:
+    """What a target is sent to try it. `now`: seconds since 1970."""
+    return Notice(
+        incident=key_of(namespace, "test", "test", round(now * 1e6)),
+        number=0,
+        what="test",
+        namespace=namespace,
+        queue="test",
+        kind="test",
+        environment=environment,
+        host=host,
+        opened_at=now,
+        at=now,
+        value=None,
+        limit=None,
+        unit="",
+        text=f"{host} tries whether you can be told; nothing is wrong",
+    )
 
 
 def _line(text: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...calls.alarms import AlarmTimes, Grant
 from ...client import Sequencer
 from ...consume.emitter import EventEmitter
+from ...drain import consumer_events
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alarms import facts, incidents, untold
@@ -36,13 +37,15 @@ from .targets import Target
 if TYPE_CHECKING:
     from ..pools.plan import RunPlan
 
-log = logging.getLogger("sequencer.watch")
+log = logging.getLogger("sequencer.supervisor.watch")
 
 MINUTE_S = 60.0
 LOOK_PAGES = 20
 """Hundreds of parked groups, in a lane, that one look goes through for those that were not told. The first look of a
 watcher and a message go through all.
 """
+END_S = 10.0
+"""So long an end waits for the answer to what is being sent: one try of a target."""
 SEND_S = 18.0
 """A message may take so long to be sent, with its repeats: one that is not begun by then before the end of the hold is
 left to the next who gets the right."""
@@ -80,7 +83,8 @@ class _Queue:
         self.places: dict[str, dict[str, int]] = {name: {} for name in alarms.to}
         """By target and lane: how many parked groups were looked at."""
         self.minute_at = 0.0
-        self.is_troubled = False
+        self.trouble: Exception | None = None
+        """Why the last look failed."""
 
 
 class Watcher:
@@ -111,6 +115,8 @@ class Watcher:
         self._is_told = {name for name, one in alarms.items() if one is not None}
         self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
         self._ends = threading.Event()
+        self._lost_at: float | None = None
+        """When it was told that the server is away; None while it is there."""
 
     def start(self) -> None:
         """Watch from now on, in a thread."""
@@ -123,13 +129,17 @@ class Watcher:
             signal.signal(number, lambda *_: stop.set())
         self.start()
         stop.wait()
-        self.close()
+        self.close(END_S)
 
-    def close(self) -> None:
-        """It ends by itself, after what it is at. What is not sent is told by others, or after the next start."""
+    def close(self, longest_s: float = 0.0) -> None:
+        """It ends by itself, after what it is at. What is not sent is told by others, or after the next start.
+
+        What is being sent is waited for, at most so long: who ends sooner marks nothing, and it is told twice.
+        """
         self._ends.set()
         for sender in self._senders.values():
             sender.close()
+        self.wait_sent(longest_s)
 
     def _run(self) -> None:
         while not self._ends.is_set():
@@ -143,21 +153,35 @@ class Watcher:
         for one in self._queues:
             if self._ends.is_set():
                 return
+            trouble: Exception | None = None
             try:
                 self._watch(one, time.monotonic())
-                one.is_troubled = False
-            except ServerUnavailable:  # its consumers say so
-                pass
             except Exception as error:
-                if not one.is_troubled:
-                    self._emit(service_events.supervisor_trouble(one.client.queue, error, what="watching the queue"))
-                one.is_troubled = True
+                trouble = error
+            self._tell_trouble(one, trouble)
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the last look at a queue failed: of the first for which it did."""
+        return next((one.trouble for one in self._queues if one.trouble), None)
+
+    def _tell_trouble(self, one: _Queue, trouble: Exception | None) -> None:
+        now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
+        if is_away and self._lost_at is None:
+            self._lost_at = now
+            self._emit(consumer_events.server_lost("", str(trouble)))
+        elif not is_away and self._lost_at is not None:
+            self._emit(consumer_events.server_back("", now - self._lost_at))
+            self._lost_at = None
+        if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
+            self._emit(service_events.supervisor_trouble(one.client.queue, trouble, what="watching the queue"))
+        one.trouble = trouble
 
     def wait_sent(self, longest_s: float) -> None:
         """Until what was to be told is sent, or could not be."""
         ends_at = time.monotonic() + longest_s
         while any(not one.is_idle for one in self._senders.values()) and time.monotonic() < ends_at:
-            self._ends.wait(0.05)
+            time.sleep(0.05)
 
     # -- one look -----------------------------------------------------------------------------------------------
 
@@ -262,25 +286,4 @@ def watcher_of(
         every_s=plan.check_every_s,
         emit=emit or EventEmitter("", log=log).emit,
         local=local,
-    )
-
-
-def test_notice(plan: RunPlan, now: float) -> Notice:
-    """What a target is sent to try it. `now`: seconds since 1970."""
-    host = socket.gethostname()
-    return Notice(
-        incident=key_of(plan.namespace, "test", "test", round(now * 1e6)),
-        number=0,
-        what="test",
-        namespace=plan.namespace,
-        queue="test",
-        kind="test",
-        environment=plan.environment,
-        host=host,
-        opened_at=now,
-        at=now,
-        value=None,
-        limit=None,
-        unit="",
-        text=f"{host} tries whether you can be told; nothing is wrong",
     )

@@ -20,7 +20,7 @@ from ...settings.events import Event
 from ...values.text import error_text, many
 from ...values.version import VERSION
 from .. import service_events
-from ..alarms.watcher import Local, watcher_of
+from ..alarms.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
@@ -112,7 +112,7 @@ class Master(PoolLoop):
             status = super().run()
         finally:
             self._looks.close()
-            self._watcher.close()
+            self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
         for pool in self._kept:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...doctor.server import parse_info
 from ...errors import ServerError
 from ...settings.policy import Policy
-from ...settings.thresholds import FAILING_S
+from ...settings.thresholds import FAILING_S, LEAST_TRIES
 from ...store.replies import Reading
 from ...values.views import QueueInfo
 from .. import counts, views
@@ -59,15 +59,22 @@ class Tries:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque()
+        self._since = 0.0
 
-    def note(self, now: float, totals: dict[str, int]) -> tuple[int, int]:
-        """Those that failed, and all, since the oldest look of these five minutes; `now` of a clock that goes on."""
+    def note(self, now: float, totals: dict[str, int]) -> tuple[int, int] | None:
+        """Those that failed, and all, since the oldest look of these five minutes; `now` of a clock that goes on.
+
+        None: not known yet, since the first look is less than five minutes ago, and there were few tries.
+        """
         failed = sum(totals[name] for name in FAILED)
         tries = failed + totals["handled"]
         if self._seen and (failed < self._seen[-1][1] or tries < self._seen[-1][2]):
             self._seen.clear()  # the server lost its counts
+        if not self._seen:
+            self._since = now
         self._seen.append((now, failed, tries))
         while self._seen[0][0] < now - FAILING_S - 1.0:
             self._seen.popleft()
         _, failed_then, tries_then = self._seen[0]
-        return failed - failed_then, tries - tries_then
+        is_known = now - self._since >= FAILING_S or tries - tries_then >= LEAST_TRIES
+        return (failed - failed_then, tries - tries_then) if is_known else None
