@@ -58,7 +58,7 @@ def test_both_do_the_same_in_each_case(one: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(CASES)
 def test_both_do_the_same_in_many_cases(one: Case) -> None:
     assert played(known(one)) == expected(known(one))
