@@ -117,7 +117,7 @@ class Cast:
 
         def run() -> None:
             queue = self.client(process).options
-            work = self.steps.declared(process) if self.play.steps else self._handler(process)
+            work = self.steps.work(process) if self.play.steps else self._handler(process)
             consumer = Consumer(self.net.endpoint(process), self.lanes, queue, options, work, owner=process.name)
             self.consumers[process] = consumer
             consumer.run()

@@ -129,6 +129,7 @@ def _figures(played: list[Played], elapsed_s: float) -> dict[str, Any]:
         "seeds a second": round(len(played) / elapsed_s, 1) if elapsed_s else 0.0,
         "seeds with a problem": sum(bool(one.problems) for one in played),
         "seeds with steps": sum(bool(one.play.steps) for one in played),
+        "seeds whose handlers run steps as they go": sum(one.play.is_inline for one in played),
         "seeds without faults of network or processes": len(calm),
         "duplicates in those": sum(one.judgement.duplicates for one in calm),
         "handler runs that succeeded": sum(one.judgement.runs for one in played),

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from .step_plan import PlannedStep, step_plan
+from .step_plan import PlannedStep, is_inline, step_plan
 
 QUEUE = "jobs"
 NAMESPACE = "sim"
@@ -67,6 +67,8 @@ class Scenario:
     """Of each producer: what it appends in the end, `STRAGGLE_S` later and one by one: numbers that were missing."""
     steps: tuple[PlannedStep, ...] = ()
     """Of each message; none where a plain handler takes it."""
+    is_inline: bool = False
+    """Whether a handler runs them as it goes."""
     on_question: str = "park"
 
     @property
@@ -117,7 +119,8 @@ def scenario(seed: int, *, backward: bool = False, steps: bool = False) -> Scena
         redrives=rng.random() < 0.5,
         batches=(batches := _batches(rng, policy)),
         stragglers=tuple(_stragglers(seed, number, own, policy) for number, own in enumerate(batches)),
-        steps=step_plan(seed, always=steps),
+        steps=(plan := step_plan(seed, always=steps)),
+        is_inline=bool(plan) and is_inline(seed),
         on_question=random.Random(f"question {seed}").choice(("park", "dead_letter")),
     )
 

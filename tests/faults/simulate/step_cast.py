@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sequencer.client import Sequencer
-from sequencer.drain.steps.declared import Steps
+from sequencer.drain.steps.declared import InlineHandler, Steps
+from sequencer.drain.steps.inline import InlineSteps
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.store.group import encode_group
 from sequencer.values.history import MessageSteps
@@ -36,10 +37,31 @@ class StepCast:
     def _truth(self) -> StepTruth:
         return self._cast.net.truth.ledger.steps
 
-    def declared(self, process: Process) -> Steps:
-        """The steps of this consumer."""
+    def work(self, process: Process) -> Steps | InlineHandler:
+        """What handles the messages of this consumer."""
+        if self._cast.play.is_inline:
+            return InlineHandler(partial(self._handle, process))
         run, check = partial(self._run, process), partial(self._check, process)
         return declared(self._cast.play.steps, run, check, Passes(self._cast, process))
+
+    def _handle(self, process: Process, message: Message, steps: InlineSteps) -> None:
+        """The code is the order."""
+        cast = self._cast
+        if process.is_dead:
+            raise Crashed
+        fields = cast.run_fields(process, message)
+        cast.note("begun", **fields)
+        try:
+            for step in cast.play.steps:
+                call = StepCall(step.name, steps.key(step.name), message.token, 1, None, dict(steps.results))
+                check = partial(self._check, process, step, message, call) if step.has_check else None
+                function = partial(self._run, process, step, message, call)
+                steps.run(step.name, function, once=step.once, check=check and (lambda key, check=check: check()))
+        except BaseException as error:
+            if not process.is_dead:
+                cast.note("failed", kind=type(error).__name__, **fields)
+            raise
+        cast.note("ended", **fields)
 
     def _run(self, process: Process, step: PlannedStep, message: Message, call: StepCall) -> Any:
         if process.is_dead:

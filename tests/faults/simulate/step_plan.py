@@ -11,6 +11,8 @@ from sequencer.drain.steps.declared import Function, PassWatcher, Steps, new_ste
 
 SHARE = 0.25
 """Of the seeds: how many have steps."""
+INLINE = 0.25
+"""Of those: how many have a handler that runs its steps as it goes."""
 NAMES = ("charge", "points", "mail", "label")
 
 
@@ -42,7 +44,14 @@ def step_plan(seed: int, *, always: bool = False) -> tuple[PlannedStep, ...]:
         after = rng.choice(before) if before and rng.random() < 0.3 else ""
         tries, has_check = rng.choice((None, None, 1, 2)), once and rng.random() < 0.4
         steps.append(PlannedStep(name, order, once, optional, after, tries, has_check))
-    return tuple(steps)
+    if not is_inline(seed):
+        return tuple(steps)
+    return tuple(one._replace(order=1, optional=False, after="", tries=None) for one in steps)
+
+
+def is_inline(seed: int) -> bool:
+    """Whether the steps of this seed, if there are any, are made by the code of a handler."""
+    return random.Random(f"inline {seed}").random() < INLINE
 
 
 def declared(
