@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from sequencer.drain.steps.runner import StepRunner
+from sequencer.errors import StopConsuming
 from sequencer.store.ledger import Written
 from sequencer.testing import MemoryQueue
+
+from ..support.changed_script import changed_script
 
 
 def ran_by_id(how: str) -> list[tuple[str, str]]:
@@ -60,3 +63,29 @@ def test_a_ledger_that_is_kept_by_group_and_id_is_found(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(StepRunner, "_handle", handle)
     assert [name for name, _ in ran_by_id("dropped")] == ["charge", "points", "points"], "a charge is skipped"
+
+
+def keys_over_a_reschedule() -> set[str]:
+    """Of a first step that may have acted: it was interrupted, and somebody gave its message another time."""
+    seq, keys = MemoryQueue("gifts", max_attempts=3), list[str]()
+
+    @seq.step
+    def charge(message: Any, step: Any) -> None:
+        keys.append(step.key)
+        if len(keys) == 1:
+            raise StopConsuming
+
+    seq.append(1, "ann", id="g7")
+    assert seq.drain().reason == "stopped"
+    seq.reschedule("ann", "g7", delay=40)
+    assert len(seq.drain().handled) == 1
+    return {*keys}
+
+
+def test_a_reschedule_keeps_the_keys() -> None:
+    assert len(keys_over_a_reschedule()) == 1
+
+
+def test_a_reschedule_that_forgets_them_is_found() -> None:
+    with changed_script("revise", "if ledger == '' and due_us <= now", "if false"):
+        assert len(keys_over_a_reschedule()) == 2
