@@ -104,6 +104,24 @@ def test_a_loop_of_your_own_is_one_too() -> None:
     assert (info.state, info.failure and info.failure.type) == ("waiting", "StepMissing")
 
 
+def test_more_steps_of_all_versions_than_a_ledger_takes_park_their_message() -> None:
+    seq, ran = MemoryQueue("gifts"), list[str]()
+    for number in range(64):
+
+        def step(message: Any, call: Any) -> None:
+            ran.append(call.name)
+            if call.name == "s1":
+                raise StopConsuming
+
+        seq.step(name=f"s{number}")(step)
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    second = second_version(seq, "s64", missing_wait_s=0)
+    (parked,) = second.drain().parked
+    assert "this version and those before it have 65 steps, at most 64" in parked.failure.message
+    assert ran == ["s0", "s1"]
+
+
 def test_what_is_retired_is_not_missed() -> None:
     first = half_done()
     second = second_version(first, "charge", "points", retired=("mail",))

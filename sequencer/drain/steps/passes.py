@@ -67,6 +67,7 @@ class Pass:
         self.ledger = rules.joined(ledger or Ledger(facts.stamp), [*self._steps.values()])
         """As it is known here; `_noted` is what the server has."""
         self._noted = self.ledger
+        self._seen = rules.View(self.ledger, self._steps, self._limit, facts.token)
         self._called: set[str] = set()
         self._checked: set[str] = set()
         self._has_progressed = False
@@ -135,7 +136,9 @@ class Pass:
 
     @property
     def _view(self) -> rules.View:
-        return rules.View(self.ledger, self._steps, self._limit, self._facts.token)
+        if self._seen.ledger is not self.ledger:
+            self._seen = rules.View(self.ledger, self._steps, self._limit, self._facts.token)
+        return self._seen
 
     def _limit(self, step: Step) -> int:
         return step.limit(self._queue.max_attempts)
@@ -155,7 +158,7 @@ class Pass:
         self.ledger = self.ledger.put(entry)
 
     def _note(self) -> Generator[Asked, Any, Lost | None]:
-        names = tuple(entry.name for entry in self.ledger.entries if entry != self._noted.get(entry.name))
+        names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
         code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
         if code != 1:
             return Lost(code, self.ledger)

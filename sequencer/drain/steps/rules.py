@@ -92,8 +92,10 @@ class View:
 
     def may_begin(self, step: Step) -> bool:
         """Whether the step that it comes after is done."""
+        if not step.after:
+            return True
         before = self.ledger.get(step.after)
-        return not step.after or (before is not None and before.state == "done")
+        return before is not None and before.state == "done"
 
     def is_open(self, step: Step) -> bool:
         """Whether it may be called. A failed automatic one with tries left is read as open."""
