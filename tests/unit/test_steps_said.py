@@ -261,7 +261,12 @@ def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: 
     """It took effect, so it is done and does not run again; what comes after it gets no result."""
     told, ran, seq = list[Any](), list[Any](), MemoryQueue("gifts")
     seq.observe(told.append)
-    seq.step(name="mail", optional=True, once=once)(lambda message: ran.append("mail") or object())
+
+    @seq.step(optional=True, once=once)
+    def mail(message: Any) -> object:
+        ran.append("mail")
+        return object()
+
     seq.step(name="log", optional=True, after="mail")(lambda message, step: ran.append(step.result))
     seq.step(name="points", order=2)(lambda message: ran.append("points"))
     seq.append({}, "ann", id="g7")
