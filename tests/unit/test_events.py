@@ -18,7 +18,7 @@ from sequencer.calls.settle import Ending
 from sequencer.drain import consumer_events
 from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, failed_with
 from sequencer.drain.steps import events as steps_events
-from sequencer.drain.steps.actions import CallStep
+from sequencer.drain.steps.actions import CallStep, Finished
 from sequencer.drain.steps.declared import Function, Step
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate, Undecodable
 from sequencer.processes import service_events
@@ -74,7 +74,9 @@ def events_of_steps() -> list[Event]:
         *(told_of_steps(question, ending) for ending in ("park", "dead")),
         told_of_steps(ValueError("no"), "drop"),
         steps_events.step_failed(queue, "me", message(), asked, ValueError("no")),
-        steps_events.with_failures(queue, "me", message(), ("mail",)),
+        steps_events.with_failures(
+            queue, "me", message(), Finished(Ledger(1, (Entry("mail", state="left"),)), ("mail",))
+        ),
         steps_events.step_missing(queue, "me", message(), StepMissing("no step"), 30.0),
         steps_events.message_gone(queue, "me", message(), ledger),
     ]

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import Outage, Retry, StepUnknown, StopConsuming
+from sequencer.errors import (
+    Outage,
+    Retry,
+    StepUnknown,
+    StopConsuming,
+)
 from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import MemoryQueue

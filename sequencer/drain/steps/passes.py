@@ -13,22 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from ...calls.settle import Ending
-from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
+from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
 from ...settings.options import QueueOptions
-from ...store.ledger import (
-    Entry,
-    Ledger,
-    LedgerError,
-    Tried,
-    encode_ledger,
-    kept_result,
-    step_key,
-)
+from ...store.ledger import Entry, Ledger, LedgerError, Tried, encode_ledger, kept_result, step_key
 from ...values.message import StepCall
 from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (
+    UNCONFIRMED,
     Asked,
     CallStep,
     End,
@@ -91,9 +84,10 @@ class Pass:
                 lost = None if self.ledger == self._noted else (yield from self._note())
                 return lost or Stopped()
             if view.entry(step.name).once and not is_check and not is_begun:
-                self._put(view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
-                if lost := (yield from self._note()):
+                if lost := (yield from self._start(step)):
                     return lost
+                if step.name in self._called:
+                    continue  # its start was taken back
             elif self.ledger != self._noted:
                 if lost := (yield from self._note()):
                     return lost
@@ -125,10 +119,15 @@ class Pass:
         if not is_unknown and not missing:
             return None
         if is_unknown:
-            ending, error = ENDING_BY_OPTION[queue.on_unknown], texts.unknown_kind(queue, self._declared, facts)
-        else:
-            ending, error = "park", texts.step_missing(queue, facts, missing)
-        if not facts.has_waited:
+            asked = ENDING_BY_OPTION[queue.on_unknown]
+            ending = rules.ending_of_unknown(asked, self.ledger)
+            error = texts.unknown_kind(queue, self._declared, facts, is_kept=ending != asked)
+            return self._lacks(ending, error, missing)
+        return self._lacks("park", texts.step_missing(queue, facts, missing), missing)
+
+    def _lacks(self, ending: Ending, error: StepMissing, missing: tuple[str, ...]) -> Unfinished:
+        """This version lacks what the message needs: another may be on its way, so it is given back first."""
+        if not self._facts.has_waited:
             return Unfinished(error, None, is_missing=True, missing=missing)
         return self._give_up(ending, error, missing)
 
@@ -157,13 +156,28 @@ class Pass:
     def _put(self, entry: Entry) -> None:
         self.ledger = self.ledger.put(entry)
 
-    def _note(self) -> Generator[Asked, Any, Lost | None]:
+    def _note(self, *, start: str = "") -> Generator[Asked, Any, Lost | None]:
         names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
-        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
-        if code != 1:
+        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names, bool(start))
+        if code not in (1, UNCONFIRMED):
             return Lost(code, self.ledger)
         self._noted, self._has_progressed = self.ledger, False
+        if code == UNCONFIRMED:
+            self._take_back(self._view.entry(start))
         return None
+
+    def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
+        """Note that a `once` step begins."""
+        self._put(self._view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
+        return (yield from self._note(start=step.name))
+
+    def _take_back(self, started: Entry) -> None:
+        """A failover may lose the start, and the step would run twice: it is not called in this pass, nor is anybody
+        asked about it. Replicas that are away are an outage, which counts no try of it however often it comes.
+        """
+        self._called.add(started.name)
+        self._put(started.moved("open", token=0))
+        self._error = self._outage = texts.not_begun(self._queue, started.name)
 
     def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
         (self._checked if is_check else self._called).add(step.name)
@@ -213,16 +227,19 @@ class Pass:
             self._keep(entry.moved("done", error="", at=at), heard.result)
 
     def _keep(self, done: Entry, result: Any) -> None:
-        """A step is done with this result. One that can't be kept repeats nothing: the group parks."""
+        """A step is done with this result. One that can't be kept repeats nothing: the group parks, unless the step is
+        optional.
+        """
         self._has_progressed = True
         try:
             kept = done if result is None else replace(done, result=kept_result(result))
             if kept.result is not None:
                 rules.check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
         except LedgerError as error:
-            self._put(replace(done, error=str(error)))
-            self._ending = "park"
-            self._error = texts.result_invalid(self._queue, self._facts, replace(done, error=str(error)))
+            lost = replace(done, error=str(error))
+            self._put(lost)
+            if not done.optional:
+                self._ending, self._error = "park", texts.result_invalid(self._queue, self._facts, lost)
         else:
             self._put(kept)
 
@@ -233,6 +250,9 @@ class Pass:
         self.ledger = self.ledger.logged(Tried(entry.tries + 1, at, _said(error)))
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
+
+    def _spent(self) -> StepFailed:
+        return StepFailed(texts.no_tries(self._queue, self._facts, self.ledger, self._steps))
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -249,9 +269,8 @@ class Pass:
         self.ledger = self._view.closed()
         view = self._view
         if view.is_finished:
-            failed = [e.name for e in self.ledger.entries if e.state == "left" or (e.optional and e.state != "done")]
-            return Finished(self.ledger, tuple(failed))
-        error = self._error or StepFailed(texts.no_tries(self.ledger))
+            return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
+        error = self._error or self._spent()
         if not any(view.can_be_tried(step) for step in self._steps.values()):
             return self._give_up(ENDING_BY_OPTION[queue.on_failure], error)
         tries = max(entry.tries for entry in self.ledger.entries)

@@ -57,6 +57,8 @@ class Entry:
     """What it returned, as JSON has it."""
     error: str = ""
     """Of its last failure, cut to 512 bytes; of a step that is done: why its result could not be kept."""
+    inline: bool = False
+    """Whether the code of a handler made it, which need not call it again; a step that was declared has to be done."""
 
     def __post_init__(self) -> None:
         if self.error:
@@ -64,7 +66,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        return ("1" if self.once else "") + ("o" if self.optional else "") or "a"
+        return ("1" if self.once else "") + ("o" if self.optional else "") + ("i" if self.inline else "") or "a"
 
     @property
     def has_effects(self) -> bool:
