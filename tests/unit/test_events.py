@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shlex
@@ -172,8 +173,6 @@ def test_no_field_has_a_name_that_a_log_record_or_a_json_line_needs() -> None:
 
 
 def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
-    import json
-
     for one in all_events():
         assert json.loads(json.dumps(one.fields)) == one.fields
     whole, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)
