@@ -172,7 +172,7 @@ class Pass:
         return (yield from self._note(start=step.name))
 
     def _take_back(self, started: Entry) -> None:
-        """A failover may lose the start, and it would run twice: it is not called now. It is an outage: no try counts."""
+        """A failover may lose the start, and it would run twice: it is not called now. An outage counts no try."""
         self._called.add(started.name)
         self._put(started.moved("open", token=0))
         self._error = self._outage = texts.not_begun(self._queue, started.name)
