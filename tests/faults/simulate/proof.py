@@ -37,8 +37,9 @@ EXPECTED = (
 )
 """What must have happened somewhere in a run of many seeds, or the run shows nothing."""
 STEPS_EXPECTED = (
-    *("note answered 0", "step repeated", "step tried again", "step raised Retry", "optional step left"),
+    *("consumer stopped", "note answered 0", "step repeated", "step tried again", "step raised Retry"),
     *("question asked", "person said done", "person said again", "check found an effect", "check found nothing"),
+    "optional step left",
 )
 """What must have happened to steps, where there are many seeds with some."""
 ENOUGH = 190
