@@ -63,16 +63,16 @@ class Twin(NamedTuple):
 
 IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
     "goes on without a note": (StepRunner, "_note", _unwaited, Twin("not noted: ", 0)),
-    "once as automatic": (View, "is_open", _is_open(View.is_open), Twin("runs once", 36)),
+    "once as automatic": (View, "is_open", _is_open(View.is_open), Twin("runs once", 0)),
     "an acknowledgement with an open step": (View, "is_finished", property(lambda view: True), Twin("skipped: ", 5)),
     "a question is given up": (rules, "questions", lambda ledger: [], Twin("question lost: ", 5)),
-    "another key for each try": (passes, "step_key", _key_of_the_try(step_key), Twin("another key: ", 5)),
+    "another key for each try": (passes, "step_key", _key_of_the_try(step_key), Twin("another key: ", 0)),
 }
 TOKEN = "if not held or sub(held, 1, 16) ~= token then return 0 end"
 LEDGER = "with the ledger"
 IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
-    "a note without its token": ("note", TOKEN, "", Twin("note of group", 6)),
-    "progress that counts for nothing": ("note", "progressed and '0' or ''", "''", Twin("claimed as tried", 2)),
+    "a note without its token": ("note", TOKEN, "", Twin("note of group", 0)),
+    "progress that counts for nothing": ("note", "progressed and '0' or ''", "''", Twin("claimed as tried", 6)),
     "an answer that is not written": ("resume", "(record, '0', ledger)", "(record, '0', '')", Twin(LEDGER, 5)),
     "a letter that loses its ledger": ("redrive", "'R', '', known)", "'R', '', '')", Twin(LEDGER, 0)),
 }

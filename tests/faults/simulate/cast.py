@@ -120,9 +120,16 @@ class Cast:
             work = self.steps.work(process) if self.play.steps else self._handler(process)
             consumer = Consumer(self.net.endpoint(process), self.lanes, queue, options, work, owner=process.name)
             self.consumers[process] = consumer
+            if self.play.steps:  # a deploy: it is to stop between two steps, and another one follows
+                self.stage.after(rng.randrange(1, 2 * self.over_us), consumer.stop)
             consumer.run()
+            self.net.faults["consumer stopped"] += 1
+            self.stage.after(rng.randrange(RESTART_US), again)
 
-        self._replaced(process, lambda: self._start_consumer(number, life + 1), run)
+        def again() -> None:
+            self._start_consumer(number, life + 1)
+
+        self._replaced(process, again, run)
 
     def _handler(self, process: Process) -> Callable[[Message], None]:
         rng, stage = self.stage.rng, self.stage
