@@ -3,7 +3,8 @@
 -- KEYS[1] told hash; KEYS[2] schedule zset
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] target   ARGV[3] groups: JSON [group, at of its failure, ...]
--- ARGV[4] dead_us  when the last dead letter died that it was told of; "" leaves that
+-- ARGV[4] dead_us  when the last dead letter died that it was told of; "" leaves that, and so does
+--                  an earlier time: of one who marks late
 -- ARGV[5] cursor   of the page of names to look at; "0" to begin, "" for none
 -- RETURN  cursor of the next page, "0" at the end
 local told, schedule = KEYS[1], KEYS[2]
@@ -18,7 +19,7 @@ call('HDEL', told, '') -- changes nothing; a first write that is allowed at maxm
 for i = 1, #groups, 2 do
   call('HSET', told, target .. '\n' .. groups[i], groups[i + 1])
 end
-if dead_us ~= '' then
+if dead_us ~= '' and tonumber(dead_us) > (tonumber(call('HGET', told, target) or nil) or 0) then
   call('HSET', told, target, dead_us)
 end
 if cursor == '' then return '0' end

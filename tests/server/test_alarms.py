@@ -3,97 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from sequencer import Message, Sequencer
+from sequencer import Message
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.settings import QueueAlarms
 from sequencer.processes.alarms.watcher import Local, WatchedQueue, Watcher
-from sequencer.settings.events import Event
-from sequencer.settings.thresholds import Thresholds
 from sequencer.store.keys import LaneKeys, lane_keys
-from sequencer.testing import wait_until
 
 from ..support.changed_script import changed_script
 from ..support.lane import Lane, item
-
-MakeSequencer = Callable[..., Sequencer]
-
-
-class Recorder:
-    """A target that keeps what it is told."""
-
-    kind, timeout_s = "recorder", 5.0
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.took: list[Notice] = []
-        self.refuses = False
-
-    def send(self, notice: Notice) -> None:
-        if self.refuses:
-            raise DeliveryFailed("it does not want to")
-        self.took.append(notice)
-
-    def whats(self, kind: str = "") -> list[str]:
-        return [one.what for one in self.took if kind in ("", one.kind)]
-
-
-class Watching:
-    """A queue of two lanes, and watchers of it that look when they are told."""
-
-    def __init__(self, seq: Sequencer, make: MakeSequencer) -> None:
-        self.seq, self.make = seq, make
-        self.targets = [Recorder("chat"), Recorder("mail")]
-        self.events: list[Event] = []
-        self.local = Local()
-        self.watchers: list[Watcher] = []
-
-    def watcher(self, **limits: Any) -> Watcher:
-        alarms = QueueAlarms(limits=Thresholds(**limits), to=("chat", "mail"))
-        found = Watcher(
-            {self.seq.queue: alarms},
-            self.targets,
-            url=self.seq.endpoint.url,
-            namespace=self.seq.options.namespace,
-            environment="test",
-            every_s=0.01,
-            emit=self.events.append,
-            local=lambda _: self.local,
-        )
-        self.watchers.append(found)
-        return found
-
-    def fail(self, error: Exception, *groups: str, id: str = "m") -> None:
-        """A message of each group fails for good."""
-        for group in groups:
-            self.seq.append({"card": "SECRET"}, group, id=id)
-
-        def handle(message: Message) -> None:
-            raise error
-
-        self.seq.consume(handle, until_empty=True)
-
-    def look(self, watcher: Watcher) -> None:
-        watcher.round()
-        watcher.wait_sent(20.0)
-        assert [one for one in self.events if one.name == "supervisor trouble"] == []
-
-    def look_until(self, watcher: Watcher, is_seen: Callable[[], bool], what: str) -> None:
-        def looked() -> bool:
-            self.look(watcher)
-            return is_seen()
-
-        wait_until(looked, what=what)
-
-    def close(self) -> None:
-        for one in self.watchers:
-            one.close()
+from ..support.watching import MakeSequencer, Watching
 
 
 @pytest.fixture

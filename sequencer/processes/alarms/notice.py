@@ -88,11 +88,16 @@ class Notice:
     """How many more there are than `items` names."""
     commands: tuple[str, ...] = ()
     """What shows or mends all of it."""
+    news: str = ""
+    """Stands for the heads or dead letters that this message tells of: the same for the same ones, "" for none."""
 
     @property
     def key(self) -> str:
-        """The same whenever this message is sent again: a receiver knows a repeat by it."""
-        return f"{self.incident}:{self.number}:{self.what}"
+        """The same whenever this message is sent again: a receiver knows a repeat by it.
+
+        A message that tells of more than one before, of which no answer came, has another: it is no repeat.
+        """
+        return ":".join([self.incident, str(self.number), self.what, *([self.news] if self.news else [])])
 
     @property
     def title(self) -> str:

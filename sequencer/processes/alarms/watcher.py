@@ -40,9 +40,9 @@ log = logging.getLogger("sequencer.watch")
 
 MINUTE_S = 60.0
 LOOK_PAGES = 20
-"""Hundreds of parked groups, in a lane, that one look goes through for those that were not told."""
-TELL_PAGES = 150
-"""The same for a message."""
+"""Hundreds of parked groups, in a lane, that one look goes through for those that were not told. The first look of a
+watcher and a message go through all.
+"""
 SEND_S = 18.0
 """A message may take so long to be sent, with its repeats: one that is not begun by then before the end of the hold is
 left to the next who gets the right."""
@@ -192,7 +192,8 @@ class Watcher:
         found: dict[str, list[str]] = {}
         if look.parked or look.dead:
             for target, places in one.places.items():
-                for kind in one.client.news_of(target, places, pages=LOOK_PAGES).kinds():
+                pages = LOOK_PAGES if places else None
+                for kind in one.client.news_of(target, places, pages=pages).kinds():
                     found.setdefault(kind, []).append(target)
         return found
 
@@ -201,7 +202,7 @@ class Watcher:
     def _tell(self, one: _Queue, grant: Grant, start_by: float) -> None:
         news, has_heads = None, grant.kind in ("parked", "dead") and grant.what in ("open", "news")
         if has_heads:
-            news = one.client.news_of(grant.target, {}, pages=TELL_PAGES)
+            news = one.client.news_of(grant.target, {})
             if grant.what == "news" and grant.kind not in news.kinds():
                 return  # another told it meanwhile
 
@@ -235,6 +236,7 @@ class Watcher:
             items=tuple(_item(head, texts=one.alarms.texts) for head in heads),
             more=max(0, count - len(heads)),
             commands=commands_for(kind, one.client.queue, self._namespace),
+            news="" if news is None else news.digest(kind),
         )
 
     def _say_failed(self, target: str, error: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,14 +13,13 @@ from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.record import LetterName
+from ...store.text import dumps_words
 from ...values.commands import command, id_option
 from ...values.message import Failure
 from ..session import Session
 
 NAMED = 10
 """So many are named in one message; the others are counted."""
-PAGES = 100
-"""Parked groups are looked at by hundreds; so many pages at most for one message."""
 FORGET_PAGES = 50
 """Names that are looked at in one sweep, by pages of 200."""
 
@@ -45,32 +45,36 @@ class News:
     """The first parked groups; then `dead_heads` of the dead letters."""
     dead_heads: list[NamedHead] = field(default_factory=list)
     dead: int = 0
-    is_whole: bool = True
-    """Whether all parked groups were looked at."""
+
+    def digest(self, kind: str) -> str:
+        """The same for the same failures of parked groups, or for the same dead letters; "" for none."""
+        words = [[keys.prefix, one.group, one.at] for keys, one in self.groups]
+        if kind == "dead":
+            words = [[keys.prefix, dead_us] for keys, dead_us in self.letters]
+        return hashlib.sha256(dumps_words(sorted(words))).hexdigest()[:16] if words else ""
 
     def kinds(self) -> list[str]:
         """The conditions of which there is something new."""
         return [kind for kind, has in (("parked", self.groups), ("dead", self.dead)) if has]
 
 
-async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int = PAGES) -> News:
+async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int | None = None) -> News:
     """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
 
-    At most `pages` hundreds of parked groups are looked at in each lane. Raises ServerError.
+    At most `pages` hundreds of parked groups are looked at in each lane; None: all. Raises ServerError.
     """
     found = News()
     for keys in await session.lanes(register=False):
-        first, left, is_end = places.get(keys.prefix, 0), pages, False
-        while left and not is_end:
+        first, looked, is_end = places.get(keys.prefix, 0), 0, False
+        while not is_end and (pages is None or looked < pages):
             lane = (await session.net.ask(calls.untold(keys, target, first))).value
-            left, is_end = left - 1, lane.looked_at < 100
+            looked, is_end = looked + 1, lane.looked_at < 100
             first = 0 if is_end else first + lane.looked_at
             for one in lane.groups:
                 found.groups.append((keys, one))
                 if len(found.heads) < NAMED:
                     found.heads.append(_parked_head(session, one))
         places[keys.prefix] = first
-        found.is_whole = found.is_whole and is_end
         if lane.dead:
             found.dead += lane.dead
             found.letters.append((keys, lane.dead_us))

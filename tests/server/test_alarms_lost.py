@@ -1,0 +1,115 @@
+"""No parked head and no dead letter is one that nobody hears of, also where a message came and its answer was lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from sequencer import SetAside
+from sequencer.errors import Park
+from sequencer.net.link import Link
+from sequencer.processes.alarms import sender
+from sequencer.processes.alarms import watcher as watchers
+from sequencer.processes.alarms.notice import Notice
+from sequencer.queue.alarms import untold
+from sequencer.store.keys import LaneKeys, lane_keys
+
+from ..support.watching import MakeSequencer, Watching
+
+END_HOLDS = """
+for _, kind in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local record = cjson.decode(redis.call('HGET', KEYS[1], kind))
+  for _, to in pairs(record.to) do to.hold, to.sent = '0', nil end
+  redis.call('HSET', KEYS[1], kind, cjson.encode(record))
+end
+"""
+"""Ends the holds, and the wait between news."""
+PARK = "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], 'inf', ('%06d'):format(i)) end"
+
+
+@pytest.fixture
+def watching(make: MakeSequencer) -> Iterator[Watching]:
+    found = Watching(make(lanes=1), make)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def keys(watching: Watching) -> LaneKeys:
+    return lane_keys(watching.seq.options.namespace, "jobs", 0)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "sequencer")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "BETWEEN_S", 0.01)
+
+
+class Receiver:
+    """Shows what it takes, as README.md of the targets asks of a receiver: nothing twice that has one key."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.groups: list[str] = []
+
+    def takes(self, notices: list[Notice]) -> None:
+        for one in notices:
+            if one.key not in self.seen:
+                self.seen.add(one.key)
+                self.groups += [item.group for item in one.items]
+
+
+@pytest.mark.parametrize("error", [Park("x"), SetAside("x")])
+def test_what_is_new_since_an_answer_was_lost_has_a_key_of_its_own(
+    watching: Watching, link: Link, keys: LaneKeys, error: Exception
+) -> None:
+    (chat, _), watcher, receiver = watching.targets, watching.watcher(), Receiver()
+    watching.fail(error, "ann")
+    chat.loses = True
+    watching.look(watcher)
+    link.command("EVAL", END_HOLDS, 1, keys.alarms)
+    watching.look(watcher)
+    receiver.takes(chat.took)
+    assert receiver.groups == ["ann"], "the same news has the same key"
+    chat.loses = False
+    watching.fail(error, "bob")
+    link.command("EVAL", END_HOLDS, 1, keys.alarms)
+    watching.look(watcher)
+    receiver.takes(chat.took)
+    assert "bob" in receiver.groups
+    assert [to.messages for to in watching.seq.alarms()[0].told if to.target == "chat"] == [1]
+
+
+def test_however_many_are_parked_all_are_told(
+    watching: Watching, link: Link, keys: LaneKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchers, "LOOK_PAGES", 1)
+    watching.seq.append({}, "one")
+    link.command("EVAL", PARK, 1, keys.schedule, 15_100)
+    try:
+        watching.look(watching.watcher())
+        assert [one.more for one in watching.targets[0].took if one.kind == "parked"] == [15_090]
+        assert link.command("HLEN", keys.told) == 2 * 15_100
+        link.command("ZADD", keys.schedule, "inf", "z")
+        link.command("EVAL", END_HOLDS, 1, keys.alarms)
+        watching.look(watching.watcher())  # one that looks once, as `watch --once`
+        assert [(one.what, one.items[0].group) for one in watching.targets[0].took[-1:]] == [("news", "z")]
+    finally:
+        link.command("EVAL", "redis.call('ZREMRANGEBYSCORE', KEYS[1], 'inf', 'inf')", 1, keys.schedule)
+
+
+def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys: LaneKeys) -> None:
+    client = watchers.WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    watching.fail(SetAside("x"), "ann")
+    late = client.news_of("chat", {})
+    watching.fail(SetAside("x"), "bob")
+    client.keep_told("chat", client.news_of("chat", {}), "dead")
+    client.keep_told("chat", late, "dead")
+    assert client.news_of("chat", {}) == untold.News()
+    client.close()
