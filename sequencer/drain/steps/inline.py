@@ -56,8 +56,7 @@ class InlinePass(Pass):
             self._called.add(name)
             return kept.result
         if self._is_stopping():
-            if self.ledger != self._noted:
-                yield from self._noting()
+            yield from self._noting()
             self._ends(StopConsuming("a stop was asked for"))
         step = self._declare(name, function, check, once=once)
         if self._view.may_check(step):
@@ -70,13 +69,10 @@ class InlinePass(Pass):
             self._ends(self._question([entry], None))
         if not self._view.is_open(step):
             self._ends(self._spent())
-        if entry.once:
-            yield from self._noting(step)
-            if name in self._called:  # its start was taken back
-                assert self._error is not None
-                self._ends(self._error)
-        elif self.ledger != self._noted:
-            yield from self._noting()
+        yield from self._noting(step if entry.once else None)
+        if name in self._called:  # its start was taken back
+            assert self._error is not None
+            self._ends(self._error)
         return (yield from self._result_of(step))
 
     def _check_name(self, name: str) -> None:
@@ -99,13 +95,12 @@ class InlinePass(Pass):
         return step
 
     def _noting(self, starting: Step | None = None) -> Generator[Asked, Any, None]:
-        if lost := (yield from self._start(starting) if starting else self._note()):
+        if lost := (yield from self._start(starting) if starting else self._note_rest()):
             self._lost = lost
             self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
 
     def _ask(self, step: Step) -> Generator[Asked, Any, None]:
-        if self.ledger != self._noted:
-            yield from self._noting()
+        yield from self._noting()
         if stopped := (yield from self._call(step, is_check=True)):
             self._ends(stopped.error or StopConsuming())
         entry = self._view.entry(step.name)
@@ -144,10 +139,8 @@ class InlinePass(Pass):
         if self._lost is not None:
             return self._lost
         if isinstance(error, StopConsuming):
-            lost = None if self.ledger == self._noted else (yield from self._note())
-            return lost or Stopped(error)
-        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
-        if any(entry.state == "done" for entry in ended) and (lost := (yield from self._note())):
+            return (yield from self._note_rest()) or Stopped(error)
+        if lost := (yield from self._note_ends()):
             return lost
         asked = rules.questions(self.ledger)
         if error is None and not asked:
@@ -162,7 +155,7 @@ class InlinePass(Pass):
         """
         declared = replace(self.ledger, entries=tuple(entry for entry in self.ledger.entries if not entry.inline))
         if missing := rules.missing(declared, [*self._steps.values()], self._queue.retired):
-            if self.ledger != self._noted and (lost := (yield from self._note())):
+            if lost := (yield from self._note_rest()):
                 return lost
             return self._lacks("park", texts.step_missing(self._queue, self._facts, missing), missing)
         failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
@@ -183,9 +176,7 @@ class InlinePass(Pass):
         if is_asked or is_spent or unknown or isinstance(error, StepFailed):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error
             return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], why)
-        tries = max((entry.tries for entry in self.ledger.entries), default=0)
-        written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
-        return Unfinished(error, written, self._has_progressed, tries=tries, after_s=after_s, outage=self._outage)
+        return self._again(error)
 
     def _limit(self, step: Step) -> int:
         return self._queue.max_attempts

@@ -36,9 +36,6 @@ from .actions import (
 )
 from .declared import Step, Steps
 
-COUNTED_OUTAGES = 9
-"""Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
-
 
 class Pass:
     """A pass, and where it stands."""
@@ -81,8 +78,7 @@ class Pass:
             view = self._view
             is_begun, is_check = view.is_begun(step), view.may_check(step)
             if self._is_stopping() and not is_begun:
-                lost = None if self.ledger == self._noted else (yield from self._note())
-                return lost or Stopped()
+                return (yield from self._note_rest()) or Stopped()
             if view.entry(step.name).once and not is_check and not is_begun:
                 if lost := (yield from self._start(step)):
                     return lost
@@ -166,6 +162,15 @@ class Pass:
             self._take_back(self._view.entry(start))
         return None
 
+    def _note_rest(self) -> Generator[Asked, Any, Lost | None]:
+        """Write what is known and not written yet."""
+        return None if self.ledger == self._noted else (yield from self._note())
+
+    def _note_ends(self) -> Generator[Asked, Any, Lost | None]:
+        """The end of a `once` step is waited for, the last one's too."""
+        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
+        return (yield from self._note()) if any(entry.state in ("done", "left") for entry in ended) else None
+
     def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
         """Note that a `once` step begins."""
         self._put(self._view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
@@ -202,7 +207,7 @@ class Pass:
         kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
         self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
-        counts = self._facts.outages >= COUNTED_OUTAGES
+        counts = self._facts.outages >= rules.COUNTED_OUTAGES
         limit = self._limit(step)
         after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
         self._put(after)
@@ -256,10 +261,7 @@ class Pass:
 
     def _end(self) -> Generator[Asked, Any, End]:
         """Nothing can be called any more in this pass."""
-        queue, noted = self._queue, self._noted
-        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != noted.get(e.name)]
-        # The end of a `once` step is waited for, the last one's too.
-        if any(entry.state in ("done", "left") for entry in ended) and (lost := (yield from self._note())):
+        if lost := (yield from self._note_ends()):
             return lost
         if self._ending is not None:
             assert self._error is not None
@@ -270,16 +272,13 @@ class Pass:
             return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
         error = self._error or self._spent()
         if not any(view.can_be_tried(step) for step in self._steps.values()):
-            return self._give_up(ENDING_BY_OPTION[queue.on_failure], error)
-        tries = max(entry.tries for entry in self.ledger.entries)
-        return Unfinished(
-            error,
-            rules.fitting(self.ledger),
-            self._has_progressed,
-            tries=tries,
-            after_s=min(self._delays, default=None),
-            outage=self._outage,
-        )
+            return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], error)
+        return self._again(error)
+
+    def _again(self, error: BaseException) -> Unfinished:
+        """A later pass can do something for it without a person."""
+        written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
+        return Unfinished(error, written, self._has_progressed, None, self.ledger.tries, after_s, self._outage)
 
     def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
         """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
@@ -290,9 +289,8 @@ class Pass:
             error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
-        tries = max((entry.tries for entry in self.ledger.entries), default=0)
         written, progressed = rules.fitting(ledger), self._has_progressed
-        return Unfinished(error, written, progressed, ending, tries, questions=names, missing=missing)
+        return Unfinished(error, written, progressed, ending, self.ledger.tries, questions=names, missing=missing)
 
 
 def _said(error: BaseException) -> str:

@@ -84,8 +84,7 @@ class StepRunner:
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
             kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
-            tries = max((entry.tries for entry in end.ledger.entries), default=0)
-            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, tries)
+            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.tries)
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end))
         elif isinstance(end, Lost) and end.code == -1:

@@ -129,6 +129,11 @@ class Ledger:
         return any(entry.has_effects for entry in self.entries)
 
     @property
+    def tries(self) -> int:
+        """The most of a step."""
+        return max((entry.tries for entry in self.entries), default=0)
+
+    @property
     def results(self) -> dict[str, Any]:
         """What the steps that are done returned; none for one whose result could not be kept."""
         return {entry.name: entry.result for entry in self.entries if entry.state == "done" and not entry.error}
