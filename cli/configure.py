@@ -61,7 +61,11 @@ def configure(
     ] = None,
     history_window: Annotated[
         str | None,
-        _policy("--history", "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all."),
+        _policy(
+            "--history",
+            "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all. Programs before 0.8.0 "
+            "write none of it: see `upgrade`.",
+        ),
     ] = None,
     history_cap: Annotated[
         int | None,

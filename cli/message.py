@@ -52,16 +52,20 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 def show_message(info: MessageInfo) -> None:
     """For people, a field a line."""
     fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
-    if info.finished_at is None:
-        fields |= {"due in": seconds(info.due_in_s)}
-    else:
+    if info.finished_at is not None:
         fields |= ended_fields(info)
+    elif info.began_at is not None:
+        fields |= {"began": moment(info.began_at), "consumer": info.consumer}
+    else:
+        fields |= {"due in": seconds(info.due_in_s)}
     if message := info.message:
         marks = [name for name in ("late", "redriven") if getattr(message, name)]
         fields |= {"attempts": str(info.attempts), "score": number(message.score)}
         fields |= {"appended": moment(message.appended_at), "body": orjson.dumps(message.body).decode()}
         fields |= {"headers": orjson.dumps(message.headers).decode()} if message.headers else {}
         fields |= {"marks": ", ".join(marks)} if marks else {}
+    if info.steps and info.steps.steps:
+        fields |= {"steps": info.steps.said}
     if info.error:
         fields |= {"error": f"{info.error.type}: {info.error.message}"}
         fields |= log_fields(info.error.log)

@@ -1,4 +1,5 @@
-"""Ordered, per-group message processing on Redis or Valkey: the public names. Errors are in `sequencer.errors`.
+"""Ordered, per-group message processing on Redis or Valkey: the public names. Errors are in `sequencer.errors`, and all
+that methods return in `sequencer.values`.
 
 Each room knows one thing; a room imports only those below it:
 
@@ -34,17 +35,15 @@ from .settings.policy import Policy
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__
-from .values.views import (
-    AuditReport,
-    DeadLetter,
-    Explanation,
-    Finding,
-    Gap,
-    GroupInfo,
-    OutageInfo,
-    QueueInfo,
-    Redriven,
-)
+from .values.views import DeadLetter, Explanation, GroupInfo, QueueInfo
+
+# isort: split
+# What is rarely named: it is in `sequencer.values`, and stays here.
+from .values.views import AuditReport as AuditReport
+from .values.views import Finding as Finding
+from .values.views import Gap as Gap
+from .values.views import OutageInfo as OutageInfo
+from .values.views import Redriven as Redriven
 
 # isort: split
 # For one version more: names that have moved to `sequencer.errors`, and AuditReport as it was called.
@@ -77,7 +76,6 @@ from .errors import ServerUnavailable as ServerUnavailable
 Proof = AuditReport
 
 __all__ = [
-    "AuditReport",
     "BatchReceipt",
     "BodyFields",
     "ClaimLimits",
@@ -87,22 +85,18 @@ __all__ = [
     "Event",
     "Explanation",
     "Failure",
-    "Finding",
-    "Gap",
     "GroupInfo",
     "InlineSteps",
     "Lease",
     "Message",
     "MessageInfo",
     "Outage",
-    "OutageInfo",
     "Park",
     "Policy",
     "QueueInfo",
     "QueueOptions",
     "QueueSettings",
     "Receipt",
-    "Redriven",
     "Refused",
     "Retry",
     "Sequencer",

@@ -13,7 +13,7 @@ from .consume.registered import AnyHandler, Registered, Work
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
-from .drain.steps.declared import Steps
+from .drain.steps.declared import InlineHandler, Steps
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
@@ -63,7 +63,8 @@ class Sequencer(Registered):
 
     `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
     NotReplicated when they did not say so within `wait_timeout` seconds. It narrows what a failover may lose, and does
-    not rule it out. An append on a pipeline waits for nothing: its caller may.
+    not rule it out. An append on a pipeline waits for nothing: its caller may. The start of a `once` step waits too;
+    where they did not say so, the step is not called, and what it is for is tried again as after an Outage.
     """
 
     @shows_settings
@@ -296,6 +297,8 @@ class Sequencer(Registered):
         """
         work = self._work(handler, self.queue)
         self._session.consumes = True
+        if isinstance(work, Steps | InlineHandler):
+            self._session.will_note_starts()
         lanes = finish(self._session.lanes(role="consume"))
         if isinstance(work, Steps):
             finish(self._session.need_ledgers())

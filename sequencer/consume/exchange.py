@@ -37,8 +37,9 @@ def carry_out(exchange: Exchange[T], in_flight: InFlight, link: Link) -> T:
 def _do(effect: Any, link: Link) -> Any:
     kind = type(effect)
     if kind is SendAndWait:
-        results = link.run(effect.calls, in_order=effect.in_order)
-        return results, link.is_repeat
+        waits = {} if effect.wait is None else {"wait": effect.wait}
+        results = link.run(effect.calls, in_order=effect.in_order, **waits)
+        return results, link.is_repeat, link.confirmed if waits else 0
     if kind is Collect:
         return link.collect(effect.calls)
     if kind is Post:

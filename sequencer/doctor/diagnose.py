@@ -28,7 +28,7 @@ from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
 from .scores import SCORE, check_units, hash_pairs
-from .server import MAX_CLOCK_OFF_S, full, reply_or_error, server_facts, server_findings
+from .server import MAX_CLOCK_OFF_S, full, once_findings, reply_or_error, server_facts, server_findings
 from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
@@ -68,7 +68,8 @@ def is_healthy(findings: list[Finding]) -> bool:
 
 def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None) -> Iterator[Finding]:
     link.connection()
-    server = list(server_findings(*server_facts(link)))
+    facts = server_facts(link)
+    server = list(server_findings(*facts))
     yield from server
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
@@ -96,8 +97,12 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _lane_clocks(link, name, keys)
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
+            yield from _history(link, namespace, name, keys[0])
             yield from _numbers(link, name, keys, limit)
-            yield from _invariants(link, namespace, name, keys, repair, limit)
+            check = InvariantCheck(link, keys, repair=repair, limit=limit)
+            yield from _invariants(check, namespace, name, repair, limit)
+            if check.has_once:
+                yield from once_findings(name, *facts[:2])
             yield from held_long(link, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
@@ -151,6 +156,15 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 
 
+def _history(link: Link, namespace: str, queue: str, keys: LaneKeys) -> Iterator[Finding]:
+    """A history that programs share which write none: what ends with them is missing in it."""
+    route, window = (word or b"" for word in link.command("HMGET", keys.policy, "route", "history_us"))
+    if window.isdigit() and int(window) and not route.startswith(b"v"):  # from protocol 2 on a route begins so
+        mend = command("upgrade", queue, namespace=namespace)
+        said = "has a history, and programs before 0.8.0 may use it, which write none and turn it off with a policy"
+        yield Finding("history", "warning", f"queue {queue}: {said}; once all its programs are new: {mend}")
+
+
 def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
     """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
     count = 0
@@ -187,9 +201,8 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
 
 
 def _invariants(
-    link: Link, namespace: str, queue: str, lanes: list[LaneKeys], repair: bool, limit: int | None
+    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None
 ) -> Iterator[Finding]:
-    check = InvariantCheck(link, lanes, repair=repair, limit=limit)
     counts: Counter[tuple[str, bool]] = Counter()
     for one in check.run():
         kind = one.check, one.repaired

@@ -32,7 +32,7 @@ from ..store.record import STAMP_DIGITS
 from ..store.replies import scanned, texts
 from ..values.views import Finding
 from .outage import broken_outage
-from .sentences import finding_of, judged
+from .sentences import finding_of, has_once, judged
 
 PAGE = 500
 """Names read by one command."""
@@ -82,6 +82,8 @@ class InvariantCheck:
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
         """How many were checked."""
+        self.has_once = False
+        """Whether one of them has a `once` step."""
 
     @property
     def is_cut(self) -> bool:
@@ -111,7 +113,7 @@ class InvariantCheck:
         yield from broken_outage(self._link, keys, repair=self._repair)
         skipped = texts(self._link.command("HKEYS", keys.skipped))
         whole: Checked = self._link.run_one(repair(keys, "", skipped=skipped, dry_run=not self._repair))
-        yield from (finding_of("", one) for one in judged(whole.found))
+        yield from (finding_of("", one) for one in self._judged(whole.found))
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
         for key in (keys.leases, keys.failures):
@@ -202,7 +204,7 @@ class InvariantCheck:
                 calls = [repair(keys, group, members=members, dry_run=not self._repair) for group, members in todo]
                 checks: list[Checked] = self._link.run(calls)
                 for (group, _), check in zip(todo, checks, strict=True):
-                    _add(found[group], judged(check.found))
+                    _add(found[group], self._judged(check.found))
                 rest = [
                     (group, members[max(1, check.looked_at) :])
                     for (group, members), check in zip(todo, checks, strict=True)
@@ -226,8 +228,12 @@ class InvariantCheck:
             left = page
             while left:
                 check = self._link.run_one(repair(keys, "", letters=left, dry_run=not self._repair))
-                _add(found, judged(check.found))
+                _add(found, self._judged(check.found))
                 left = left[max(1, check.looked_at) :]
+
+    def _judged(self, found: Sequence[Found]) -> list[Found]:
+        self.has_once = self.has_once or has_once(found)
+        return judged(found)
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""

@@ -183,17 +183,23 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
 
 
 async def missing_rights(
-    net: Net, roles: Sequence[Role], namespace: str, queue: str, lanes: Iterable[LaneKeys], *, waits: bool = False
+    net: Net,
+    roles: Sequence[Role],
+    namespace: str,
+    queue: str,
+    lanes: Iterable[LaneKeys],
+    *,
+    waits: Iterable[Role] = (),
 ) -> dict[Role, list[str]]:
     """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
 
-    `waits`: whether appends wait for replicas, which takes one right more, and a server that can (fakeredis can't).
+    `waits`: the roles that wait for replicas, which takes one right more, and a server that can (fakeredis can't).
     Raises ServerUnavailable, ServerNotUsable.
     """
     scratch = lane_keys(namespace, queue, SCRATCH)
     wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
-    if waits and "append" in wanted:
-        wanted["append"] |= {"WAIT"}
+    for role in wanted.keys() & set(waits):
+        wanted[role] |= {"WAIT"}
     names = sorted(frozenset().union(*wanted.values()) - _ALONE)
     async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
         opened = await alone.answers([("MULTI",), ("EXEC",), ("MULTI",)])

@@ -79,6 +79,19 @@ def judged(found: Iterable[Found]) -> list[Found]:
     return [one._replace(detail=detail) for one, detail in said if detail or one.what not in _LEDGERS]
 
 
+def has_once(found: Iterable[Found]) -> bool:
+    """Whether one of the ledgers that the script told has a `once` step."""
+    return any(_is_once(one.detail) for one in found if one.what in _LEDGERS)
+
+
+def _is_once(told: str) -> bool:
+    kept = told.partition(" ")[2].encode("utf-8", "surrogateescape")
+    try:
+        return any(entry.once for entry in decode_ledger(written_at(kept, 0)[0].ledger).entries)
+    except LedgerError:  # it is told as broken
+        return False
+
+
 def ledger_problem(told: str) -> str:
     """What is wrong with a ledger as its record has it, behind the lane's clock; "" for one that is sound."""
     clock, _, text = told.partition(" ")

@@ -219,6 +219,21 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator
             yield Finding("persistence", "problem", f"{name} is {info[name]}: it can't write to disk; look at its log")
 
 
+def once_findings(queue: str, info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
+    """What this server may lose of the starts of `once` steps, of which the queue has some: such a step runs twice."""
+    has_file, fsync = info.get("aof_enabled") == "1", config.get("appendfsync", "?")
+    said = (
+        f"queue {queue} has steps that run once, and a crash of the server may lose the start of one, so that it runs "
+    )
+    if not has_file:
+        yield Finding("persistence", "warning", f"{said}twice: there is no append-only file; CONFIG SET appendonly yes")
+    elif fsync == "no":
+        yield Finding("persistence", "warning", f"{said}twice: appendfsync is no; CONFIG SET appendfsync everysec")
+    elif fsync != "always":
+        text = f"{said}twice, within about its last second; CONFIG SET appendfsync always closes that"
+        yield Finding("persistence", "ok", text)
+
+
 def _replicas(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     count, wanted = int(info.get("connected_slaves", "0")), config.get("min-replicas-to-write", "?")
     if not count and wanted in ("0", "?"):

@@ -21,8 +21,9 @@ Of `protocol.drain`:
     RunHandler(message, handler, effects)
                             call this handler with InlineSteps; what that asks for, by `effects`, Returned, or Raised
                             is done meanwhile
-    Note(group, written)    write the ledger of the group's message in hand into its record,      see calls.settle.note
-                            behind the acknowledgements of the group, and wait for the answer
+    Note(group, written)    write the ledger of the group's message in hand into its record,      see drain.steps.note
+                            behind the acknowledgements of the group, and wait for the answer;
+                            with `wait` (replicas, ms) for theirs, too
     Tell(event)             tell it                                                               None
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it
@@ -41,8 +42,9 @@ Of `inflight.InFlight`; what the link raises goes into the generator:
     effect                  what the shell does                                           answer
     ------                  -------------------                                           ------
     SendAndWait(calls, in_order)
-                            send these calls and wait for their answers                   the results, and whether any
-                                                                                          was sent more than once
+                            send these calls and wait for their answers; with `wait`      the results, whether any was
+                            (replicas, ms) for these replicas, too                        sent more than once, and how
+                                                                                          many replicas confirmed them
     Post(calls, in_order)   send these calls and wait for nothing                         None
     IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
                             beginning of an answer, or a lost connection
@@ -58,7 +60,7 @@ from typing import Any, TypeVar
 
 from ..calls.call import Call
 from ..settings.events import Event
-from ..settings.options import ClaimLimits
+from ..settings.options import ClaimLimits, Replicas
 from ..store.ledger import Written
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
@@ -116,6 +118,7 @@ class Note:
     group: HeldGroup
     written: Written
     has_progressed: bool
+    wait: Replicas = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ Handler = Callable[[Message], Any]
 class SendAndWait:
     calls: Calls
     in_order: bool
+    wait: Replicas = None
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class InFlight:
         if not calls:
             return None
         before = self._clock()
-        results, is_repeat = yield SendAndWait(calls, any(sending.needs_order for sending in sendings))
+        results, is_repeat, _ = yield SendAndWait(calls, any(sending.needs_order for sending in sendings))
         answers = iter(results)
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))

@@ -18,7 +18,6 @@ from ..queue.append import (
     call_for,
     receipt_of,
     refuse_unknown,
-    wait_of,
 )
 from ..queue.session import Session
 from ..store.item import Item, ItemMaker
@@ -33,7 +32,7 @@ class Appender:
     """The appending half of a Sequencer; what it raises is said there."""
 
     def __init__(self, session: Session, net: BlockingNet, items: ItemMaker) -> None:
-        self._session, self._net, self.items, self._wait = session, net, items, wait_of(session.options)
+        self._session, self._net, self.items, self._wait = session, net, items, session.options.wait
 
     def check(self, *arguments: Any) -> None:
         """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.

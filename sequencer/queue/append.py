@@ -19,7 +19,7 @@ from ..errors import (
     SequencerError,
     ServerUnavailable,
 )
-from ..settings.options import QueueOptions
+from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
@@ -34,13 +34,6 @@ CHUNK_BYTES = 1024 * 1024
 """Bodies, headers, groups and ids of a chunk, whatever its number of messages, unless it is one message. 115 MB in one
 script kept the server busy for 570 ms.
 """
-Wait = tuple[int, int] | None
-"""For how many replicas an append waits, and how many milliseconds."""
-
-
-def wait_of(options: QueueOptions) -> Wait:
-    """What these options say of waiting for replicas."""
-    return (options.wait_replicas, round(options.wait_timeout_s * 1000)) if options.wait_replicas else None
 
 
 # -- one message ------------------------------------------------------------------------------------------------
@@ -51,7 +44,7 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
 
     Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
     """
-    lanes, wait = await session.lanes_to_append(), wait_of(session.options)
+    lanes, wait = await session.lanes_to_append(), session.options.wait
     try:
         answer = await session.net.ask(call_for(lanes, item, replace=replace, backlog=backlog), wait=wait)
     except ServerUnavailable as error:
@@ -66,7 +59,9 @@ def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool)
     return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
 
 
-def receipt_of(item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Wait, *, replace: bool) -> Receipt:
+def receipt_of(
+    item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Replicas, *, replace: bool
+) -> Receipt:
     """What became of one message, of which this was answered. Raises as `append` does."""
     (one,) = outcomes
     if one.outcome in calls.REFUSALS:
@@ -181,7 +176,7 @@ async def _send(
         calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
         for keys, part in zip(by_lane, parts, strict=True)
     ]
-    what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else wait_of(session.options)
+    what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
     try:
         answer = await session.net.ask_all(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
     except ServerUnavailable as error:

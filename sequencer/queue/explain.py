@@ -17,6 +17,7 @@ from ..store.keys import PAUSED
 from ..store.record import STAMP_DIGITS, decode_head, owner_of
 from ..store.watermark import Sequenced
 from ..values.commands import command
+from ..values.history import MessageSteps
 from ..values.owner import advice, ending, is_held_long
 from ..values.text import named
 from ..values.unserved import Unserved, unserved_text
@@ -149,6 +150,13 @@ def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
         group = found.group if is_of_group else ()
         text += f"; {said}: {command(name, options.queue, *group, namespace=options.namespace)}"
     return replace(found, text=text)
+
+
+def with_steps(found: Explanation, steps: MessageSteps | None) -> Explanation:
+    """Of a group in hand: what is noted of the steps of its first message."""
+    if steps is None or not steps.steps:
+        return found
+    return replace(found, text=f"{found.text}; its steps so far: {steps.said}")
 
 
 def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:

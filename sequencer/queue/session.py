@@ -45,6 +45,7 @@ class Session:
         self._is_known = self._is_registered = self._was_fit = False
         self._tells_info = True
         self._roles: frozenset[Role] = frozenset()
+        self._notes_starts = False
 
     # -- what operations ask ------------------------------------------------------------------------------------
 
@@ -115,6 +116,11 @@ class Session:
         """The queue's protocol; of one that is not registered yet, the newest, which it will have."""
         await self.lanes(register=False)
         return self._registration.protocol if self._registration else NEWEST
+
+    def will_note_starts(self) -> None:
+        """Consumers of this client may run `once` steps, whose starts wait for replicas too: that takes a right."""
+        if not self._notes_starts:
+            self._notes_starts, self._roles = True, self._roles - {"consume"}
 
     async def need_ledgers(self) -> None:
         """Raises ConfigurationError where the queue's records may have no ledgers, which steps need."""
@@ -198,7 +204,8 @@ class Session:
         except ServerNotUsable as error:
             denied = error  # what is missing is named below
             lanes = [lane_keys(options.namespace, options.queue, 0)]
-        waits = options.wait_replicas > 0
+        wait: tuple[Role, ...] = ("append", "consume") if self._notes_starts else ("append",)
+        waits = wait if options.wait else ()
         missing = await missing_rights(self.net, ASKED, options.namespace, options.queue, lanes, waits=waits)
         self._roles = frozenset(role for role, names in missing.items() if not names)
         for role in [wanted] if wanted else sorted(missing, key=lambda role: len(missing[role]))[:1]:

@@ -23,12 +23,14 @@ from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
 from ..values.checks import check_limit
 from ..values.commands import command
+from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState
-from .explain import explanation, with_commands, with_units, with_unserved
+from .explain import explanation, with_commands, with_steps, with_units, with_unserved
 from .session import Session
 from .state import group_state
+from .steps.record_steps import record_steps
 
 T = TypeVar("T")
 PAGE = 500
@@ -128,6 +130,9 @@ class _Row(NamedTuple):
 
 def _info(view: LaneView, group: bytes, visible: float, row: _Row) -> GroupInfo:
     now, lease, head = view.now_us, view.leases.get(group), row.head
+    failure, member = decode_failure(row.failure) if row.failure else (None, "")
+    record = decode_head(row.record or b"")
+    tried = failure.attempt if failure and record.written and member == text(head[0]) else 0  # steps count their own
     state = group_state(visible, lease, now, is_paused=group in view.paused)
     token = number_of(lease) if lease else None
     return GroupInfo(
@@ -138,11 +143,11 @@ def _info(view: LaneView, group: bytes, visible: float, row: _Row) -> GroupInfo:
         due_in_s=None if visible >= PAUSED or state == "paused" else max(0.0, (visible - now) / 1e6),
         head_id=text(head[0])[STAMP_DIGITS:] if head else None,
         head_score=float(head[1]) if head else None,
-        attempts=decode_head(row.record or b"").attempts,
+        attempts=max(record.attempts, tried),
         owner=owner_of(lease) if lease else None,
         token=token,
         leased_for_s=max(0, now - token) / 1e6 if token else None,
-        failure=decode_failure(row.failure)[0] if row.failure else None,
+        failure=failure,
     )
 
 
@@ -181,6 +186,8 @@ async def explain(session: Session, group: Group) -> Explanation:
     if found.reason == "due" and waits_s >= UNSERVED_S:
         nobody = await unserved(session, await session.lanes(register=False))
         found = with_unserved(found, nobody, waits_s, session.options)
+    if found.reason == "leased":
+        found = with_steps(found, await _steps_of(session, keys, key, facts.head[STAMP_DIGITS:]))
     found = with_commands(found, session.options)
     if facts.order_size < 2 or policy.sequence:
         return found
@@ -188,6 +195,13 @@ async def explain(session: Session, group: Group) -> Explanation:
     with Reading(session.net.name):
         last = [(text(member)[STAMP_DIGITS:], float(score)) for member, score in pairs(words)]
     return with_units(found, facts, last[0], session.options) if last else found
+
+
+async def _steps_of(session: Session, keys: LaneKeys, group: str, id: str) -> MessageSteps | None:
+    """What is noted of the steps of a pending message."""
+    (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)])
+    with Reading(session.net.name):
+        return record_steps(session.options.queue, group, id, record or b"", is_dead=False)
 
 
 async def unserved(session: Session, lanes: Sequence[LaneKeys]) -> Unserved | None:

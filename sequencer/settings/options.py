@@ -26,6 +26,8 @@ AUDIT_LENGTH = 100_000
 """Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
+Replicas = tuple[int, int] | None
+"""For how many replicas a write waits, and how many milliseconds."""
 OnFailure = Literal["park", "dead_letter", "drop"]
 OnQuestion = Literal["park", "dead_letter"]
 OUTAGE = ("ConnectionError", "TimeoutError")
@@ -117,7 +119,7 @@ class QueueOptions:
     dead_window: float | None = None
     dead_cap: int | None = None
     wait_replicas: int = 0
-    """How many replicas must confirm an append before it counts as done; 0 asks none."""
+    """How many replicas must confirm an append, and the start of a `once` step, before it counts as done; 0: none."""
     wait_timeout_s: float = 1.0
     kind_by: str | None = None
     """Name of the body field that says which steps a message has; `order.code` is a field of a field."""
@@ -165,6 +167,11 @@ class QueueOptions:
                 raise ConfigurationError(f"{name} stands in {one} and in {other}; leave it in one of them")
         if self.asked:
             Policy(**{"watermark_window": 1.0, **self.asked})
+
+    @property
+    def wait(self) -> Replicas:
+        """What a write waits for that is to outlive a failover."""
+        return (self.wait_replicas, round(self.wait_timeout_s * 1000)) if self.wait_replicas else None
 
     @property
     def asked(self) -> dict[str, Any]:

@@ -1,5 +1,57 @@
-"""What users hold and pass: messages, receipts, views, and checks of single values.
+"""What users hold and pass: messages, receipts, views, and checks of single values. The names that a user may meet are
+here; those that most programs need are in `sequencer`, too.
 
 Not here: what lies in Redis (`store`), how a queue is set (`settings`).
 The rule: values hold data and decide nothing.
 """
+
+from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepFailure, StepInfo, Swept
+from .message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall, Tried
+from .unserved import Unserved
+from .views import (
+    AuditReport,
+    DeadLetter,
+    Explanation,
+    Finding,
+    Gap,
+    GroupInfo,
+    ManySummary,
+    OutageInfo,
+    QueueInfo,
+    QueueLook,
+    Redriven,
+    Rescored,
+    Usage,
+)
+
+__all__ = [
+    "AuditReport",
+    "BatchReceipt",
+    "ConsumeSummary",
+    "DeadLetter",
+    "Explanation",
+    "Failure",
+    "Finding",
+    "Gap",
+    "GroupInfo",
+    "HistoryInfo",
+    "ManySummary",
+    "Message",
+    "MessageInfo",
+    "MessageSteps",
+    "OutageInfo",
+    "QueueInfo",
+    "QueueLook",
+    "Receipt",
+    "Redriven",
+    "Refused",
+    "Rescored",
+    "Skipped",
+    "StepCall",
+    "StepFailure",
+    "StepInfo",
+    "Swept",
+    "Tried",
+    "Unserved",
+    "Usage",
+]

@@ -29,6 +29,7 @@ class MessageInfo:
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int
+    """How often it was tried since it was last resumed or redriven; of one with steps, the most tries of a step."""
     error: Failure | None
     message: Message | None
     phase: Phase
@@ -36,7 +37,9 @@ class MessageInfo:
     appended_at: float | None = None
     """Seconds since 1970 by the server's clock, as are the next two."""
     began_at: float | None = None
-    """When its handler began for the last time; of one that ended, where that is known."""
+    """When its handler began for the last time; of one that ended, where that is known. Of one that is running, when
+    the first of its steps began that was noted since its group was claimed; else that claim: its handler began later,
+    by as long as the messages before it took."""
     finished_at: float | None = None
     """When it ended."""
     consumer: str = ""
@@ -44,6 +47,8 @@ class MessageInfo:
     kind: str = ""
     note: str = ""
     """What else is to be said of its end: the error with which it was given up."""
+    steps: MessageSteps | None = None
+    """What became of its steps, as far as that was noted; None where none was, and behind its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,11 @@ class MessageSteps:
     """Required `once` steps that began or failed, and whose end a person must tell."""
     unreadable: str = ""
     """Why the ledger can't be read, or ""."""
+
+    @property
+    def said(self) -> str:
+        """Each step and its state, in one line."""
+        return ", ".join(f"{step.name} {step.state}" for step in self.steps)
 
 
 class Skipped(Message):

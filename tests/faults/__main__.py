@@ -79,13 +79,15 @@ def simulate(
     first: Annotated[int | None, typer.Option(min=0, help="The first of many seeds.")] = None,
     seconds: Seconds = None,
     backward: Annotated[bool, typer.Option("--backward", help="The clock is also set back.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="The messages of each seed have steps.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what happened, step by step.")] = False,
     scale: How = "ci",
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """One seeded scheduler in virtual time: the real client and consumer code, and the real scripts."""
-    options = {"first": first, "seconds": seconds, "backward": backward or None, "trace": trace or None}
+    options = {"first": first, "seconds": seconds, "backward": backward or None, "steps": steps or None}
+    options["trace"] = trace or None
     run_alone("simulate", scale, as_json, output, seed=seed, **options)
 
 

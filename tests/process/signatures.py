@@ -16,8 +16,9 @@ from typing import Any
 
 import sequencer
 import sequencer.errors
+import sequencer.values
 
-PUBLIC = {*sequencer.__all__, *sequencer.errors.__all__}
+PUBLIC = {*sequencer.__all__, *sequencer.errors.__all__, *sequencer.values.__all__}
 HANDED = ("Consumer", "Endpoint", "Lease")
 """Users get them and don't make them: how they are made is not public."""
 SPECIAL = ("__bool__", "__call__", "__contains__", "__enter__", "__exit__", "__getitem__", "__iter__", "__len__")

@@ -24,6 +24,7 @@ import sequencer
 import sequencer.cli.main  # its import registers the commands
 import sequencer.errors
 import sequencer.testing
+import sequencer.values
 from sequencer.cli import app as command_line
 from sequencer.consume.threads import Consumer
 from sequencer.doctor.rights import WORDS, acl_rules
@@ -47,12 +48,13 @@ Surface = dict[str, list[str]]
 
 def surface() -> Surface:
     """The whole surface as it is now: a list of lines for each part."""
-    names = Names()
+    names, values = Names(), sorted({*sequencer.values.__all__} - {*sequencer.__all__})
     return {
         "names": [
             *names.lines("", {name: getattr(sequencer, name) for name in sequencer.__all__}),
             *names.lines("errors.", {name: getattr(sequencer.errors, name) for name in sequencer.errors.__all__}),
             *names.lines("testing.", {name: getattr(sequencer.testing, name) for name in sequencer.testing.__all__}),
+            *names.lines("values.", {name: getattr(sequencer.values, name) for name in values}),
         ],
         "reached": list(names.lines("", {kind.__name__: kind for kind in REACHED})),
         "types": [f"{name} = {names.types[name]}" for name in sorted(names.types)],

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 MAKING = {"append", "configure", "consume"}
 """Commands that make a queue that is not there."""
-APART = {"acl": "only prints", "demo": "has a queue of its own", "server": "is of no queue", "run": "is of a file"}
+APART = {
+    "acl": "only prints",
+    "demo": "has a queue of its own",
+    "server": "is of no queue",
+    "run": "is of a file",
+    "watch": "too",
+}
 MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip", "steps"), ("a",)),
     **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),

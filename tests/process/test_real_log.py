@@ -6,11 +6,9 @@ consumers run. Runs where the log is: `../shared/data` beside the repository.
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +16,11 @@ import pytest
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
+from ..support.real_log import EVENTS, TICKETS, real_log
+
 if TYPE_CHECKING:
     from .conftest import Cli
 
-LOG = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "helpdesk.ndjson.gz"
-EVENTS, TICKETS = 21_348, 4_580
 APPENDERS = 4
 LONG_S = 90.0
 BY = ("--group-by", "case", "--id-by", "n", "--score-by", "ts")
@@ -31,10 +29,7 @@ BY = ("--group-by", "case", "--id-by", "n", "--score-by", "ts")
 @pytest.fixture(scope="module")
 def log() -> list[bytes]:
     """The lines of the log, in its own order."""
-    if not LOG.exists():
-        pytest.skip(f"no real log here: {LOG.name} is not in ../shared/data beside the repository")
-    with gzip.open(LOG, "rb") as stream:
-        return stream.readlines()
+    return real_log()
 
 
 def by_ticket(printed: list[dict[str, Any]], log: list[bytes]) -> dict[str, list[dict[str, Any]]]:

@@ -142,13 +142,14 @@ def test_threads_of_one_client_are_told_apart(url: str) -> None:
 class OneReplica(Wire):
     """As if one replica had confirmed each write; notes each command."""
 
-    def __init__(self, inner: Any, seen: list[str]) -> None:
+    def __init__(self, inner: Any, seen: list[str], one: str = "one") -> None:
+        """`one`: a key that has one bit."""
         super().__init__(inner)
-        self._seen = seen
+        self._seen, self._one = seen, one
 
     def sending(self, commands: list[Any]) -> list[Any]:
         self._seen += [name_of(words) for words in commands]
-        return [("BITCOUNT", "one") if words[0] == "WAIT" else words for words in commands]
+        return [("BITCOUNT", self._one) if words[0] == "WAIT" else words for words in commands]
 
 
 @pytest.mark.parametrize("wanted", [1, 2])

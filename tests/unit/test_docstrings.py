@@ -15,8 +15,9 @@ import pytest
 import sequencer
 import sequencer.errors
 import sequencer.testing
+import sequencer.values
 
-PUBLIC: tuple[ModuleType, ...] = (sequencer, sequencer.errors, sequencer.testing)
+PUBLIC: tuple[ModuleType, ...] = (sequencer, sequencer.errors, sequencer.values, sequencer.testing)
 EXPORTED = {name for module in PUBLIC for name in module.__all__}
 NAME = re.compile(r"(?<![\w.`/])(?:[A-Z][a-z]+(?:[A-Z][a-z]+)*|[A-Z]+(?:_[A-Z]+)+)(?!\w)")
 """A class, or a constant of at least two words."""

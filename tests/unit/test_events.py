@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shlex
@@ -18,7 +19,7 @@ from sequencer.calls.settle import Ending
 from sequencer.drain import consumer_events
 from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, failed_with
 from sequencer.drain.steps import events as steps_events
-from sequencer.drain.steps.actions import CallStep
+from sequencer.drain.steps.actions import CallStep, Finished
 from sequencer.drain.steps.declared import Function, Step
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate, Undecodable
 from sequencer.processes import service_events
@@ -74,7 +75,9 @@ def events_of_steps() -> list[Event]:
         *(told_of_steps(question, ending) for ending in ("park", "dead")),
         told_of_steps(ValueError("no"), "drop"),
         steps_events.step_failed(queue, "me", message(), asked, ValueError("no")),
-        steps_events.with_failures(queue, "me", message(), ("mail",)),
+        steps_events.with_failures(
+            queue, "me", message(), Finished(Ledger(1, (Entry("mail", state="left"),)), ("mail",))
+        ),
         steps_events.step_missing(queue, "me", message(), StepMissing("no step"), 30.0),
         steps_events.message_gone(queue, "me", message(), ledger),
     ]
@@ -170,8 +173,6 @@ def test_no_field_has_a_name_that_a_log_record_or_a_json_line_needs() -> None:
 
 
 def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
-    import json
-
     for one in all_events():
         assert json.loads(json.dumps(one.fields)) == one.fields
     whole, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)

@@ -107,6 +107,7 @@ REFUSED: list[tuple[Any, str]] = [
     (odd_check, "check of step charge tests.unit.test_steps_declared.wait is a coroutine function"),
     (lambda seq: seq.step(name="")(mail), "step name '' must be 1 to 100 printable characters"),
     (lambda seq: seq.step(name="a\n")(mail), "step name 'a\\n' must be"),
+    (lambda seq: seq.step(name="(handler)")(mail), "(handler) stands for the code around the steps"),
     (lambda seq: seq.step(order="first")(mail), "step mail: order='first' must be a whole number"),
     (lambda seq: seq.step(tries=0)(mail), "step mail: tries=0 must be a whole number from 1 to 9999"),
     (lambda seq: seq.step(once="yes")(mail), "step mail: once='yes' must be True or False"),

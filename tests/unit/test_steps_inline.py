@@ -78,6 +78,19 @@ def test_what_the_code_raises_itself_is_counted_too() -> None:
     assert done.parked[0].failure.type == "KeyError"
 
 
+def test_a_step_may_be_called_handler() -> None:
+    """What the code raises itself is counted under a name that no step has."""
+    ran = Ran()
+
+    def ship(message: Any, steps: Any) -> None:
+        steps.run("handler", ran.does("handler"))
+        raise KeyError("sku")
+
+    done = shop(ship).drain()
+    assert ran == ["handler"]
+    assert done.parked[0].failure.type == "KeyError"
+
+
 def test_a_step_that_is_to_be_tried_again_and_is_not_is_told_too() -> None:
     ran, told = Ran(), list[Any]()
 
@@ -177,7 +190,7 @@ def test_what_is_refused_in_a_run() -> None:
         steps.run("a", int)
         refused("a", int)
         refused("", int)
-        refused("handler", int)
+        refused("(handler)", int)
         steps.run("b", lambda: refused("c", int))
         for number in range(62):
             steps.run(f"s{number}", int)
@@ -187,7 +200,7 @@ def test_what_is_refused_in_a_run() -> None:
     assert said == [
         "step a needs another name: it has run in this handler",
         "step name '' must be 1 to 100 printable characters",
-        "step handler needs a name of its own",
+        "(handler) stands for the code around the steps; give the step another name",
         "a step can't run within another step; run it behind that",
         "step one more is one too many: at most 64 are allowed",
     ]

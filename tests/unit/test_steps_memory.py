@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import AnswerNeeded, Outage, Retry, StepResultInvalid, StepUnknown, StopConsuming
+from sequencer.errors import (
+    Outage,
+    Retry,
+    StepUnknown,
+    StopConsuming,
+)
 from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import MemoryQueue
@@ -26,14 +31,6 @@ class Bank:
         errors = self.failures.get(name, [])
         if errors and (error := errors.pop(0)) is not None:
             raise error
-        return result
-
-
-class Ran(list[str]):
-    """Names of steps that ran."""
-
-    def of(self, name: str, result: Any) -> Any:
-        self.append(name)
         return result
 
 
@@ -83,38 +80,6 @@ def test_what_failed_is_tried_again_and_what_is_done_is_not() -> None:
     assert bank.ran == {"charge": 1, "points": 3, "notify": 1}
     assert len(done.handled) == 1
     assert [str(error) for _, error in done.failed] == ["no", "no"]
-
-
-def test_results_are_what_json_makes_of_them_also_in_the_first_run() -> None:
-    bank, seen = Bank(second=[ValueError("no")]), []
-    seq = MemoryQueue("gifts")
-    first = seq.step(name="first")(lambda message: (1, 2))
-
-    @seq.step(order=2, after=first)
-    def second(message: Any, step: Any) -> None:
-        seen.append((step.result, dict(step.results), step.attempt))
-        bank("second")
-
-    seq.append({}, "ann", id="g7")
-    seq.drain()
-    assert seen == [([1, 2], {"first": [1, 2]}, 1), ([1, 2], {"first": [1, 2]}, 2)]
-
-
-@pytest.mark.parametrize("result", [object(), "x" * 20_000, float("nan")], ids=["no JSON", "too large", "not a number"])
-def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
-    ran = Ran()
-    seq: Any = MemoryQueue("gifts")
-    seq.step(name="points")(lambda message: ran.of("points", result))
-    seq.step(name="mail", order=2)(lambda message: ran.of("mail", None))
-    seq.append({}, "ann", id="g7")
-    done = seq.drain()
-    assert [type(error) for _, error in done.failed] == [StepResultInvalid]
-    with pytest.raises(AnswerNeeded, match="sequencer resume gifts ann --id g7 --done points --result"):
-        seq.resume("ann")
-    assert ran == ["points"], "the step took effect"
-    seq.resume("ann", done={"points": None})
-    assert len(seq.drain().handled) == 1
-    assert ran == ["points", "mail"]
 
 
 # -- once ----------------------------------------------------------------------------------------------------------

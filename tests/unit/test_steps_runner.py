@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sequencer.calls.claim import LeasedGroup
 from sequencer.drain.effects import Control, Note, Run, Sleep
 from sequencer.drain.held import Held
-from sequencer.drain.steps.actions import Lost, Returned
+from sequencer.drain.inflight import Claimant, InFlight
+from sequencer.drain.steps.actions import UNCONFIRMED, Lost, Returned, Unfinished
 from sequencer.drain.steps.declared import Function, Steps, new_step
+from sequencer.drain.steps.note import AGAIN, note
 from sequencer.drain.steps.runner import StepRunner
-from sequencer.errors import ServerUnavailable
+from sequencer.errors import Outage, ServerUnavailable
 from sequencer.settings.options import QueueOptions
 from sequencer.store.keys import lane_keys
+from sequencer.store.ledger import Written
 from sequencer.values.message import Message
 
 LEASE_S = 15.0
 
 
 def ends_of_a_note(
-    answers: list[int | None], *, is_stopping: bool = False, takes_s: float = 0.0
+    answers: list[int | None], *, is_stopping: bool = False, takes_s: float = 0.0, **replicas: Any
 ) -> tuple[Any, list[Any], float]:
     """The end of a pass over two steps whose only note is answered so, None for a lost connection; with the effects
-    from the note on, and how long they took.
+    from the note on, and how long they took. With `replicas` there is one `once` step, and the note is of its start.
     """
     now, control = 100.0, Control()
     held = Held([lane_keys("n", "q", 0)], LEASE_S)
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], now, now)
     declared = Steps()
-    for order in (1, 2):
+    once = bool(replicas)
+    for order in (1,) if once else (1, 2):
         run = Function(lambda message: None, takes_call=False)
-        declared.add(new_step(run, checked=lambda function, _: Function(function), name=f"s{order}", order=order))
+        step = new_step(run, checked=lambda function, _: Function(function), name=f"s{order}", order=order, once=once)
+        declared.add(step)
     clocks: Any = (lambda: now, lambda: now, lambda: 0.5)
-    runner = StepRunner(held, QueueOptions(queue="q"), declared, control, "me", *clocks)
+    runner = StepRunner(held, QueueOptions(queue="q", **replicas), declared, control, "me", *clocks)
     generator, seen = runner.handle(held.groups[0], 0), list[Any]()
     resume: Any = generator.send
     answer: Any = None
@@ -88,3 +95,44 @@ def test_a_lease_or_a_message_that_is_gone_ends_the_pass() -> None:
         end, _, _ = ends_of_a_note([code])
         assert isinstance(end, Lost)
         assert end.code == code
+
+
+def test_a_start_that_is_sent_again_is_written_again_and_waits_within_its_lease() -> None:
+    """Replicas confirm what is written: by the same serial nothing would be."""
+    end, seen, _ = ends_of_a_note([None, AGAIN, UNCONFIRMED], wait_replicas=2, wait_timeout_s=4.0)
+    assert isinstance(end, Unfinished)
+    assert isinstance(end.outage, Outage)
+    assert "fewer than 2 replicas confirmed its start" in str(end.error)
+    notes = [effect for effect in seen if isinstance(effect, Note)]
+    assert [note.written.serial for note in notes] == [1, 2, 3]
+    assert [note.wait for note in notes] == [(2, 4000)] * 3
+
+
+def test_a_wait_for_replicas_ends_before_the_lease_does() -> None:
+    _, seen, _ = ends_of_a_note([AGAIN] * 9, takes_s=4.0, wait_replicas=1, wait_timeout_s=4.0)
+    waits = [effect.wait[1] for effect in seen if isinstance(effect, Note) and effect.wait]
+    assert waits[0] == 4000
+    assert 0 < waits[-1] < 2000, "half of what is left"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_repeat", "confirmed", "said"),
+    [
+        (1, False, 1, UNCONFIRMED),
+        (1, False, 2, 1),
+        (1, True, 2, AGAIN),
+        (-1, False, 0, -1),
+        (0, True, 2, 0),
+        (-2, False, 2, -2),
+    ],
+)
+def test_what_replicas_say_of_a_note(code: int, is_repeat: bool, confirmed: int, said: int) -> None:
+    held = Held([lane_keys("n", "q", 0)], LEASE_S)
+    message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
+    held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], 0.0, 0.0)
+    in_flight = InFlight(held, Claimant("q", "me", LEASE_S), clock=lambda: 0.0, read=lambda calls, replies: replies)
+    exchange = note(Note(held.groups[0], Written(b"{}", 1, False), False, (2, 100)), held, in_flight, 0.0)
+    assert next(exchange).wait == (2, 100)  # type: ignore[union-attr]  # it sends and waits
+    with pytest.raises(StopIteration) as end:
+        exchange.send(([code], is_repeat, confirmed))
+    assert end.value.value == said

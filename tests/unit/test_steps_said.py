@@ -254,3 +254,24 @@ def test_a_result_that_could_not_be_kept_is_asked_for() -> None:
     seq.resume("ann", done={"charge": [1, 2]})
     assert len(seq.drain().handled) == 1
     assert ran == ["g7"]
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: bool) -> None:
+    """It took effect, so it is done and does not run again; what comes after it gets no result."""
+    told, ran, seq = list[Any](), list[Any](), MemoryQueue("gifts")
+    seq.observe(told.append)
+
+    @seq.step(optional=True, once=once)
+    def mail(message: Any) -> object:
+        ran.append("mail")
+        return object()
+
+    seq.step(name="log", optional=True, after="mail")(lambda message, step: ran.append(step.result))
+    seq.step(name="points", order=2)(lambda message: ran.append("points"))
+    seq.append({}, "ann", id="g7")
+    done = seq.drain()
+    assert (len(done.handled), done.failed, ran) == (1, [], ["mail", None, "points"])
+    assert [event.name for event in told] == ["finished with failures"]
+    assert "id=g7: mail is done, but its result can't be kept: the result can't be written as JSON" in told[0].text
+    assert told[0].fields["steps"] == ["mail"]

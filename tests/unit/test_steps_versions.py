@@ -104,6 +104,24 @@ def test_a_loop_of_your_own_is_one_too() -> None:
     assert (info.state, info.failure and info.failure.type) == ("waiting", "StepMissing")
 
 
+def test_more_steps_of_all_versions_than_a_ledger_takes_park_their_message() -> None:
+    seq, ran = MemoryQueue("gifts"), list[str]()
+    for number in range(64):
+
+        def step(message: Any, call: Any) -> None:
+            ran.append(call.name)
+            if call.name == "s1":
+                raise StopConsuming
+
+        seq.step(name=f"s{number}")(step)
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    second = second_version(seq, "s64", missing_wait_s=0)
+    (parked,) = second.drain().parked
+    assert "this version and those before it have 65 steps, at most 64" in parked.failure.message
+    assert ran == ["s0", "s1"]
+
+
 def test_what_is_retired_is_not_missed() -> None:
     first = half_done()
     second = second_version(first, "charge", "points", retired=("mail",))
@@ -128,3 +146,105 @@ def test_a_ledger_that_no_client_of_this_version_wrote_parks(ledger: bytes, said
         link.command("HSET", key, "g7", record[: FLAG_AT + 1] + text + record[size:])
     done = second_version(seq, "charge", "points", "mail").drain()
     assert said in done.parked[0].failure.message
+
+
+# -- declared steps, and a version whose handler makes its steps as it goes ---------------------------------------
+
+
+def inline_version(seq: MemoryQueue, *names: str, **options: Any) -> list[str]:
+    """Another version of the program, whose handler runs these steps."""
+    ran: list[str] = []
+    seq._steps, seq.options = Steps(), replace(seq.options, **options)
+
+    @seq.handler
+    def handle(message: Any, steps: Any) -> None:
+        for name in names:
+            steps.run(name, ran.append, name)
+
+    return ran
+
+
+def test_a_handler_that_does_not_run_what_was_declared_does_not_acknowledge() -> None:
+    """Its own step is done, stays so, and does not run again while the message waits for the other version."""
+    seq = half_done()
+    ran = inline_version(seq, "charge", "label", missing_wait_s=60)
+    done = seq.drain()
+    assert ran == ["label"], "charge is done"
+    assert [type(error) for _, error in done.failed] == [StepMissing]
+    assert "steps points, mail of another version are not done" in done.parked[0].failure.message
+    seq.resume("ann", done={"points": None, "mail": None})
+    assert len(seq.drain().handled) == 1
+    assert ran == ["label"]
+
+
+def test_a_handler_that_runs_what_was_declared_finishes() -> None:
+    seq = half_done()
+    ran = inline_version(seq, "points", "mail")
+    assert len(seq.drain().handled) == 1
+    assert ran == ["points", "mail"]
+
+
+def test_what_is_retired_is_not_missed_by_a_handler() -> None:
+    seq = half_done()
+    ran = inline_version(seq, "points", retired=("mail",))
+    assert len(seq.drain().handled) == 1
+    assert ran == ["points"]
+
+
+def test_what_a_handler_ran_and_runs_no_more_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
+    """The code is the order: it may take another branch when it is tried again."""
+    seq, tries = MemoryQueue("gifts", max_attempts=3), list[int]()
+
+    @seq.handler
+    def handle(message: Any, steps: Any) -> None:
+        tries.append(1)
+        steps.run("old" if len(tries) == 1 else "new", lambda: 1 / (len(tries) - 1))
+
+    seq.append({}, "ann", id="g7")
+    assert len(seq.drain().handled) == 1
+    assert "finished with failures: group=ann id=g7: not done: old" in caplog.text
+
+
+# -- a step that was optional ------------------------------------------------------------------------------------------
+
+
+def test_a_required_step_behind_one_that_was_given_up_says_what_it_waits_for() -> None:
+    seq = MemoryQueue("gifts", max_attempts=1)
+    seq.step(name="mail", order=2, optional=True)(lambda message: 1 / 0)
+    seq.step(name="points", order=3)(lambda message: 1 / 0)
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    second = second_version(seq)
+    second.step(name="mail")(lambda message: None)
+    second.step(name="points", order=2, after="mail")(lambda message: None)
+    seq.resume("ann")
+    done = seq.drain()
+    assert done.parked[0].failure
+    again, said = "sequencer resume gifts ann --id g7 --again mail", done.parked[0].failure.message
+    assert "step points comes after mail, which was given up while it was optional" in said
+    assert f"to run it: {again}; to say that it is done: {again.replace('--again', '--done')}" in said
+    seq.resume("ann", again=["mail"])
+    assert len(seq.drain().handled) == 1
+
+
+# -- a message that nobody handles -------------------------------------------------------------------------------------
+
+
+def test_a_message_of_an_unknown_kind_is_not_dropped_once_steps_of_it_took_effect() -> None:
+    seq, ran = events(on_unknown="drop", missing_wait=60)
+    for n, kind in enumerate(("paid", "paid")):
+        seq.append({"order": n, "id": f"e{n}", "meta": {"code": kind}})
+
+    @seq.step("paid", once=True, order=9)
+    def charge(message: Any) -> None:
+        if message.id == "e0":
+            raise ValueError("declined")
+
+    seq.drain()
+    seq.resume(0, again=["charge"])
+    seq._steps.kinds = {"sent": seq._steps.kinds["sent"]}
+    (parked,) = seq.drain().parked
+    assert parked.failure is not None
+    assert "no step is declared for kind 'paid'" in parked.failure.message
+    assert "it is parked and not dropped, as steps of it took effect" in parked.failure.message
+    assert ran == ["invoice", "points"] * 2

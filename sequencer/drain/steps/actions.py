@@ -4,7 +4,8 @@ asks for                what the caller does                                    
 --------                --------------------                                       ------
 CallStep(step, call)    call the step's function, or with `is_check` its check     Returned, or Raised
 WriteLedger(ledger)     write it into the message's record, and wait for that      1; 0: the lease is lost;
-                                                                                   -1: the message is gone
+                                                                                   -1: the message is gone;
+                                                                                   UNCONFIRMED, of a start
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class Facts:
 
 # -- what it asks for, and hears ---------------------------------------------------------------------------------
 
+UNCONFIRMED = 2
+"""The start of a step is written, and fewer replicas than `wait_replicas` confirmed it in time."""
+
 
 class CallStep(NamedTuple):
     step: Step
@@ -57,6 +61,8 @@ class WriteLedger(NamedTuple):
     """Whether a step became done since the last write: the leases that end unanswered are then counted anew."""
     names: tuple[str, ...] = ()
     """Of the steps that it tells something new of."""
+    is_start: bool = False
+    """Whether a `once` step begins with it: then replicas are to have it, too."""
 
 
 class Returned(NamedTuple):

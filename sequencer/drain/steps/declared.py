@@ -22,6 +22,8 @@ from ...values.message import Message
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_STEP_NAME = 100
 """Characters of a step's name: it stands in keys, commands and ledgers."""
+HANDLER = "(handler)"
+"""The entry that counts what the code of a handler raises outside of steps: no step has this name."""
 MAX_ORDER = 10**9
 MAX_TRIES = 9999
 
@@ -62,6 +64,8 @@ class Step:
     checked: Checked | None = None
     asks: Function | None = None
     """Its check: says how a `once` step ended."""
+    inline: bool = False
+    """Whether a handler makes it as it goes."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.run.function(*arguments)
@@ -244,3 +248,5 @@ def check_step_name(name: Any) -> None:
     """Raises ConfigurationError for what can't be a step's name."""
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_STEP_NAME:
         raise ConfigurationError(f"step name {shown(name)} must be 1 to {MAX_STEP_NAME} printable characters")
+    if name == HANDLER:
+        raise ConfigurationError(f"{HANDLER} stands for the code around the steps; give the step another name")

@@ -12,7 +12,7 @@ from ...values.commands import command
 from ...values.message import Message
 from ...values.text import duration, error_text, named, plain, type_name
 from ..outcome import Failed
-from .actions import CallStep
+from .actions import CallStep, Finished
 from .rules import fitting
 
 LEDGER_CHARACTERS = 2000
@@ -52,11 +52,14 @@ def question(queue: QueueOptions, one: Failed, error: StepUnknown, fields: dict[
     return event("group parked" if is_parked else "dead letter", queue.queue, said, fields, error=error)
 
 
-def with_failures(queue: QueueOptions, owner: str, message: Message, failed: tuple[str, ...]) -> Event:
-    """Its required steps are done, and optional ones are not."""
-    said = f"{_of(message)}: not done: {', '.join(failed)}"
-    fields = _fields(message, owner) | {"steps": list(failed)}
-    return event("finished with failures", queue.queue, said, fields)
+def with_failures(queue: QueueOptions, owner: str, message: Message, end: Finished) -> Event:
+    """Its required steps are done, and optional ones are not, or have lost their result."""
+    entries = [entry for name in end.failed if (entry := end.ledger.get(name))]
+    undone = [entry.name for entry in entries if entry.state != "done"]
+    said = [f"not done: {', '.join(undone)}"] if undone else []
+    said += [f"{e.name} is done, but its result can't be kept: {e.error}" for e in entries if e.state == "done"]
+    fields = _fields(message, owner) | {"steps": list(end.failed)}
+    return event("finished with failures", queue.queue, f"{_of(message)}: {'; '.join(said)}", fields)
 
 
 def step_missing(queue: QueueOptions, owner: str, message: Message, error: BaseException, waited_s: float) -> Event:

@@ -12,6 +12,7 @@ What the code raises outside of steps counts as tries of an entry of its own, HA
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
@@ -19,11 +20,9 @@ from ...store.ledger import MAX_STEPS, Entry, step_key
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
-from .declared import Function, Step, check_step_name
+from .declared import HANDLER, Function, Step, check_step_name
 from .passes import Pass
 
-HANDLER = "handler"
-"""The entry that counts what the code raises outside of steps."""
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True)
 
 
@@ -57,8 +56,7 @@ class InlinePass(Pass):
             self._called.add(name)
             return kept.result
         if self._is_stopping():
-            if self.ledger != self._noted:
-                yield from self._noting()
+            yield from self._noting()
             self._ends(StopConsuming("a stop was asked for"))
         step = self._declare(name, function, check, once=once)
         if self._view.may_check(step):
@@ -70,40 +68,39 @@ class InlinePass(Pass):
         if entry.once and entry.state in ("started", "failed"):
             self._ends(self._question([entry], None))
         if not self._view.is_open(step):
-            self._ends(StepFailed(texts.no_tries(self.ledger)))
-        if entry.once:
-            self._put(entry.moved("started", token=self._facts.token, at=self._clock()))
-        if self.ledger != self._noted:
-            yield from self._noting()
+            self._ends(self._spent())
+        yield from self._noting(step if entry.once else None)
+        if name in self._called:  # its start was taken back
+            assert self._error is not None
+            self._ends(self._error)
         return (yield from self._result_of(step))
 
     def _check_name(self, name: str) -> None:
         check_step_name(name)
-        if name in self._called or name == HANDLER:
-            why = "a name of its own" if name == HANDLER else "another name: it has run in this handler"
-            raise ConfigurationError(f"step {name} needs {why}")
+        if name in self._called:
+            raise ConfigurationError(f"step {name} needs another name: it has run in this handler")
 
     def _declare(self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool) -> Step:
-        step = Step(name, Function(_taking(function)), once=once, asks=Function(_taking(check)) if check else None)
+        asks = Function(_taking(check)) if check else None
+        step = Step(name, Function(_taking(function)), once=once, asks=asks, inline=True)
         before = self.ledger.get(name)
         if before is None and len(self.ledger.entries) >= MAX_STEPS:
             raise ConfigurationError(f"step {name} is one too many: at most {MAX_STEPS} are allowed")
         self._steps[name] = step
-        entry = Entry(name, once) if before is None else rules.kept(before, step)
+        entry = rules.kept(before or Entry(name), step)
         if entry != before:
             self._put(entry)
             if before is None:  # that it is open tells nobody anything
                 self._noted = self._noted.put(entry)
         return step
 
-    def _noting(self) -> Generator[Asked, Any, None]:
-        if lost := (yield from self._note()):
+    def _noting(self, starting: Step | None = None) -> Generator[Asked, Any, None]:
+        if lost := (yield from self._start(starting) if starting else self._note_rest()):
             self._lost = lost
             self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
 
     def _ask(self, step: Step) -> Generator[Asked, Any, None]:
-        if self.ledger != self._noted:
-            yield from self._noting()
+        yield from self._noting()
         if stopped := (yield from self._call(step, is_check=True)):
             self._ends(stopped.error or StopConsuming())
         entry = self._view.entry(step.name)
@@ -127,7 +124,7 @@ class InlinePass(Pass):
 
     def _question(self, asked: list[Entry], error: BaseException | None) -> BaseException:
         is_dead = self._queue.on_question == "dead_letter"
-        cause = error or StepFailed(texts.no_tries(self.ledger))
+        cause = error or self._spent()
         return texts.step_unknown(self._queue, self._facts, asked, cause, is_dead=is_dead)
 
     def _ends(self, error: BaseException) -> None:
@@ -142,18 +139,27 @@ class InlinePass(Pass):
         if self._lost is not None:
             return self._lost
         if isinstance(error, StopConsuming):
-            lost = None if self.ledger == self._noted else (yield from self._note())
-            return lost or Stopped(error)
-        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
-        if any(entry.state == "done" for entry in ended) and (lost := (yield from self._note())):
+            return (yield from self._note_rest()) or Stopped(error)
+        if lost := (yield from self._note_ends()):
             return lost
         asked = rules.questions(self.ledger)
         if error is None and not asked:
-            failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
-            return Finished(self.ledger, tuple(failed))
+            return (yield from self._finished())
         if isinstance(error, StepResultInvalid):
             return self._give_up("park", error)
-        return self._unfinished(error or StepFailed(texts.no_tries(self.ledger)))
+        return self._unfinished(error or self._spent())
+
+    def _finished(self) -> Generator[Asked, Any, End]:
+        """The code has come to its end, so the message is finished, but for steps that another version declared: what
+        it listed as required is either run by this code, or missing.
+        """
+        declared = replace(self.ledger, entries=tuple(entry for entry in self.ledger.entries if not entry.inline))
+        if missing := rules.missing(declared, [*self._steps.values()], self._queue.retired):
+            if lost := (yield from self._note_rest()):
+                return lost
+            return self._lacks("park", texts.step_missing(self._queue, self._facts, missing), missing)
+        failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
+        return Finished(self.ledger, tuple(failed))
 
     def _unfinished(self, error: BaseException) -> Unfinished:
         if error is not self._error and error is not self.over:  # the code's own
@@ -170,9 +176,7 @@ class InlinePass(Pass):
         if is_asked or is_spent or unknown or isinstance(error, StepFailed):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error
             return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], why)
-        tries = max((entry.tries for entry in self.ledger.entries), default=0)
-        written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
-        return Unfinished(error, written, self._has_progressed, tries=tries, after_s=after_s, outage=self._outage)
+        return self._again(error)
 
     def _limit(self, step: Step) -> int:
         return self._queue.max_attempts

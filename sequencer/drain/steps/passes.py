@@ -13,22 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from ...calls.settle import Ending
-from ...errors import LeaseExpired, Outage, Retry, StepFailed, StopConsuming
+from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
 from ...settings.options import QueueOptions
-from ...store.ledger import (
-    Entry,
-    Ledger,
-    LedgerError,
-    Tried,
-    encode_ledger,
-    kept_result,
-    step_key,
-)
+from ...store.ledger import Entry, Ledger, LedgerError, Tried, encode_ledger, kept_result, step_key
 from ...values.message import StepCall
 from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import (
+    UNCONFIRMED,
     Asked,
     CallStep,
     End,
@@ -42,9 +35,6 @@ from .actions import (
     WriteLedger,
 )
 from .declared import Step, Steps
-
-COUNTED_OUTAGES = 9
-"""Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
 
 
 class Pass:
@@ -67,6 +57,7 @@ class Pass:
         self.ledger = rules.joined(ledger or Ledger(facts.stamp), [*self._steps.values()])
         """As it is known here; `_noted` is what the server has."""
         self._noted = self.ledger
+        self._seen = rules.View(self.ledger, self._steps, self._limit, facts.token)
         self._called: set[str] = set()
         self._checked: set[str] = set()
         self._has_progressed = False
@@ -87,12 +78,12 @@ class Pass:
             view = self._view
             is_begun, is_check = view.is_begun(step), view.may_check(step)
             if self._is_stopping() and not is_begun:
-                lost = None if self.ledger == self._noted else (yield from self._note())
-                return lost or Stopped()
+                return (yield from self._note_rest()) or Stopped()
             if view.entry(step.name).once and not is_check and not is_begun:
-                self._put(view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
-                if lost := (yield from self._note()):
+                if lost := (yield from self._start(step)):
                     return lost
+                if step.name in self._called:
+                    continue  # its start was taken back
             elif self.ledger != self._noted:
                 if lost := (yield from self._note()):
                     return lost
@@ -124,10 +115,15 @@ class Pass:
         if not is_unknown and not missing:
             return None
         if is_unknown:
-            ending, error = ENDING_BY_OPTION[queue.on_unknown], texts.unknown_kind(queue, self._declared, facts)
-        else:
-            ending, error = "park", texts.step_missing(queue, facts, missing)
-        if not facts.has_waited:
+            asked = ENDING_BY_OPTION[queue.on_unknown]
+            ending = rules.ending_of_unknown(asked, self.ledger)
+            error = texts.unknown_kind(queue, self._declared, facts, is_kept=ending != asked)
+            return self._lacks(ending, error, missing)
+        return self._lacks("park", texts.step_missing(queue, facts, missing), missing)
+
+    def _lacks(self, ending: Ending, error: StepMissing, missing: tuple[str, ...]) -> Unfinished:
+        """This version lacks what the message needs: another may be on its way, so it is given back first."""
+        if not self._facts.has_waited:
             return Unfinished(error, None, is_missing=True, missing=missing)
         return self._give_up(ending, error, missing)
 
@@ -135,7 +131,9 @@ class Pass:
 
     @property
     def _view(self) -> rules.View:
-        return rules.View(self.ledger, self._steps, self._limit, self._facts.token)
+        if self._seen.ledger is not self.ledger:
+            self._seen = rules.View(self.ledger, self._steps, self._limit, self._facts.token)
+        return self._seen
 
     def _limit(self, step: Step) -> int:
         return step.limit(self._queue.max_attempts)
@@ -154,13 +152,35 @@ class Pass:
     def _put(self, entry: Entry) -> None:
         self.ledger = self.ledger.put(entry)
 
-    def _note(self) -> Generator[Asked, Any, Lost | None]:
-        names = tuple(entry.name for entry in self.ledger.entries if entry != self._noted.get(entry.name))
-        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names)
-        if code != 1:
+    def _note(self, *, start: str = "") -> Generator[Asked, Any, Lost | None]:
+        names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
+        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names, bool(start))
+        if code not in (1, UNCONFIRMED):
             return Lost(code, self.ledger)
         self._noted, self._has_progressed = self.ledger, False
+        if code == UNCONFIRMED:
+            self._take_back(self._view.entry(start))
         return None
+
+    def _note_rest(self) -> Generator[Asked, Any, Lost | None]:
+        """Write what is known and not written yet."""
+        return None if self.ledger == self._noted else (yield from self._note())
+
+    def _note_ends(self) -> Generator[Asked, Any, Lost | None]:
+        """The end of a `once` step is waited for, the last one's too."""
+        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
+        return (yield from self._note()) if any(entry.state in ("done", "left") for entry in ended) else None
+
+    def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
+        """Note that a `once` step begins."""
+        self._put(self._view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
+        return (yield from self._note(start=step.name))
+
+    def _take_back(self, started: Entry) -> None:
+        """A failover may lose the start, and it would run twice: it is not called now. An outage counts no try."""
+        self._called.add(started.name)
+        self._put(started.moved("open", token=0))
+        self._error = self._outage = texts.not_begun(self._queue, started.name)
 
     def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
         (self._checked if is_check else self._called).add(step.name)
@@ -187,7 +207,7 @@ class Pass:
         kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
         self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
-        counts = self._facts.outages >= COUNTED_OUTAGES
+        counts = self._facts.outages >= rules.COUNTED_OUTAGES
         limit = self._limit(step)
         after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
         self._put(after)
@@ -210,16 +230,19 @@ class Pass:
             self._keep(entry.moved("done", error="", at=at), heard.result)
 
     def _keep(self, done: Entry, result: Any) -> None:
-        """A step is done with this result. One that can't be kept repeats nothing: the group parks."""
+        """A step is done with this result. One that can't be kept repeats nothing: the group parks, unless the step is
+        optional.
+        """
         self._has_progressed = True
         try:
             kept = done if result is None else replace(done, result=kept_result(result))
             if kept.result is not None:
                 rules.check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
         except LedgerError as error:
-            self._put(replace(done, error=str(error)))
-            self._ending = "park"
-            self._error = texts.result_invalid(self._queue, self._facts, replace(done, error=str(error)))
+            lost = replace(done, error=str(error))
+            self._put(lost)
+            if not done.optional:
+                self._ending, self._error = "park", texts.result_invalid(self._queue, self._facts, lost)
         else:
             self._put(kept)
 
@@ -231,14 +254,14 @@ class Pass:
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
 
+    def _spent(self) -> StepFailed:
+        return StepFailed(texts.no_tries(self._queue, self._facts, self.ledger, self._steps))
+
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _end(self) -> Generator[Asked, Any, End]:
         """Nothing can be called any more in this pass."""
-        queue, noted = self._queue, self._noted
-        ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != noted.get(e.name)]
-        # The end of a `once` step is waited for, the last one's too.
-        if any(entry.state in ("done", "left") for entry in ended) and (lost := (yield from self._note())):
+        if lost := (yield from self._note_ends()):
             return lost
         if self._ending is not None:
             assert self._error is not None
@@ -246,20 +269,16 @@ class Pass:
         self.ledger = self._view.closed()
         view = self._view
         if view.is_finished:
-            failed = [e.name for e in self.ledger.entries if e.state == "left" or (e.optional and e.state != "done")]
-            return Finished(self.ledger, tuple(failed))
-        error = self._error or StepFailed(texts.no_tries(self.ledger))
+            return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
+        error = self._error or self._spent()
         if not any(view.can_be_tried(step) for step in self._steps.values()):
-            return self._give_up(ENDING_BY_OPTION[queue.on_failure], error)
-        tries = max(entry.tries for entry in self.ledger.entries)
-        return Unfinished(
-            error,
-            rules.fitting(self.ledger),
-            self._has_progressed,
-            tries=tries,
-            after_s=min(self._delays, default=None),
-            outage=self._outage,
-        )
+            return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], error)
+        return self._again(error)
+
+    def _again(self, error: BaseException) -> Unfinished:
+        """A later pass can do something for it without a person."""
+        written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
+        return Unfinished(error, written, self._has_progressed, None, self.ledger.tries, after_s, self._outage)
 
     def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
         """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
@@ -270,9 +289,8 @@ class Pass:
             error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
-        tries = max((entry.tries for entry in self.ledger.entries), default=0)
         written, progressed = rules.fitting(ledger), self._has_progressed
-        return Unfinished(error, written, progressed, ending, tries, questions=names, missing=missing)
+        return Unfinished(error, written, progressed, ending, self.ledger.tries, questions=names, missing=missing)
 
 
 def _said(error: BaseException) -> str:

@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...calls.settle import Ending
 from ...errors import Outage, Park, Retry, SetAside, WrongSignal
 from ...settings.error_names import is_named
 from ...settings.options import QueueOptions
 from ...store.ledger import MAX_LEDGER_BYTES, MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
-from .declared import Step
+from .declared import HANDLER, Step
 
 Verdict = Literal["error", "never", "retry", "outage", "outage by hand", "park", "dead"]
+COUNTED_OUTAGES = 9
+"""Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
 SPARE_BYTES = 16 * 1024
 """Of a ledger: what results leave for the errors that may come."""
 SHORT_ERROR = 20
@@ -42,7 +45,7 @@ def kept(entry: Entry, step: Step) -> Entry:
     """A `once` entry stays `once`, and required while its question is open, whichever version runs."""
     is_asked = entry.once and entry.state in ("started", "failed")
     optional = step.optional and (entry.optional or not is_asked)
-    return replace(entry, once=entry.once or step.once, optional=optional)
+    return replace(entry, once=entry.once or step.once, optional=optional, inline=step.inline)
 
 
 def missing(ledger: Ledger, steps: Sequence[Step], retired: Sequence[str]) -> tuple[str, ...]:
@@ -57,8 +60,19 @@ def missing(ledger: Ledger, steps: Sequence[Step], retired: Sequence[str]) -> tu
 
 
 def without_result(ledger: Ledger) -> list[Entry]:
-    """Steps that took effect and whose result could not be kept: nothing repeats them because of that."""
-    return [entry for entry in ledger.entries if entry.state == "done" and entry.error]
+    """Required steps that took effect and whose result could not be kept: nothing repeats them because of that."""
+    return [entry for entry in ledger.entries if entry.state == "done" and entry.error and not entry.optional]
+
+
+def failures(ledger: Ledger) -> list[Entry]:
+    """What a message that is finished did without: optional steps that are not done, or have lost their result."""
+    found = [e for e in ledger.entries if e.state == "left" or (e.optional and (e.state != "done" or e.error))]
+    return [entry for entry in found if entry.name != HANDLER]
+
+
+def ending_of_unknown(ending: Ending, ledger: Ledger) -> Ending:
+    """What becomes of a message of an unknown kind: what was done for it is not dropped with it."""
+    return "park" if ending == "drop" and ledger.has_effects else ending
 
 
 def questions(ledger: Ledger) -> list[Entry]:
@@ -92,8 +106,10 @@ class View:
 
     def may_begin(self, step: Step) -> bool:
         """Whether the step that it comes after is done."""
+        if not step.after:
+            return True
         before = self.ledger.get(step.after)
-        return not step.after or (before is not None and before.state == "done")
+        return before is not None and before.state == "done"
 
     def is_open(self, step: Step) -> bool:
         """Whether it may be called. A failed automatic one with tries left is read as open."""

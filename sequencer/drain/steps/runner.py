@@ -14,7 +14,7 @@ from ...calls.claim import LeasedGroup
 from ...calls.settle import Ending
 from ...errors import ServerUnavailable, TooLate, Undecodable
 from ...settings.backoff import RECONNECT
-from ...settings.options import QueueOptions
+from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure
 from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
@@ -24,9 +24,10 @@ from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
 from . import events, texts
-from .actions import Asked, CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
+from .actions import UNCONFIRMED, Asked, CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
 from .declared import InlineHandler, PassWatcher, Steps
 from .inline import InlinePass
+from .note import AGAIN
 from .passes import Pass
 
 NONE = Steps(kinds={"": {}})
@@ -83,10 +84,9 @@ class StepRunner:
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
             kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
-            tries = max((entry.tries for entry in end.ledger.entries), default=0)
-            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, tries)
+            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.tries)
         if isinstance(end, Finished) and end.failed and self.declared is not None:
-            yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end.failed))
+            yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end))
         elif isinstance(end, Lost) and end.code == -1:
             yield Tell(events.message_gone(self.queue, self.owner, leased.messages[position], end.ledger))
         return end
@@ -168,16 +168,18 @@ class StepRunner:
         return heard
 
     def _note(self, group: HeldGroup, asked: WriteLedger) -> Generator[Effect, Any, int]:
-        effect = Note(group, self._written(asked.ledger), asked.has_progressed)
-        troubles = 0
+        written, troubles, self._is_new = self._written(asked.ledger), 0, False
         while self.clock() < self.held.deadline:
+            wait = self._wait() if asked.is_start else None
+            if wait and troubles:  # replicas confirm what is written, and by the same serial nothing may be
+                written = self._written(asked.ledger)
             try:
-                code: int = yield effect
+                code: int = yield Note(group, written, asked.has_progressed, wait)
             except ServerUnavailable:
-                code = -2
-            if code == 1 and (not group.is_open or self.clock() >= self.held.deadline):
+                code = AGAIN
+            if code in (1, UNCONFIRMED) and (not group.is_open or self.clock() >= self.held.deadline):
                 break  # the process stood still: another consumer may have the group, and no step begins
-            if code != -2:
+            if code != AGAIN:
                 if code == 1 and self._watcher is not None:
                     self._watcher.noted(asked.names)
                 return code
@@ -185,6 +187,15 @@ class StepRunner:
             yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
         self.held.lose(group)
         return 0
+
+    def _wait(self) -> Replicas:
+        """For which replicas the start of a step waits, and how long: not past the half of what is left of the lease,
+        so that it can be taken back in time.
+        """
+        if (wait := self.queue.wait) is None:
+            return None
+        left_ms = round((self.held.deadline - self.clock()) * 1000 / 2)
+        return wait[0], max(min(wait[1], left_ms), 1)  # of 0 the server makes an endless wait
 
     def _written(self, ledger: Ledger) -> Written:
         self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)

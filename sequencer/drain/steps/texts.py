@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ...errors import StepMissing, StepResultInvalid, StepUnknown
+from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
 from ...values.commands import command, id_option
 from .actions import Facts
-from .declared import Steps
+from .declared import Step, Steps
 
 
 def answers(queue: QueueOptions, facts: Facts, options: Sequence[str], *, is_dead: bool = False) -> str:
@@ -52,6 +52,14 @@ def result_invalid(queue: QueueOptions, facts: Facts, entry: Entry) -> StepResul
     )
 
 
+def not_begun(queue: QueueOptions, name: str) -> Outage:
+    """The start of a step may be lost at a failover, so the step was not called."""
+    wanted = queue.wait_replicas
+    who = "the replica did not confirm" if wanted == 1 else f"fewer than {wanted} replicas confirmed"
+    within = f"within {queue.wait_timeout_s:g} s (wait_replicas={wanted})"
+    return Outage(f"step {name} was not called: {who} its start {within}")
+
+
 def step_missing(queue: QueueOptions, facts: Facts, names: Sequence[str]) -> StepMissing:
     """Steps of another version are not done."""
     many, they, them = ("steps", "are", "them") if len(names) > 1 else ("step", "is", "it")
@@ -62,12 +70,13 @@ def step_missing(queue: QueueOptions, facts: Facts, names: Sequence[str]) -> Ste
     )
 
 
-def unknown_kind(queue: QueueOptions, declared: Steps, facts: Facts) -> StepMissing:
-    """No step is declared for the message."""
+def unknown_kind(queue: QueueOptions, declared: Steps, facts: Facts, *, is_kept: bool) -> StepMissing:
+    """No step is declared for the message. `is_kept`: it is not dropped, though `on_unknown` says so."""
     known = ", ".join(sorted(declared.kinds))
+    said = f"no step is declared for kind {facts.kind!r}; this version has {known}"
     if not facts.kind:
-        return StepMissing(f"the body has no text or number in field {queue.kind_by!r}, which kind_by names")
-    return StepMissing(f"no step is declared for kind {facts.kind!r}; this version has {known}")
+        said = f"the body has no text or number in field {queue.kind_by!r}, which kind_by names"
+    return StepMissing(f"{said}; it is parked and not dropped, as steps of it took effect" if is_kept else said)
 
 
 def no_answer(unanswered: int, owner: str) -> str:
@@ -79,13 +88,20 @@ def no_answer(unanswered: int, owner: str) -> str:
     )
 
 
-def no_tries(ledger: Ledger) -> str:
+def no_tries(queue: QueueOptions, facts: Facts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
     """What StepFailed says."""
+    waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
+    left = {entry.name for entry in ledger.entries if entry.state == "left"}
+    for step in steps.values():
+        if step.name in waiting and step.after in left:  # both were optional in the version that gave it up
+            ways = [("run it", "--again"), ("say that it is done", "--done")]
+            is_dead, name = queue.on_failure == "dead_letter", step.after
+            said = [f"to {way}: {answers(queue, facts, [option, name], is_dead=is_dead)}" for way, option in ways]
+            return f"step {step.name} comes after {name}, which was given up while it was optional; {'; '.join(said)}"
     failed = [f"{entry.name} ({entry.error})" for entry in ledger.entries if entry.state == "failed"]
-    if not failed:
-        waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
-        return f"nothing can be done for {', '.join(waiting)} in this version"
-    return f"no try is left for {', '.join(failed)}"
+    if failed:
+        return f"no try is left for {', '.join(failed)}"
+    return f"nothing can be done for {', '.join(waiting)} in this version"
 
 
 def ended(ledger: Ledger) -> str:

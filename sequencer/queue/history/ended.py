@@ -65,4 +65,5 @@ def dead_info(dead: DeadLetter) -> MessageInfo:
         message=message,
         phase=phase_of("dead"),
         appended_at=message.appended_at,
+        steps=dead.steps,
     )

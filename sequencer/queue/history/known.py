@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ... import calls
 from ...store.envelope import encode_id
 from ...store.failure import decode_failure
@@ -9,13 +11,15 @@ from ...store.group import decode_group, encode_group
 from ...store.history.ending import field_of
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import readable_message
+from ...store.record import number_of, owner_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import late_below
-from ...values.history import MessageInfo
+from ...values.history import MessageInfo, MessageSteps
+from ...values.message import Failure
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
 from ..state import message_state
+from ..steps.record_steps import record_steps
 from .ended import dead_info, info_of, phase_of
 
 
@@ -50,5 +54,26 @@ def _pending_info(facts: calls.Facts, group: str, message_id: str, queue: str) -
     state, due_us = message_state(facts)
     due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
     error = failure if member == facts.member else None
-    attempts, phase = message.attempt - 1, phase_of(state)
-    return MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, phase, message.appended_at)
+    token = number_of(facts.lease) if state == "leased" else 0
+    steps = record_steps(queue, group, message_id, facts.record, is_dead=False, token=token)
+    attempts, phase = _attempts(message.attempt - 1, steps, error), phase_of(state)
+    info = MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, phase, message.appended_at)
+    if state != "leased":
+        return replace(info, steps=steps)
+    return replace(info, steps=steps, began_at=_began_at(token / 1e6, steps), consumer=owner_of(facts.lease))
+
+
+def _attempts(counted: int, steps: MessageSteps | None, error: Failure | None) -> int:
+    """Steps count their own tries; one that parks or buries begins them anew, and its failure tells of them."""
+    if steps is None:
+        return counted
+    return max([counted, error.attempt if error else 0, *(step.tries for step in steps.steps)])
+
+
+def _began_at(claimed_at: float, steps: MessageSteps | None) -> float:
+    """When a message in hand began: at its first step that was noted since its group was claimed, else at that claim.
+
+    A step is noted by the clock of its consumer, so one that ran before by the server's may seem to have run since.
+    """
+    began = [step.at - step.took_s for step in (steps.steps if steps else ()) if step.at is not None]
+    return min((at for at in began if at >= claimed_at), default=claimed_at)

@@ -10,7 +10,7 @@ from ...values.history import MessageSteps, StepFailure, StepInfo
 
 
 def record_steps(
-    queue: str, group: str, id: str, record: bytes, *, is_dead: bool, token: str = ""
+    queue: str, group: str, id: str, record: bytes, *, is_dead: bool, token: int = 0
 ) -> MessageSteps | None:
     """What became of the steps of a message, of which this is the record; None where it has no ledger.
 
@@ -43,5 +43,5 @@ def record_steps(
         for one in ledger.entries
     )
     failures = tuple(StepFailure(one.attempt, one.at, one.error) for one in ledger.log)
-    asked = (one for one in questions(ledger) if not (one.state == "started" and token == f"{one.token:016d}"))
+    asked = (one for one in questions(ledger) if not (one.state == "started" and token == one.token))
     return MessageSteps(id, parts, is_dead, found, failures, tuple(one.name for one in asked))

@@ -7,8 +7,8 @@ from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS
-from ...store.replies import Reading, text
+from ...store.record import STAMP_DIGITS, number_of
+from ...store.replies import Reading
 from ...values.history import MessageSteps
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
@@ -32,8 +32,9 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
     )
     if record is not None:
         with Reading(session.net.name):
-            token = text(lease or b"")[:STAMP_DIGITS]
-            found = record_steps(session.options.queue, key, wanted, record, is_dead=False, token=token)
+            found = record_steps(
+                session.options.queue, key, wanted, record, is_dead=False, token=number_of(lease or b"")
+            )
         return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
     for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
         return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())

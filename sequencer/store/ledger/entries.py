@@ -57,13 +57,16 @@ class Entry:
     """What it returned, as JSON has it."""
     error: str = ""
     """Of its last failure, cut to 512 bytes; of a step that is done: why its result could not be kept."""
+    inline: bool = False
+    """Whether the code of a handler made it, which need not call it again; a step that was declared has to be done."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "error", cut_text(self.error, ERROR_BYTES))
+        if self.error:
+            object.__setattr__(self, "error", cut_text(self.error, ERROR_BYTES))
 
     @property
     def kind(self) -> str:
-        return ("1" if self.once else "") + ("o" if self.optional else "") or "a"
+        return ("1" if self.once else "") + ("o" if self.optional else "") + ("i" if self.inline else "") or "a"
 
     @property
     def has_effects(self) -> bool:
@@ -107,13 +110,16 @@ class Ledger:
     """The last five failures, the oldest first."""
 
     def get(self, name: str) -> Entry | None:
-        return next((entry for entry in self.entries if entry.name == name), None)
+        for entry in self.entries:  # fifty times a message: a generator takes four times as long
+            if entry.name == name:
+                return entry
+        return None
 
     def put(self, entry: Entry) -> Ledger:
         """With this entry in place of the one of its name, or behind the others."""
         if self.get(entry.name) is None:
-            return replace(self, entries=(*self.entries, entry))
-        return replace(self, entries=tuple([entry if one.name == entry.name else one for one in self.entries]))
+            return Ledger(self.stamp, (*self.entries, entry), self.log)
+        return Ledger(self.stamp, tuple([entry if one.name == entry.name else one for one in self.entries]), self.log)
 
     def logged(self, tried: Tried) -> Ledger:
         return replace(self, log=(*self.log, tried)[-LOG:])
@@ -121,6 +127,11 @@ class Ledger:
     @property
     def has_effects(self) -> bool:
         return any(entry.has_effects for entry in self.entries)
+
+    @property
+    def tries(self) -> int:
+        """The most of a step."""
+        return max((entry.tries for entry in self.entries), default=0)
 
     @property
     def results(self) -> dict[str, Any]:

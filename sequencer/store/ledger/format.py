@@ -3,13 +3,15 @@
     {"v": 1, "k": STAMP, "s": [[name, kind, state, tries, turn, token or who, at, took, result, error], ...],
      "log": [[attempt, at, error], ...]}
 
-Kind is `a`, `1` (once), `o` (optional) or `1o`; a state is its first letter. A row ends early where there is no error,
-or neither result nor error; `log` is missing where it is empty.
+Kind is what holds of the step: `1` (once), `o` (optional), `i` (inline), in this order, or `a` where nothing does. A
+state is its first letter. A row ends early where there is no error, or neither result nor error; `log` is missing where
+it is empty.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, TypeVar, get_args
 
 import orjson
@@ -27,8 +29,11 @@ MAX_COUNT = 999_999
 MAX_STAMP = 10**16 - 1
 _LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
 _STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
-_KINDS = {"a": (False, False), "1": (True, False), "o": (False, True), "1o": (True, True)}
-"""Kind -> once, optional."""
+_KINDS = {
+    ("1" if once else "") + ("o" if optional else "") + ("i" if inline else "") or "a": (once, optional, inline)
+    for once, optional, inline in product((False, True), repeat=3)
+}
+"""Kind -> once, optional, inline."""
 
 
 def kept_result(result: Any) -> Any:
@@ -129,11 +134,11 @@ def _entry(
     result: Any = None,
     error: Any = "",
 ) -> Entry:
-    once, optional = _KINDS[_typed(str, kind)]
+    once, optional, inline = _KINDS[_typed(str, kind)]
     token, person = (0, who) if type(who) is str else (_typed(int, who), "")
     state, tries, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, turn)
     at, took, error = _seconds(at), _seconds(took), _typed(str, error)
-    return Entry(_typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error)
+    return Entry(_typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error, inline)
 
 
 def _tried(attempt: Any, at: Any, error: Any) -> Tried:

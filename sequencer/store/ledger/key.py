@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -21,10 +22,19 @@ def step_key(queue: str, group: str | Sequence[Any], message_id: str, stamp: int
 
     `group`: encoded, or its parts. `stamp`: that of the ledger. After `--again` the step has another key.
     """
-    encoded = group if isinstance(group, str) else encode_group(group)
-    parts = (queue, encoded, message_id, f"{stamp:016d}", entry.name)
     again = f"#{entry.turn}" if entry.turn > 1 else ""
-    key = "/".join([quote(part, safe="", errors="surrogateescape") for part in parts]) + again
+    start = _start(queue, group if isinstance(group, str) else encode_group(group), message_id, stamp)
+    key = f"{start}/{_quoted(entry.name)}{again}"
     if len(key) <= MAX_KEY:
         return key
     return f"{key[:KEY_START]}~{sha256(key.encode()).hexdigest()[:KEY_DIGEST]}"
+
+
+@lru_cache(maxsize=16)
+def _start(queue: str, encoded: str, message_id: str, stamp: int) -> str:
+    """What the keys of all steps of a message begin with."""
+    return "/".join([*map(_quoted, (queue, encoded, message_id)), f"{stamp:016d}"])
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="", errors="surrogateescape")

@@ -13,10 +13,14 @@ from sequencer.settings.backoff import Backoff
 from sequencer.settings.policy import Policy
 from sequencer.store.record import STAMP_DIGITS
 
+from ...support.model.record import Cut, is_newer, without_log
 from .scenario import POLICIES, Scenario
+from .step_truth import StepTruth
 
 MOST = 10
 """Problems of a seed that are told: one wrong step makes every later one look wrong."""
+PAUSED = 9e15
+"""The score of a paused group."""
 ENDINGS = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
@@ -30,6 +34,8 @@ class Row:
     content: str
     attempts: int = 0
     redriven: bool = False
+    ledger: str = ""
+    """As the record keeps it."""
 
 
 class Ask(NamedTuple):
@@ -81,6 +87,8 @@ class Account:
         self.newest_us = 0
         """The latest that the server's clock has shown; whoever carries commands out sets it."""
         self.problems: list[str] = []
+        self.steps = StepTruth(play.steps, play.max_attempts, self.wrong)
+        self.steps.is_there = self.is_there
 
     def wrong(self, text: str) -> None:
         if len(self.problems) < MOST:
@@ -100,12 +108,65 @@ class Account:
             return math.inf
         return int(row.member[:STAMP_DIGITS]) + round(self.policy.gap_timeout * 1e6)
 
+    def answered(self, group: str, ask: Ask, visible: float | None, *, is_held: bool) -> None:
+        """When the group is visible now."""
+        if visible is None:
+            self.wrong(f"group {group} is not scheduled")
+        elif ask.is_lease and visible != ask.at_us:
+            self.wrong(f"the lease of group {group} ends at {visible:.0f}; it was asked for until {ask.at_us}")
+        elif not ask.is_lease and visible > ask.at_us and visible != PAUSED and not is_held:
+            self.wrong(f"group {group} is looked at by {visible:.0f}, though it has a message from {ask.at_us} on")
+
+    def check_stats(self, prefix: str, stats: dict[str, int]) -> None:
+        """What the lane has counted."""
+        for name in ("appended", "handled", "redriven", "failed", "dead", "dropped"):
+            if stats.get(name, 0) != self.counts[prefix, name]:
+                self.wrong(f"stats of {prefix}: {name} is {stats.get(name, 0)}; it was {self.counts[prefix, name]}")
+
+    def check_letters(self, prefix: str, letters: dict[str, bytes]) -> None:
+        """The dead letters of the lane: those that should be there, each with its score, failure and content."""
+        wanted = {letter: row for (lane, letter), row in self.dead.items() if lane == prefix}
+        for letter in sorted(wanted.keys() ^ letters.keys()):
+            self.wrong(f"dead letter {letter!r} is {'missing' if letter in wanted else 'there, and should not be'}")
+        for letter in wanted.keys() & letters.keys():
+            score, failure, record = letters[letter].split(b"\n", 2)
+            row, why = wanted[letter], self.why.get((prefix, letter))
+            cut = Cut.of(record.decode())
+            kept = float(score), without_log(failure.decode(), why) if why else why, cut.ledger, cut.envelope
+            if kept != (wanted_now := (row.score, why, row.ledger, row.content)):
+                self.wrong(f"dead letter {letter!r} holds {kept}; it should be {wanted_now}")
+
+    def begun(self, group: str, message: Any) -> None:
+        """A handler run of this message begins."""
+        member = f"{message.stamp:0{STAMP_DIGITS}d}{message.id}"
+        if message.attempt > self.most_attempts:
+            self.wrong(f"{group}/{message.id} began attempt {message.attempt}; {self.most_attempts} is the most")
+        if message.redriven and (group, member) not in self.redriven:
+            self.wrong(f"{group}/{message.id} came as redriven, and never was")
+
+    def row(self, prefix: str, group: str, member: str) -> Row | None:
+        """This member of a group, if it is there."""
+        row = self.books[prefix, group].rows.get(member[STAMP_DIGITS:])
+        return row if row is not None and row.member == member else None
+
+    def is_there(self, group: str, member: str) -> bool:
+        return any(name == group and self.row(lane, group, member) for lane, name in [*self.books])
+
+    def write(self, group: str, row: Row, token: str, ledger: str, *, by_person: bool = False) -> bool:
+        """Whether this ledger is in the record from now on, and was not: one with the same serial or a later one is
+        left as it is.
+        """
+        if not ledger or (row.ledger and not is_newer(ledger, row.ledger)):
+            return False
+        row.ledger = ledger
+        self.steps.written(group, row.member, int(token or 0), ledger, by_person=by_person)
+        return True
+
     def removed(self, prefix: str, group: str, member: str) -> Row | None:
-        book, message_id = self.books[prefix, group], member[STAMP_DIGITS:]
-        row = book.rows.get(message_id)
-        if row is None or row.member != member:
+        book, row = self.books[prefix, group], self.row(prefix, group, member)
+        if row is None:
             return None
-        del book.rows[message_id]
+        del book.rows[member[STAMP_DIGITS:]]
         if not book.rows:
             book.blocked_us = book.leased_until_us = -math.inf
             self.asks.pop((prefix, group), None)
@@ -114,6 +175,10 @@ class Account:
     def check_nack(self, name: str, book: Book, row: Row, args: list[str]) -> None:
         kind, ending, attempt = orjson.loads(args[7])["type"], args[6], row.attempts + 1
         told = ending or args[5]
+        if self.play.steps:  # of other endings the steps decide, whose outcomes no script knows
+            if kind == "LeaseExpired" and attempt <= self.most_attempts:
+                self.wrong(f"{name} ended as {kind} after {row.attempts} leases without an answer")
+            return
         tried = attempt - (kind in ("LeaseExpired", "TooLate"))
         if int(args[4]) != tried:
             self.wrong(f"{name} failed with {kind} and counts as tried {args[4]} times; it was {tried}")

@@ -7,6 +7,7 @@ Only what the handler does, and when somebody acts, comes from the seed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from sequencer.client import Sequencer
@@ -15,18 +16,24 @@ from sequencer.errors import OutcomeUnknown, Park, Retry, SequencerError, Server
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.store.group import encode_group
 from sequencer.store.keys import LaneKeys
-from sequencer.testing.judge.history import Event
+from sequencer.testing.judge.history import Event, run_fields
 from sequencer.values.message import BatchReceipt, Message
 
 from .net import Network
 from .scenario import NAMESPACE, QUEUE, STRAGGLE_S, Scenario
 from .stage import Crashed, Process, Stage
+from .step_cast import StepCast
 
 RESTART_US = 300_000
 """The longest until a supervisor has replaced a process."""
 MAX_TRIES = 200
 STOP_RATE = 0.4
 """Of batches: how many are stored whole or not at all."""
+ACTS = ("resume", "skip", "skip", "pause", "pause all", "unpause", "redrive")
+"""What an operator does to a queue in the storm."""
+STEPS_ACTS = ("resume", "resume", "resume", "skip", "pause", "pause all", "unpause", "redrive", "answer")
+CAREFUL = 0.8
+"""Of an operator's acts on a group with steps."""
 IN_HANDLER = 3.0
 """How much likelier a process is killed or frozen beside its handler, where it holds leases, than elsewhere."""
 
@@ -39,8 +46,9 @@ class Cast:
         self.over_us = round(play.storm_s * 1e6)
         self.producing = len(play.batches)
         self.consumers: dict[Process, Consumer] = {}
+        self.steps = StepCast(self)
         self._positions = [0] * len(play.batches)
-        net.on_step = self._on_step
+        net.on_step = self.on_step
 
     def start(self) -> None:
         """Everybody comes on the stage."""
@@ -65,7 +73,8 @@ class Cast:
 
     # -- faults of processes ----------------------------------------------------------------------------------
 
-    def _on_step(self, process: Process, weight: float = 1.0) -> None:
+    def on_step(self, process: Process, weight: float = 1.0) -> None:
+        """A point where a process may be killed or frozen."""
         rng, weather, now_us = self.stage.rng, self.net.weather, self.stage.now_us
         if not self.is_storm or process.name == "operator":
             return
@@ -107,12 +116,20 @@ class Cast:
         options = ConsumerOptions(lease_s=self.play.lease_s, limits=limits)
 
         def run() -> None:
-            queue, handler = self.client(process).options, self._handler(process)
-            consumer = Consumer(self.net.endpoint(process), self.lanes, queue, options, handler, owner=process.name)
+            queue = self.client(process).options
+            work = self.steps.work(process) if self.play.steps else self._handler(process)
+            consumer = Consumer(self.net.endpoint(process), self.lanes, queue, options, work, owner=process.name)
             self.consumers[process] = consumer
+            if self.play.steps:  # a deploy: it is to stop between two steps, and another one follows
+                self.stage.after(rng.randrange(1, 2 * self.over_us), consumer.stop)
             consumer.run()
+            self.net.faults["consumer stopped"] += 1
+            self.stage.after(rng.randrange(RESTART_US), again)
 
-        self._replaced(process, lambda: self._start_consumer(number, life + 1), run)
+        def again() -> None:
+            self._start_consumer(number, life + 1)
+
+        self._replaced(process, again, run)
 
     def _handler(self, process: Process) -> Callable[[Message], None]:
         rng, stage = self.stage.rng, self.stage
@@ -120,25 +137,13 @@ class Cast:
         def handle(message: Message) -> None:
             if process.is_dead:
                 raise Crashed
-            fields = {
-                "who": process.name,
-                "group": encode_group(message.group),
-                "id": message.id,
-                "score": message.score,
-                "stamp": message.stamp,
-                "token": message.token,
-                "attempt": message.attempt,
-                "redriven": message.redriven,
-            }
-            began_us = stage.now_us
+            fields, began_us = self.run_fields(process, message), stage.now_us
             self.note("begun", **fields)
             self.net.truth.ledger.begun(encode_group(message.group), message)
-            if message.body.rstrip("!") != message.id:  # as the scenario made it
-                stage.fail(AssertionError(f"{message.id} came with the body {message.body!r} of another"))
-            self._on_step(process, IN_HANDLER)
-            stage.sleep(self._duration_us())
-            self._on_step(process, IN_HANDLER)
-            if self.is_storm and rng.random() < self._failure_rate(process, began_us):
+            self.on_step(process, IN_HANDLER)
+            stage.sleep(self.duration_us())
+            self.on_step(process, IN_HANDLER)
+            if self.is_storm and rng.random() < self.failure_rate(process, began_us):
                 error = rng.choice(
                     (ValueError("no"), Retry(after=0.05), Retry(), Park("by hand"), SetAside("unusable"))
                 )
@@ -149,12 +154,18 @@ class Cast:
 
         return handle
 
-    def _failure_rate(self, process: Process, began_us: int) -> float:
+    def run_fields(self, process: Process, message: Message) -> dict[str, Any]:
+        """What an event says of a message that this process handles."""
+        if message.body.rstrip("!") != message.id:  # as the scenario made it
+            self.stage.fail(AssertionError(f"{message.id} came with the body {message.body!r} of another"))
+        return {"who": process.name, **run_fields(message)}
+
+    def failure_rate(self, process: Process, began_us: int) -> float:
         """One that stood still meanwhile mostly fails: that gives failures which are told under an old token."""
         rate = self.play.failure_rate
         return 0.7 if rate and process.frozen_until_us > began_us else rate
 
-    def _duration_us(self) -> int:
+    def duration_us(self) -> int:
         rng, lease_us = self.stage.rng, self.net.weather.lease_us
         if not self.is_storm:
             return 1_000
@@ -219,9 +230,7 @@ class Cast:
             for _ in range(self.play.operations):
                 self.stage.sleep(rng.randrange(round(self.over_us * 1.6 / self.play.operations)))
                 if self.is_storm:
-                    self._try(
-                        client, rng.choice(("resume", "skip", "skip", "pause", "pause all", "unpause", "redrive"))
-                    )
+                    self._try(client, rng.choice(STEPS_ACTS if self.play.steps else ACTS))
 
         self.stage.start(process, run)
 
@@ -231,7 +240,10 @@ class Cast:
             if what in ("resume", "skip"):
                 parked = list(client.parked())
                 group = rng.choice(parked).group if parked else None
-                done = getattr(client, what)(group) if group else "nothing"
+                act = self._acts(client)[what]
+                done = act(group) if group else "nothing"
+            elif what == "answer":
+                done = self.steps.redrive(client)
             elif what == "redrive":
                 done = client.redrive(everything=True)
             elif what == "unpause":
@@ -242,16 +254,29 @@ class Cast:
             done = type(error).__name__
         self.net.note("operator", f"{what}: {done}")
 
+    def _acts(self, client: Sequencer) -> dict[str, Callable[[tuple[str, ...]], object]]:
+        """What may be done with a parked group; with steps, as people do who look first, and mostly answer."""
+        if not self.play.steps:
+            return {"resume": client.resume, "skip": client.skip}
+        is_careful = self.stage.rng.random() < CAREFUL
+        return {
+            "resume": partial(self.steps.resume, client) if is_careful else client.resume,
+            "skip": client.skip if is_careful else partial(client.skip, yes=True),
+        }
+
     def redrive(self, client: Sequencer) -> None:
         """What a person may do once all is well again."""
         self._try(client, "redrive")
+        if self.play.steps:
+            self._try(client, "answer")
 
     def mend(self, client: Sequencer) -> None:
         """What a person does after the storm: unpause everything, resume what is parked, skip what is missing."""
         self._try(client, "unpause")
+        resume = partial(self.steps.resume, client) if self.play.steps else client.resume
         for info in client.parked():
             try:
-                client.resume(info.group) if info.failure else client.skip(info.group)
+                resume(info.group) if info.failure else client.skip(info.group)
             except SequencerError as error:
                 self.net.note("operator", f"mending {info.group}: {type(error).__name__}")
 

@@ -18,11 +18,11 @@ import orjson
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.wire import arrivals
 
-from ...support.model.record import Cut, without_log
+from ...support.model.record import Cut
 from .books import Account, Ask, Book, Row, arrived
 
-LATE, PAUSED = {"refuse": "<", "drop": "~", "dead_letter": "x"}, 9e15
-"""What an append says of a late message, by the policy; the score of a paused group."""
+LATE = {"refuse": "<", "drop": "~", "dead_letter": "x"}
+"""What an append says of a late message, by the policy."""
 
 
 def marks_in(reply: bytes, count: int) -> list[str]:
@@ -96,7 +96,9 @@ class Ledger(Account):
                 if row is None:
                     self.wrong(f"{group}/{message_id} was redriven, and was no dead letter")
                     continue
-                self.books[args[0], group].rows[message_id] = Row(row.member, row.score, 0, row.content, 0, True)
+                back = Row(row.member, row.score, 0, row.content, 0, True, row.ledger)
+                self.books[args[0], group].rows[message_id] = back
+                self.write(group, back, "", args[2], by_person=True)
                 self.counts[args[0], "redriven"] += 1
                 self.redriven.add((group, row.member))
                 self.asks[args[0], group] = Ask(int(args[3]), False)
@@ -187,6 +189,8 @@ class Ledger(Account):
             self.wrong(
                 f"{name} was claimed with the flag {cut.flag}, and was {'' if row.redriven else 'never '}redriven"
             )
+        if cut.ledger != row.ledger:
+            self.wrong(f"{name} was claimed with the ledger {cut.ledger!r}; it had {row.ledger!r}")
         if cut.envelope != row.content:
             self.wrong(f"{name} was claimed with other content than it was stored with")
 
@@ -196,45 +200,10 @@ class Ledger(Account):
                 until_us = int(args[2]) + int(args[1]) * 1000
                 self.asks[args[-1], group], self.books[args[-1], group].leased_until_us = Ask(until_us, True), until_us
 
-    def answered(self, group: str, ask: Ask, visible: float | None, *, is_held: bool) -> None:
-        """When the group is visible now."""
-        if visible is None:
-            self.wrong(f"group {group} is not scheduled")
-        elif ask.is_lease and visible != ask.at_us:
-            self.wrong(f"the lease of group {group} ends at {visible:.0f}; it was asked for until {ask.at_us}")
-        elif not ask.is_lease and visible > ask.at_us and visible != PAUSED and not is_held:
-            self.wrong(f"group {group} is looked at by {visible:.0f}, though it has a message from {ask.at_us} on")
-
-    def check_stats(self, prefix: str, stats: dict[str, int]) -> None:
-        """What the lane has counted."""
-        for name in ("appended", "handled", "redriven", "failed", "dead", "dropped"):
-            if stats.get(name, 0) != self.counts[prefix, name]:
-                self.wrong(f"stats of {prefix}: {name} is {stats.get(name, 0)}; it was {self.counts[prefix, name]}")
-
-    def check_letters(self, prefix: str, letters: dict[str, bytes]) -> None:
-        """The dead letters of the lane: those that should be there, each with its score, failure and content."""
-        wanted = {letter: row for (lane, letter), row in self.dead.items() if lane == prefix}
-        for letter in sorted(wanted.keys() ^ letters.keys()):
-            self.wrong(f"dead letter {letter!r} is {'missing' if letter in wanted else 'there, and should not be'}")
-        for letter in wanted.keys() & letters.keys():
-            score, failure, record = letters[letter].split(b"\n", 2)
-            row, why = wanted[letter], self.why.get((prefix, letter))
-            kept = float(score), without_log(failure.decode(), why) if why else why, Cut.of(record.decode()).envelope
-            if kept != (row.score, why, row.content):
-                self.wrong(f"dead letter {letter!r} holds {kept}; it should be {(row.score, why, row.content)}")
-
-    def begun(self, group: str, message: Any) -> None:
-        """A handler run of this message begins."""
-        member = f"{message.stamp:0{STAMP_DIGITS}d}{message.id}"
-        if message.attempt > self.most_attempts:
-            self.wrong(f"{group}/{message.id} began attempt {message.attempt}; {self.most_attempts} is the most")
-        if message.redriven and (group, member) not in self.redriven:
-            self.wrong(f"{group}/{message.id} came as redriven, and never was")
-
     # -- what goes --------------------------------------------------------------------------------------------
 
     def _ack(self, args: list[str], reply: list[int]) -> None:
-        for position, (group, _, release, _, _, *members) in enumerate(orjson.loads(args[1]), 1):
+        for position, (group, token, release, _, _, *members) in enumerate(orjson.loads(args[1]), 1):
             if position in reply[1:]:
                 continue
             book = self.books[args[0], group]
@@ -249,6 +218,18 @@ class Ledger(Account):
                     self.wrong(f"{group}/{member[STAMP_DIGITS:]} was handled, though it was late")
                 book.mark = max(book.mark, row.score)
                 self.counts[args[0], "handled"] += 1
+                self.steps.acknowledged(group, member, int(token))
+
+    def _note(self, args: list[str], reply: int) -> None:
+        prefix, group, token, member, before, ledger, progressed = args[:7]
+        name, row = f"{group}/{member[STAMP_DIGITS:]}", self.row(prefix, group, member)
+        is_behind = bool(before and self.row(prefix, group, before))
+        if reply == 0:
+            return
+        if reply != (wanted := -2 if is_behind else 1 if row else -1):
+            self.wrong(f"a note of {name} was answered {reply}; it should be {wanted}")
+        if reply == 1 and row and self.write(group, row, token, ledger) and progressed == "1":
+            row.attempts = 0
 
     def _nack(self, args: list[str], reply: int) -> None:
         prefix, group, member, ending = args[0], args[1], args[3], args[6]
@@ -259,7 +240,10 @@ class Ledger(Account):
         self.asks.pop((prefix, group), None)
         book.leased_until_us = -math.inf
         self.check_nack(f"{group}/{member[STAMP_DIGITS:]}", book, row, args)
-        row.attempts = int(args[4])
+        row.attempts = int(args[4] or row.attempts)
+        self.write(group, row, args[2], args[13])
+        if ending:
+            self.steps.given_up(group, member, orjson.loads(args[7])["type"], ending)
         self.counts[prefix, "failed"] += args[9] != "1"
         if ending in ("dead", "drop"):
             self.removed(prefix, group, member)
@@ -284,6 +268,7 @@ class Ledger(Account):
         if row is None or row.member != member:
             return
         row.attempts = 0
+        self.write(group, row, "", args[6], by_person=True)
         if args[4]:
             self.removed(prefix, group, member)
             if self.policy.sequence:

@@ -19,7 +19,7 @@ from typing import Any
 from ..report import Result, Scale, bound
 from .seed import Played, play_seed, stage_set
 
-SEEDS: dict[Scale, int] = {"smoke": 20, "ci": 200, "nightly": 10_000}
+SEEDS: dict[Scale, int] = {"smoke": 20, "ci": 175, "nightly": 10_000}
 EXPECTED = (
     *("request lost", "reply lost", "request twice", "request delayed past the lease", "reset in a batch", "slow"),
     *("consumer killed with leases", "producer killed", "paused past the lease", "scripts flushed", "clock forward"),
@@ -36,7 +36,13 @@ EXPECTED = (
     *("late refused", "late dropped", "late dead letter", "skipped number came"),
 )
 """What must have happened somewhere in a run of many seeds, or the run shows nothing."""
-ENOUGH = 200
+STEPS_EXPECTED = (
+    *("consumer stopped", "note answered 0", "step repeated", "step tried again", "step raised Retry"),
+    *("question asked", "person said done", "person said again", "check found an effect", "check found nothing"),
+    "optional step left",
+)
+"""What must have happened to steps, where there are many seeds with some."""
+ENOUGH = 175
 """Seeds from which on each of these is sure to happen."""
 MAX_PROBLEMS = 20
 
@@ -48,27 +54,29 @@ def run(
     first: int = 0,
     seconds: float | None = None,
     backward: bool = False,
+    steps: bool = False,
     trace: bool = False,
 ) -> Result:
     """Simulate seeds from `first` on, as many as the scale says, or one `seed`; stop early after `seconds`.
 
-    `backward`: the server's clock also goes back, and everything that waits, waits so much longer. `trace` prints what
-    happened, line by line.
+    `backward`: the server's clock also goes back, and everything that waits, waits so much longer. `steps`: the
+    messages of each seed have steps, not only those of a part. `trace` prints what happened, line by line.
     """
     seeds = range(first, first + SEEDS[scale]) if seed is None else range(seed, seed + 1)
     began_s = time.monotonic()
-    played = list(_play(seeds, seconds, backward, trace))
+    played = list(_play(seeds, seconds, backward, steps, trace))
     words = f"simulate --scale {scale}" if seed is None else f"simulate --seed {seed}"
     words += f" --first {first}" if first and seed is None else ""
     words += "" if seconds is None else f" --seconds {seconds:g}"
-    return result_of(played, words, began_s, backward)
+    words += " --steps" if steps else ""
+    return result_of(played, words, began_s, backward, steps)
 
 
-def _play(seeds: Iterable[int], seconds: float | None, backward: bool, trace: bool) -> Iterator[Played]:
+def _play(seeds: Iterable[int], seconds: float | None, backward: bool, steps: bool, trace: bool) -> Iterator[Played]:
     until = time.monotonic() + (float("inf") if seconds is None else seconds)
     with stage_set() as ground:
         for seed in seeds:
-            one = play_seed(ground, seed, backward=backward)
+            one = play_seed(ground, seed, backward=backward, steps=steps)
             if trace:
                 sys.stdout.write("\n".join([repr(one.play), *one.trace, *one.problems, ""]))
             one.trace.clear()
@@ -78,17 +86,18 @@ def _play(seeds: Iterable[int], seconds: float | None, backward: bool, trace: bo
                 break
 
 
-def result_of(played: list[Played], words: str, began_s: float, backward: bool) -> Result:
+def result_of(played: list[Played], words: str, began_s: float, backward: bool, steps: bool = False) -> Result:
     """All seeds together. A run of many seeds also fails when a kind of fault never took effect."""
     faults: Counter[str] = Counter()
     problems: list[str] = []
     option = " --backward" if backward else ""
     for one in played:
         faults += one.faults
-        repeat = f"python -m tests.faults simulate --seed {one.play.seed}{option} --trace"
+        repeat = f"python -m tests.faults simulate --seed {one.play.seed}{option}{' --steps' * steps} --trace"
         problems += [f"seed {one.play.seed}: {text}; repeat with: {repeat}" for text in one.problems]
     if len(played) >= ENOUGH:
-        problems += [f"fault that never took effect: {kind}" for kind in EXPECTED if not faults[kind]]
+        expected = EXPECTED + (STEPS_EXPECTED if any(one.play.steps for one in played) else ())
+        problems += [f"fault that never took effect: {kind}" for kind in expected if not faults[kind]]
     judged = [one.judgement for one in played]
     messages, elapsed_s = sum(one.messages for one in judged), time.monotonic() - began_s
     return Result(
@@ -120,6 +129,8 @@ def _figures(played: list[Played], elapsed_s: float) -> dict[str, Any]:
     return {
         "seeds a second": round(len(played) / elapsed_s, 1) if elapsed_s else 0.0,
         "seeds with a problem": sum(bool(one.problems) for one in played),
+        "seeds with steps": sum(bool(one.play.steps) for one in played),
+        "seeds whose handlers run steps as they go": sum(one.play.is_inline for one in played),
         "seeds without faults of network or processes": len(calm),
         "duplicates in those": sum(one.judgement.duplicates for one in calm),
         "handler runs that succeeded": sum(one.judgement.runs for one in played),

@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from .step_plan import PlannedStep, is_inline, step_plan
+
 QUEUE = "jobs"
 NAMESPACE = "sim"
 POLICIES: dict[str, dict[str, Any]] = {
@@ -63,6 +65,11 @@ class Scenario:
     """Of each producer: what it appends, batch by batch."""
     stragglers: tuple[tuple[dict[str, Any], ...], ...] = field(repr=False)
     """Of each producer: what it appends in the end, `STRAGGLE_S` later and one by one: numbers that were missing."""
+    steps: tuple[PlannedStep, ...] = ()
+    """Of each message; none where a plain handler takes it."""
+    is_inline: bool = False
+    """Whether a handler runs them as it goes."""
+    on_question: str = "park"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -72,22 +79,23 @@ class Scenario:
             "on_failure": self.on_failure,
             "backoff": self.backoff_s,
             "backoff_cap": self.backoff_cap_s,
+            "on_question": self.on_question,
         }
 
 
-def scenario(seed: int, *, backward: bool = False) -> Scenario:
-    """What this seed plays; with `backward`, the server's clock also goes back."""
+def scenario(seed: int, *, backward: bool = False, steps: bool = False) -> Scenario:
+    """What this seed plays. With `backward`, the server's clock also goes back; with `steps`, messages have steps."""
     rng = random.Random(f"scenario {seed}")
     policy = rng.choice(list(POLICIES))
     lease_s = rng.choice((0.5, 1.0, 2.0))
     rate = rng.choice(RATES)
     is_wild = rate > 0
-    steps: list[int] = []
+    clock_steps: list[int] = []
     if backward or (is_wild and rng.random() < 0.15):
-        steps = [round(lease_s * rng.uniform(0.3, 3) * 1e6) for _ in range(rng.randrange(1, 3))]
+        clock_steps = [round(lease_s * rng.uniform(0.3, 3) * 1e6) for _ in range(rng.randrange(1, 3))]
     if backward:
-        steps += [-round(lease_s * rng.uniform(0.1, 2) * 1e6) for _ in range(2)]
-    rng.shuffle(steps)
+        clock_steps += [-round(lease_s * rng.uniform(0.1, 2) * 1e6) for _ in range(2)]
+    rng.shuffle(clock_steps)
     return Scenario(
         seed=seed,
         policy=policy,
@@ -104,13 +112,16 @@ def scenario(seed: int, *, backward: bool = False) -> Scenario:
         crash_rate=rng.choice((0.0, 0.005, 0.015)) if is_wild else 0.0,
         pause_rate=rng.choice((0.0, 0.004, 0.012)) if is_wild else 0.0,
         flushes=rng.randrange(3) if is_wild else 0,
-        steps_us=tuple(steps),
+        steps_us=tuple(clock_steps),
         failure_rate=rng.choice((0.0, 0.05, 0.3)),
         operations=rng.choice((0, 4, 12)),
         audits=1,
         redrives=rng.random() < 0.5,
         batches=(batches := _batches(rng, policy)),
         stragglers=tuple(_stragglers(seed, number, own, policy) for number, own in enumerate(batches)),
+        steps=(plan := step_plan(seed, always=steps)),
+        is_inline=bool(plan) and is_inline(seed),
+        on_question=random.Random(f"question {seed}").choice(("park", "dead_letter")),
     )
 
 

@@ -131,7 +131,7 @@ class Simulation:
         self.problems += self.truth.problems
         judgement = judge(self._history(), recover_s=self._recover_s(), remaining=self._remaining())
         self.problems += judgement.cases
-        faults = self.net.faults + self.truth.effects
+        faults = self.net.faults + self.truth.effects + self.truth.ledger.steps.effects
         for event in self.net.events:
             if event.what == "unknown":
                 faults["unknown outcome raised"] += 1
@@ -265,6 +265,6 @@ def stage_set() -> Iterator[Ground]:
         log.setLevel(level)
 
 
-def play_seed(ground: Ground, seed: int, *, backward: bool = False) -> Played:
-    """Simulate one seed."""
-    return Simulation(ground, scenario(seed, backward=backward)).run()
+def play_seed(ground: Ground, seed: int, *, backward: bool = False, steps: bool = False) -> Played:
+    """Simulate one seed; see `scenario`."""
+    return Simulation(ground, scenario(seed, backward=backward, steps=steps)).run()

@@ -135,6 +135,9 @@ class Truth:
             self.problems.append(f"token {token} is not greater than the one before, {self._tokens[args[0]]}")
         self._tokens[args[0]] = token
         self._holders.update({(args[0], str(entry[0])): token for entry in entries})
+        steps = self.ledger.steps
+        steps.holders.update({str(entry[0]): token for entry in entries})
+        steps.claimed.update({(str(entry[0]), token): entry[4][:: entry[5]] for entry in entries})
         self.effects["lease taken"] += len(entries)
         self.effects["lease taken ahead"] += len(entries) if args[7] == "1" else 0
         self.effects["lease expired"] += sum(1 for entry in entries if entry[1])
@@ -166,6 +169,12 @@ class Truth:
         self._accepted("nack", *args[:3])
         if args[6] in ("drop", "dead"):
             self._passed(args[1], args[3], is_gone=args[6] == "drop")
+
+    def _note(self, args: list[str], reply: int) -> None:
+        self.effects[f"note answered {reply}"] += 1
+        self.effects["stale token refused"] += not reply
+        if reply:
+            self._accepted("note", *args[:3])
 
     def _resume(self, args: list[str], reply: list[bytes]) -> None:
         if reply[0] == b"resumed" and args[4]:

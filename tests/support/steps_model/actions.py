@@ -55,9 +55,13 @@ class Raised:
     after: int | None = None
 
 
+UNCONFIRMED = 2
+"""The note is written, and replicas that the queue's owner asked for did not confirm it in time."""
+
+
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a note: 1, 0 (the token is not valid), or -1 (the message is gone)."""
+    """The answer to a note: 1, 0 (the token is not valid), -1 (the message is gone), or UNCONFIRMED, of a start."""
 
     code: int = 1
 
@@ -93,6 +97,8 @@ class Note:
     ledger: Ledger
     has_progressed: bool
     """A step became done since the last write: the leases that ended unanswered are counted anew."""
+    start: str = ""
+    """The `once` step whose start it is."""
 
 
 @dataclass(frozen=True)

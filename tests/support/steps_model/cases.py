@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis.strategies as st
 
 from .actions import (
+    UNCONFIRMED,
     Ack,
     Action,
     Answered,
@@ -210,7 +211,7 @@ def _one_case(draw: st.DrawFn, app: App, ledger: Ledger | None, token: int) -> C
     )
     calls = {name: draw(_ENDS) for name in _NAMES}
     checks = {name: draw(_FINDS) for name in _NAMES}
-    answers = tuple(draw(st.lists(st.sampled_from((1, 1, 1, 0, -1)), max_size=3)))
+    answers = tuple(draw(st.lists(st.sampled_from((1, 1, 1, UNCONFIRMED, 0, -1)), max_size=3)))
     return Case(app, facts, ledger, calls, checks, answers, draw(st.sampled_from((None, None, 0, 1, 2, 4))))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .actions import (
+    UNCONFIRMED,
     Ack,
     Action,
     Answered,
@@ -84,7 +85,7 @@ class Consumer:
     # -- one line -------------------------------------------------------------------------------------------------
 
     def turn(self, *, faults: frozenset[str] = frozenset()) -> None:
-        """Do the next line. `faults`: what goes wrong in it: "ack refused", "repeat"."""
+        """Do the next line. `faults`: what goes wrong in it: "ack refused", "repeat", "unconfirmed"."""
         if self.claim is None:
             self._claim()
         elif self.heard is not None:
@@ -200,6 +201,9 @@ class Consumer:
         self.acks.clear()
         if code == 1 and self.is_valid:
             self.truth.written(self.uid, self.app, self.record.kind, self.claim.token)
+        if code == 1 and note.start and "unconfirmed" in faults:
+            self.truth.unconfirmed.add((self.uid, note.start, self.claim.token))
+            code = UNCONFIRMED
         self.heard = Answered(code)
 
     def _nack(self, nack: Nack, faults: frozenset[str]) -> None:

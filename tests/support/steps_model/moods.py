@@ -19,6 +19,7 @@ FAULTS = {
     "repeat": 0.05,
     "late note": 0.06,
     "ack refused": 0.03,
+    "unconfirmed": 0.05,
     "stop": 0.01,
     "deploy": 0.02,
     "reschedule": 0.008,
@@ -96,7 +97,7 @@ class Moods:
         first = App(
             kinds,
             on_failure=rng.choice(("park", "park", "dead", "drop")),
-            on_unknown=rng.choice(("park", "dead")),
+            on_unknown=rng.choice(("park", "dead", "drop")),
             on_question=rng.choice(("park", "dead")),
             max_attempts=rng.choice((2, 3)),
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .actions import (
+    UNCONFIRMED,
     Ack,
     Action,
     Answered,
@@ -48,6 +49,8 @@ class Pass:
     checked: frozenset[str] = frozenset()
     doing: str = ""
     """The step whose call or check is on its way."""
+    starting: str = ""
+    """The step whose start is being noted."""
     has_progressed: bool = False
     """A step became done since the last write."""
     ending: str = ""
@@ -91,15 +94,25 @@ def next_action(state: Pass, event: Event) -> tuple[Pass, Action]:
 
 def _hear(state: Pass, event: Event) -> Pass:
     if isinstance(event, Answered):
-        if event.code != 1:
+        if event.code not in (1, UNCONFIRMED):
             return replace(state, lost=event.code)
-        return replace(state, noted=state.ledger, has_progressed=False)
+        starting = state.starting
+        state = replace(state, noted=state.ledger, has_progressed=False, starting="")
+        return _unconfirmed(state, starting) if event.code == UNCONFIRMED and starting else state
     if isinstance(event, Began):
         return state
     step = next(one for one in state.steps if one.name == state.doing)
     is_check = state.doing not in state.called
     state = replace(state, doing="", checked=state.checked | {step.name} if is_check else state.checked)
     return _checked(state, step, event) if is_check else _ran(state, step, event)
+
+
+def _unconfirmed(state: Pass, name: str) -> Pass:
+    """The step is not called in this pass; others go on. An outage: it is tried again, and nothing is counted."""
+    if not state.rules.waits_for_replicas():
+        return state
+    state = _put(state, state.rules.unconfirmed(state.entry(name)))
+    return replace(state, called=state.called | {name}, is_outage=True, reason="unconfirmed")
 
 
 def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
@@ -110,7 +123,8 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
         )
     if event.error == "result":
         done = entry.moved("done", tries=entry.tries + 1, error=event.error)
-        return replace(_put(state, done, has_progressed=True), ending="park", reason=event.error)
+        state, ending = _put(state, done, has_progressed=True), state.rules.lost_result(done)
+        return replace(state, ending=ending, reason=event.error) if ending else state
     state = _told(state, event, entry)
     counts = state.facts.outages >= state.facts.counts_outage
     after = state.rules.raised(step, entry, event.error, state.app.limit(step), counts=counts)
@@ -157,7 +171,7 @@ def _decide(state: Pass) -> tuple[Pass, Action]:
     if entry.once and not is_check and not is_begun:
         state = _put(state, entry.moved("started", token=state.facts.token))
         if rules.waits_for_start():
-            return state, _note(state)
+            return replace(state, starting=step.name), _note(state, step.name)
     elif state.ledger != state.noted and rules.waits_for_end():
         return state, _note(state)
     name = key("q", state.facts.group, state.facts.id, state.ledger.stamp, entry)
@@ -185,7 +199,7 @@ def _before(state: Pass) -> Action | None:
     reason = "unknown kind" if is_unknown else "step missing"
     if not facts.has_waited:
         return Nack(state.noted, False, "", Failure(reason, missing=missing), is_missing=True)
-    return _give_up(state, app.on_unknown if is_unknown else "park", reason, missing)
+    return _give_up(state, rules.ending_of_unknown(app, state.ledger) if is_unknown else "park", reason, missing)
 
 
 def _next_step(state: Pass) -> Step | None:
@@ -203,8 +217,8 @@ def _next_step(state: Pass) -> Step | None:
     return None
 
 
-def _note(state: Pass) -> Note:
-    return Note(state.rules.written(state.ledger), state.has_progressed)
+def _note(state: Pass, start: str = "") -> Note:
+    return Note(state.rules.written(state.ledger), state.has_progressed, start)
 
 
 def _end(state: Pass) -> tuple[Pass, Action]:
@@ -218,8 +232,7 @@ def _end(state: Pass) -> tuple[Pass, Action]:
     ledger = rules.closed(state.ledger, state.steps, app, token)
     state = replace(state, ledger=ledger)
     if rules.is_finished(ledger, state.steps):
-        with_failures = any(e.state == "left" or (e.optional and e.state != "done") for e in ledger.entries)
-        return state, Ack(rules.written(ledger), with_failures)
+        return state, Ack(rules.written(ledger), bool(rules.failures(ledger)))
     if not any(rules.can_be_tried(step, ledger, state.steps, app, token) for step in state.steps):
         return state, _give_up(state, app.on_failure, state.reason or "failed")
     most = max(entry.tries for entry in ledger.entries)

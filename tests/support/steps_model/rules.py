@@ -73,6 +73,14 @@ class Rules:
         """The start of a `once` step is in the server before the step is called."""
         return True
 
+    def waits_for_replicas(self) -> bool:
+        """A step whose start the replicas did not confirm is not called: a failover could lose the start."""
+        return True
+
+    def unconfirmed(self, entry: Entry) -> Entry:
+        """Its start is taken back: it is known not to have begun, and no try of it is counted."""
+        return entry.moved("open", token=0)
+
     def waits_for_end(self) -> bool:
         """The next step begins only after the outcome of the one before is in the server."""
         return True
@@ -107,11 +115,25 @@ class Rules:
 
     def stops_pass(self, error: str) -> str:
         """What a step asks for its message: the end of the pass with this ending; else the next step runs."""
-        return {"park": "park", "set aside": "dead", "result": "park"}.get(error, "")
+        return {"park": "park", "set aside": "dead"}.get(error, "")
+
+    def lost_result(self, entry: Entry) -> str:
+        """What follows where a step took effect and its result could not be kept: the group parks, and no size repeats
+        a step. One that is optional holds nothing back: as its failure, that is noted.
+        """
+        return "" if entry.optional else "park"
 
     def without_result(self, ledger: Ledger) -> list[str]:
-        """Steps that took effect and whose result could not be kept: the group parks, and no size repeats a step."""
-        return [entry.name for entry in ledger.entries if entry.state == "done" and entry.error]
+        """Such steps, of earlier passes."""
+        return [e.name for e in ledger.entries if e.state == "done" and e.error and not e.optional]
+
+    def failures(self, ledger: Ledger) -> list[str]:
+        """What a message that is finished did without."""
+        return [e.name for e in ledger.entries if e.state == "left" or (e.optional and (e.state != "done" or e.error))]
+
+    def ending_of_unknown(self, app: App, ledger: Ledger) -> str:
+        """What becomes of a message of an unknown kind: what was done for it is not dropped with it."""
+        return "park" if app.on_unknown == "drop" and ledger.has_effects else app.on_unknown
 
     def goes_on(self, error: str) -> bool:
         """Whether the next step runs in this pass after one that raised: steps are independent."""

@@ -49,6 +49,8 @@ class Truth:
         """A person said `--again`: the next run needs a key of its own."""
         self.asked: dict[int, set[str]] = defaultdict(set)
         """Required `once` steps that began and whose end nobody knows yet."""
+        self.unconfirmed: set[tuple[int, str, int]] = set()
+        """Starts that a failover may lose, with their leases."""
         self.listed: dict[int, set[str]] = defaultdict(set)
         """Required steps of the versions that wrote a ledger."""
         self.writers: dict[int, list[App]] = defaultdict(list)
@@ -78,6 +80,8 @@ class Truth:
         what, before = f"step {step.name} of message {uid}", self.runs[uid, step.name]
         if step.after and not self.is_done(uid, step.after):
             self.wrong(f"before its turn: {what} began before {step.after} was done")
+        if (uid, step.name, run.token) in self.unconfirmed:
+            self.wrong(f"unconfirmed: {what} was called, and a failover may lose its start")
         self._results(uid, call, run.token)
         if (uid, step.name) in self.said:
             self.wrong(f"ran again: {what} was done")
@@ -174,6 +178,10 @@ class Truth:
             has_failed = any(run.error for run in self.runs[uid, name])
             if uid not in self.disturbed and not has_failed:
                 self.wrong(f"false question: nothing happened to step {name} of message {uid}")
+        if failure.reason == "result" and self.is_plain(uid, app) and self.is_without_result(uid, app, kind):
+            self.wrong(f"held back: message {uid} waits for the result of an optional step")
+        if failure.reason == "unknown kind" and nack.ending == "drop" and self.has_noted(uid):
+            self.wrong(f"dropped: message {uid}, though steps of it are done")
         if failure.reason == "lease expired" and self.unanswered[uid] < limit:
             self.wrong(f"given up: message {uid} went on after {self.unanswered[uid]} leases without an answer")
         if nack.ending in ("drop", "dead") and not failure.questions:
@@ -184,6 +192,16 @@ class Truth:
             self.passes[uid] += 1
             if self.passes[uid] > MOST_PASSES:
                 self.wrong(f"for ever: {MOST_PASSES} passes over message {uid} did nothing")
+
+    def is_without_result(self, uid: int, app: App, kind: str) -> bool:
+        """Whether only optional steps of it lost their results."""
+        required = (step.name for step in app.steps(kind) if not step.optional)
+        return not any(run.error == "result" for name in required for run in self.runs[uid, name])
+
+    def has_noted(self, uid: int) -> bool:
+        """Whether the server was told that a step of it is done."""
+        found = (run for (owner, _), runs in self.runs.items() if owner == uid for run in runs)
+        return any(run.has_returned and run.is_noted for run in found)
 
     def is_plain(self, uid: int, app: App) -> bool:
         """One version wrote all of its ledger, nothing disturbed a pass, and no person ran a step again."""

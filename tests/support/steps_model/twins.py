@@ -143,6 +143,30 @@ class _StartsUnnoted(Rules):
         return False
 
 
+@_twin("a step whose start replicas did not confirm is not called", "unconfirmed")
+class _StartsUnconfirmed(Rules):
+    def waits_for_replicas(self) -> bool:
+        return False
+
+
+@_twin("a start that replicas did not confirm is taken back", "false question")
+class _LeavesStarted(Rules):
+    def unconfirmed(self, entry: Entry) -> Entry:
+        return entry
+
+
+@_twin("an optional step without its result holds nothing back", "held back")
+class _ParksWithoutResult(Rules):
+    def lost_result(self, entry: Entry) -> str:
+        return "park"
+
+
+@_twin("a message of an unknown kind is not dropped after effects", "dropped")
+class _DropsUnknown(Rules):
+    def ending_of_unknown(self, app: App, ledger: Ledger) -> str:
+        return app.on_unknown
+
+
 @_twin("the next step waits for the note of the one before", "ran again")
 class _RunsAhead(Rules):
     def waits_for_end(self) -> bool:

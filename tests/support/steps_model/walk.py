@@ -19,6 +19,8 @@ from .rules import Rules
 from .truth import Truth
 
 LINES, LAST_LINES = 220, 700
+OF_A_LINE = ("repeat", "ack refused", "unconfirmed")
+"""Faults that hit what a consumer does in its line."""
 GROUPS, IDS = ("ann", "bob"), ("a", "b", "c")
 
 
@@ -64,7 +66,7 @@ class Walk:
     def _line(self) -> None:
         self.lane.now += 1
         for name in self.moods.rates:
-            if name not in ("repeat", "ack refused") and self._happens(name):
+            if name not in OF_A_LINE and self._happens(name):
                 self._happen(name)
         if self.rng.random() < 0.06:
             self._append()
@@ -76,7 +78,7 @@ class Walk:
         return self.rng.random() < self.moods.rates[name]
 
     def _turn(self, which: int) -> None:
-        faults = frozenset(name for name in ("repeat", "ack refused") if self._happens(name))
+        faults = frozenset(name for name in OF_A_LINE if self._happens(name))
         try:
             self.consumers[which].turn(faults=faults)
         except Died:

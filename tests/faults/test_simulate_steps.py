@@ -1,0 +1,97 @@
+"""The simulation with steps: sound code passes, and broken twins are caught, each by its own problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from sequencer.drain.steps import passes, rules
+from sequencer.drain.steps.rules import View
+from sequencer.drain.steps.runner import StepRunner
+from sequencer.store.ledger import step_key
+
+from ..support.changed_script import changed_script
+from .simulate.seed import Ground, play_seed, stage_set
+from .test_simulate_twins import changed
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with stage_set() as ground:
+        yield ground
+
+
+def test_sound_code_passes(ground: Ground) -> None:
+    for seed in {twin.seed for *_, twin in [*IN_CODE.values(), *IN_SCRIPTS.values()]}:
+        played = play_seed(ground, seed, steps=True)
+        assert not played.problems, f"seed {seed}: {played.problems}"
+        assert played.play.steps
+        assert played.judgement.messages
+
+
+def test_same_seed_same_trace(ground: Ground) -> None:
+    """Of one whose handlers run their steps as they go."""
+    once, again = (play_seed(ground, 4, steps=True) for _ in range(2))
+    assert once.play.is_inline
+    assert once.trace == again.trace
+    assert not once.problems
+    assert sum(" step " in line for line in once.trace) > 50
+
+
+def _unwaited(self: StepRunner, group: Any, asked: Any) -> Any:
+    """A pass that goes on without its note."""
+    yield from ()
+    return 1
+
+
+def _is_open(real: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda self, step: real(self, step) or self.entry(step.name).state == "started"
+
+
+def _key_of_the_try(real: Callable[..., str]) -> Callable[..., str]:
+    return lambda *given: f"{real(*given)}{given[-1].tries}"
+
+
+class Twin(NamedTuple):
+    """What a problem must say, and a seed that shows it: see the end of this file."""
+
+    reason: str
+    seed: int
+
+
+IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
+    "goes on without a note": (StepRunner, "_note", _unwaited, Twin("not noted: ", 0)),
+    "once as automatic": (View, "is_open", _is_open(View.is_open), Twin("runs once", 0)),
+    "an acknowledgement with an open step": (View, "is_finished", property(lambda view: True), Twin("skipped: ", 5)),
+    "a question is given up": (rules, "questions", lambda ledger: [], Twin("question lost: ", 5)),
+    "another key for each try": (passes, "step_key", _key_of_the_try(step_key), Twin("another key: ", 0)),
+}
+TOKEN = "if not held or sub(held, 1, 16) ~= token then return 0 end"
+LEDGER = "with the ledger"
+IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
+    "a note without its token": ("note", TOKEN, "", Twin("note of group", 0)),
+    "progress that counts for nothing": ("note", "progressed and '0' or ''", "''", Twin("claimed as tried", 6)),
+    "an answer that is not written": ("resume", "(record, '0', ledger)", "(record, '0', '')", Twin(LEDGER, 5)),
+    "a letter that loses its ledger": ("redrive", "'R', '', known)", "'R', '', '')", Twin(LEDGER, 0)),
+}
+
+
+def is_caught(ground: Ground, name: str, seed: int) -> bool:
+    """Whether this seed shows what is wrong with the twin."""
+    *what, twin = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
+    with (changed if name in IN_CODE else changed_script)(*what):
+        return any(twin.reason in problem for problem in play_seed(ground, seed, steps=True).problems)
+
+
+@pytest.mark.parametrize("name", [*IN_CODE, *IN_SCRIPTS])
+def test_broken_twin_is_caught_for_its_reason(ground: Ground, name: str) -> None:
+    *_, twin = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
+    assert is_caught(ground, name, twin.seed), "run `python -m tests.faults.test_simulate_steps` for another seed"
+
+
+if __name__ == "__main__":
+    with stage_set() as stage:
+        for one in (*IN_CODE, *IN_SCRIPTS):
+            print(f"{one}: {next((seed for seed in range(100) if is_caught(stage, one, seed)), None)}")
