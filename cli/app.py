@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from ..client import Sequencer
+from ..errors import ConfigurationError
 from ..processes.logs import FORMATS, LogOptions, configure
 from ..values.version import VERSION
 from .queues import require_queue
@@ -53,6 +54,9 @@ VARIABLES = {
 
 And of --dry-run, since that only makes a call do less: who has set it must not meet a call that does more.
 """
+
+FILLED = ("SEQUENCER_HOME", "SEQUENCER_NAMESPACE", "SEQUENCER_APP", "SEQUENCER_PROCESSES", "SEQUENCER_LEASE")
+"""Variables that are wrong where they are empty: a name was meant that is not there. SEQUENCER_REDIS says so itself."""
 
 
 def option(*names: str, help: str, **more: Any) -> Any:
@@ -170,6 +174,9 @@ def options(
     log_level: Annotated[str, option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "WARNING",
     log_format: Annotated[str, option("--log-format", help="text, or json: one object a line.")] = "text",
 ) -> None:
+    for variable in FILLED:
+        if os.environ.get(variable) == "":
+            raise ConfigurationError(f"{variable} is empty; give it a value, or unset it")
     level = log_level.upper()
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")

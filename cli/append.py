@@ -126,6 +126,7 @@ def _append_lines(
         with interruption.sending():
             tally.add(client, good, on_error, replace)
         tally.problem = tally.problem or problem or tally.end
+    tally.problem = tally.problem or tally.end  # where it ends before the first line
 
 
 def _numbered(source: Iterator[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:

@@ -61,6 +61,8 @@ def resume(
     """
     said = answers(done, result, again)
     if outage:
+        others = {"--all": everything, "--error": error, "--since": since, "--rate": rate, "--dry-run": dry_run}
+        refuse_alone({**others, "--id": id}, "not for --outage, which is for the whole queue")
         _probe(client, group, json)
         return FINE
     if is_for_many(group, everything, error, since):
@@ -124,6 +126,8 @@ def skip(
     the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
     A message of which steps had effects is removed with --yes only. What became of its steps is printed too.
     """
+    if dead_letter and discard:
+        raise ConfigurationError("--dead-letter keeps what --discard throws away; give one of the two")
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
         how = {"error": error, "since": since_of(since), "everything": everything, "rate": rate}

@@ -52,6 +52,8 @@ YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
 def is_for_many(group: list[str] | None, *chosen: object, choices: str = "--all, --error or --since") -> bool:
     """Whether a command is for many groups, not for one that is named. Raises ConfigurationError for both, or none."""
     is_chosen = any(one not in (None, False) for one in chosen)
+    if chosen[0] is True and any(one is not None for one in chosen[1:]):
+        raise ConfigurationError("--all is for every parked group; leave it out, or the other choice")
     if group and is_chosen:
         raise ConfigurationError(f"the parts of a group are given together with {choices}; leave one of the two out")
     if not group and not is_chosen:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..errors import SequencerError
+from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
 from ..store.registration import Registration, is_index_word, is_old, of_lane, registered
 from ..store.replies import pairs, scanned
+from ..values.checks import is_name
+from ..values.text import quoted
 from ..values.views import Finding
 from .server import reply_or_error
 
@@ -26,6 +28,10 @@ def check_registrations(
         if queue not in (None, name):
             continue
         word = listed.get(name)
+        if not is_name(name):
+            text = f"{index} has {shown(name)}, which no queue can be called: lists leave it out"
+            yield Finding("queues", "problem", f"{text}; HDEL {index} {quoted(name)}")
+            continue
         if word is not None and not is_index_word(word):
             text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
             if repair and registered(_fields(link, registry_key(namespace, name))):

@@ -16,6 +16,7 @@ from ..errors import ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
+from ..values.checks import is_name
 from .replies import pairs
 
 FIRST, LEDGERS, NEWEST = 1, 2, 2
@@ -139,5 +140,6 @@ def is_index_word(value: bytes) -> bool:
 
 
 def indexed(words: Sequence[bytes]) -> list[str]:
-    """The names of queues in an index that HGETALL read; one with a foreign value is left out."""
-    return [name.decode() for name, value in pairs(words) if is_index_word(value)]
+    """The names of queues in an index that HGETALL read; what is no name, or has a foreign value, is left out."""
+    named = [(name.decode("utf-8", "replace"), value) for name, value in pairs(words)]
+    return [name for name, value in named if is_name(name) and is_index_word(value)]

@@ -28,11 +28,16 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\Z", re.IGNORECASE)
 
 def check_name(what: str, name: object) -> str:
     """A queue's or namespace's name; anything that could end the hash tag or confuse a shell is refused."""
-    if not isinstance(name, str) or not _NAME.match(name) or len(name) > MAX_NAME_CHARS:
+    if not is_name(name):
         raise ConfigurationError(
             f"{what} {shown(name)} must be 1 to {MAX_NAME_CHARS} characters, only letters, digits, '_', '.' and '-'"
         )
-    return name
+    return name  # type: ignore[return-value]
+
+
+def is_name(name: object) -> bool:
+    """Whether a queue or a namespace may be called so."""
+    return isinstance(name, str) and bool(_NAME.match(name)) and len(name) <= MAX_NAME_CHARS
 
 
 def check_number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:

@@ -91,3 +91,11 @@ def test_a_null_in_a_field_without_a_meaning_is_a_part_of_the_body(cli: Cli, seq
         done = cli.call("append", "jobs", *words, input='{"user": 1, "id": null, "score": null}')
         assert done.returncode == 0, done.stderr
     assert [message.body["id"] for message in seq.peek("1")] == [None, None]
+
+
+@pytest.mark.parametrize("size", [2, 12, 30])
+def test_a_gzip_that_ends_before_its_first_line_is_told(cli: Cli, size: int) -> None:
+    (cli.directory / "x.gz").write_bytes(gzip.compress(b'{"group":["a"],"body":1}\n' * 2)[:size])
+    done = cli.call("append", "jobs", "x.gz")
+    assert done.returncode == 2
+    assert "the gzip data behind it can't be read" in done.stderr

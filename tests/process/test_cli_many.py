@@ -128,7 +128,7 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     [
         (("resume", "jobs"), "error: say which: the parts of one group, or --all, --error or --since for many"),
         (("resume", "jobs", "g", "1", "--all"), "error: the parts of a group are given together with --all"),
-        (("resume", "jobs", "--all", "--error", "x"), "error: resume_many: give error or since to choose some"),
+        (("resume", "jobs", "--all", "--error", "x"), "error: --all is for every parked group; leave it out, or"),
         (("resume", "jobs", "g", "1", "--rate", "5"), "error: --rate is for many groups; leave it out"),
         (("resume", "jobs", "--since", "10 weeks"), "'10 weeks' is no time like 90s, 10m, 2h or 1d"),
         (("resume", "jobs", "--all", "--rate", "0"), "error: rate=0.0 must be a number of groups a second"),
@@ -195,3 +195,28 @@ def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, names
     stuck.resume_many(everything=True)
     done = cli.run("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty")
     assert f"; or all parked groups: sequencer resume jobs --all --namespace {namespace}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("skip", "jobs", "--all", "--dead-letter", "--discard", "--yes"), "--dead-letter keeps what --discard throws"),
+        (("resume", "jobs", "--all", "--outage"), "--all is not for --outage"),
+        (("resume", "jobs", "--all", "--error", "X"), "--all is for every parked group; leave it out"),
+        (("skip", "jobs", "--all", "--since", "1h"), "--all is for every parked group; leave it out"),
+    ],
+)
+def test_choices_that_contradict_each_other_are_refused(
+    cli: Cli, make: Callable[..., Sequencer], words: tuple[str, ...], said: str
+) -> None:
+    make().append({}, "a")
+    done = cli.call(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_variable_without_a_value_is_refused(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    make().append({}, "a")
+    done = cli.call("consume", "jobs", "--until-empty", SEQUENCER_APP="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "SEQUENCER_APP is empty; give it a value, or unset it" in done.stderr

@@ -13,7 +13,7 @@ from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
 from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
-from sequencer.errors import ConfigurationError, GroupBusy, ServerNotUsable, ServerUnavailable
+from sequencer.errors import ConfigurationError, GroupBusy, SequencerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -192,3 +192,16 @@ def test_scripts_and_model_agree(admin: Link) -> None:
                 name.encode(): value.encode() for name, value in model.hashes.get(key, {}).items()
             }
     assert admin.command("GET", keys.clock) == b"+9"
+
+
+def test_an_upgrade_guesses_no_lanes(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+    seq = make(lanes=3)
+    seq.append_many({"body": {}, "group": [f"g{number}"]} for number in range(9))
+    link.command("DEL", registry_key(namespace, "jobs"))
+    for lane in range(3):
+        link.command("DEL", lane_keys(namespace, "jobs", lane).policy)
+    with pytest.raises(SequencerError):
+        make().upgrade()
+    assert link.command("EXISTS", registry_key(namespace, "jobs")) == 0
+    seq.append({}, "g0")  # who knows the lanes brings them back
+    assert seq.info().lanes == 3

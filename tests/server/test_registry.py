@@ -194,3 +194,19 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert seq.info().backlog == 1
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["other", "q"]
+
+
+def test_what_is_no_name_stops_no_list_and_doctor_names_it(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    seq = make()
+    seq.append({}, "g")
+    link.command("HSET", index_key(namespace), "we ird", "3")
+    assert list_queues(seq.endpoint.url, namespace) == ["jobs"]
+    assert [one for one in seq.doctor() if "we ird" in one.text] == []
+    found = diagnose(seq.endpoint, namespace)
+    assert [one.text for one in found if "we ird" in one.text] == [
+        f"{index_key(namespace)} has 'we ird', which no queue can be called: lists leave it out; "
+        f"HDEL {index_key(namespace)} 'we ird'"
+    ]
+    link.command("HDEL", index_key(namespace), "we ird")

@@ -47,7 +47,8 @@ async def upgrade(session: Session, to: int = NEWEST, *, force: bool = False) ->
     """Raise the protocol of the queue: your word that no program older than this one uses it. Returns the protocol.
 
     Older programs are refused from then on. `force`: also while consumers hold leases. Raises GroupBusy for those,
-    ConfigurationError for a protocol that is none, or lower than that of the queue.
+    ConfigurationError for a protocol that is none, or lower than that of the queue; DataError where the server lost how
+    many lanes it has.
     """
     options, net = session.options, session.net
     if not isinstance(to, int) or isinstance(to, bool) or not FIRST <= to <= NEWEST:
@@ -58,6 +59,7 @@ async def upgrade(session: Session, to: int = NEWEST, *, force: bool = False) ->
         there = await find_lanes(net, alone, options)
         if there is None:
             raise _unknown(session)
+        await find_route(net, alone, options, registers=True)  # where the number of lanes was lost it refuses to guess
         if there.protocol > to:
             raise ConfigurationError(f"queue {options.queue!r} has protocol {there.protocol}, which is above {to}")
         if there.protocol < to:
