@@ -54,8 +54,12 @@ def _key_of_the_try(real: Callable[..., str]) -> Callable[..., str]:
     return lambda *given: f"{real(*given)}{given[-1].tries}"
 
 
+SEEDS_FOR_A_TWIN = 40
+"""A change of the library moves what a seed shows."""
+
+
 class Twin(NamedTuple):
-    """What a problem must say, and a seed that shows it: see the end of this file."""
+    """What a problem must say, and a seed that showed it, to begin with: `python -m` of this file searches them."""
 
     reason: str
     seed: int
@@ -88,7 +92,8 @@ def is_caught(ground: Ground, name: str, seed: int) -> bool:
 @pytest.mark.parametrize("name", [*IN_CODE, *IN_SCRIPTS])
 def test_broken_twin_is_caught_for_its_reason(ground: Ground, name: str) -> None:
     *_, twin = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
-    assert is_caught(ground, name, twin.seed), "run `python -m tests.faults.test_simulate_steps` for another seed"
+    seeds = range(twin.seed, twin.seed + SEEDS_FOR_A_TWIN)
+    assert any(is_caught(ground, name, seed) for seed in seeds), f"{SEEDS_FOR_A_TWIN} seeds did not catch it"
 
 
 if __name__ == "__main__":

@@ -32,13 +32,13 @@ Limit = Callable[[Step], int]
 
 def joined(ledger: Ledger, steps: Sequence[Step]) -> Ledger:
     """The ledger with an entry for each declared step, by name. Raises LedgerError where that are too many."""
+    entries = {entry.name: entry for entry in ledger.entries}
     for step in steps:
-        before = ledger.get(step.name)
-        entry = Entry(step.name, step.once, step.optional) if before is None else kept(before, step)
-        ledger = ledger.put(entry)
-    if len(ledger.entries) > MAX_STEPS:
-        raise LedgerError(f"this version and those before it have {len(ledger.entries)} steps, at most {MAX_STEPS}")
-    return ledger
+        before = entries.get(step.name)
+        entries[step.name] = Entry(step.name, step.once, step.optional) if before is None else kept(before, step)
+    if len(entries) > MAX_STEPS:
+        raise LedgerError(f"this version and those before it have {len(entries)} steps, at most {MAX_STEPS}")
+    return replace(ledger, entries=tuple(entries.values()))
 
 
 def kept(entry: Entry, step: Step) -> Entry:
@@ -209,8 +209,11 @@ def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optiona
 
 
 def fitting(ledger: Ledger) -> Ledger:
-    """The same, small enough to be written: texts of errors give way, results and states never do."""
-    if _fits(ledger):
+    """The same, small enough to be written: texts of errors give way, results and states never do.
+
+    Without such texts it is: `check_room` has seen each result.
+    """
+    if not (ledger.log or any(entry.error for entry in ledger.entries)) or _fits(ledger):
         return ledger
     cut = [e if e.state == "done" else replace(e, error=e.error[:SHORT_ERROR]) for e in ledger.entries]
     return replace(ledger, log=(), entries=tuple(cut))
