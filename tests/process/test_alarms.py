@@ -175,7 +175,7 @@ def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[...,
 def test_a_target_is_tried_without_a_server(cli: Cli) -> None:
     write(cli.directory, more="[targets.bad]\ntype = 'command'\nexec = 'false'\n")
     fine = cli.call("alarms", "--test", "ops", SEQUENCER_REDIS="redis://127.0.0.1:1")
-    assert (fine.returncode, fine.stdout) == (0, "ops took a test of type command\n")
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "ops took a test of type command\n", "")
     assert told(cli.directory)[0]["what"] == "test"
     refused = cli.call("alarms", "--test", "bad")
     assert refused.returncode == 1
