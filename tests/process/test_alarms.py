@@ -51,7 +51,8 @@ def write(directory: Path, *deaths: str, more: str = "", top: str = "check_every
     words = json.dumps(" ".join([sys.executable, "tell.py", *deaths]))
     path = directory / "sequencer.toml"
     path.write_text(
-        f"{top}\n[queues.jobs]\nexec = 'true'\nn = 0\n[targets.ops]\ntype = 'command'\ntimeout = '8s'\nexec = {words}\n{more}"
+        f"{top}\n[queues.jobs]\nexec = 'true'\nn = 0\n"
+        f"[targets.ops]\ntype = 'command'\ntimeout = '8s'\nexec = {words}\n{more}"
     )
     return path
 
