@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from sequencer import calls
@@ -44,7 +45,7 @@ def misbehave(message: Message, announce: Callable[[float], None] = lambda secon
         recorder().note("seen", kind=f"broken: {message.id} came with the body {message.body!r}")
     if setting.is_healed:
         return
-    if chance < (0.05 if setting.mutant == "no renewal" else 0.004):
+    if chance < 0.05 and is_first_long() if setting.mutant == "no renewal" else chance < 0.004:
         announce(setting.lease_s * LONG)
         time.sleep(setting.lease_s * LONG)
     elif chance < 0.06:
@@ -57,6 +58,15 @@ def misbehave(message: Message, announce: Callable[[float], None] = lambda secon
         raise SetAside("so it was drawn")
     elif chance < 0.096:
         raise Park("so it was drawn")
+
+
+def is_first_long() -> bool:
+    """Whether nobody else has run a long handler in this run: there is always a consumer that can take the lease over."""
+    try:
+        (Path(setting.home) / "long").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 class LogEvents(logging.Handler):
@@ -83,9 +93,11 @@ def early_ack(handler: Callable[[Message], Any]) -> Callable[[Message], None]:
     return waiting.put
 
 
-def no_renewal(keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float) -> calls.Call[Any]:
+def no_renewal(
+    keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, alone: bool = False
+) -> calls.Call[Any]:
     """The mutant whose renewals last a millisecond, while it believes in a whole lease."""
-    return calls.renew(keys, leases, 0.001)
+    return calls.renew(keys, leases, 0.001, alone=alone)
 
 
 def make_app() -> Sequencer:
