@@ -61,7 +61,7 @@ def misbehave(message: Message, announce: Callable[[float], None] = lambda secon
 
 
 def is_first_long() -> bool:
-    """Whether nobody else has run a long handler in this run: there is always a consumer that can take the lease over."""
+    """Whether nobody has run a long handler in this run: others are free to take its lease over."""
     try:
         (Path(setting.home) / "long").touch(exist_ok=False)
     except FileExistsError:
