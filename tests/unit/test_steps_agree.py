@@ -29,6 +29,9 @@ RULES = [name for name, twin in TWINS.items() if twin.rules is not Rules and nam
 """Those that a case shows."""
 DROP = Facts(token=9, given_up_as="drop")
 RARE = {
+    "a Retry in a once step counts a try": Case(
+        App({"": (Step("charge", once=True), Step("mail"))}, max_attempts=1), DROP, calls={"charge": Raised("retry")}
+    ),
     "a check that raises counts a try": Case(
         App({"": (Step("charge"), Step("label", once=True, has_check=True), Step("points"))}, max_attempts=1),
         DROP,
