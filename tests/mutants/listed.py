@@ -12,6 +12,7 @@ change breaks), and one of these two:
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +48,23 @@ class Mutant:
         if not (root / self.file).is_file():
             return f"out of date: there is no file {self.file}"
         for test in self.tests:
-            if not (root / test.partition("::")[0]).exists():
+            place, *names = test.split("::")
+            path = root / place
+            if not path.exists() or not all(_defines(path.read_text(), name) for name in names):
                 return f"out of date: there is no test {test}"
         try:
             self.applied((root / self.file).read_text())
         except ValueError as error:
             return str(error)
         return None
+
+
+def _defines(text: str, name: str) -> bool:
+    """Whether there is a test, or a class of tests, of this name; the parameters in brackets are not looked at."""
+    return (
+        re.search(rf"^ *(?:def|class) {re.escape(name.partition('[')[0])}\b|\b{re.escape(name)} = ", text, re.M)
+        is not None
+    )
 
 
 def read(lists: Path) -> list[Mutant]:

@@ -57,9 +57,15 @@ def test_a_mutant_that_does_not_fit_fails_the_script(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_tests_that_are_red_without_a_mutant_kill_nothing(tmp_path: Path) -> None:
-    done = _run(_write(tmp_path, KILLED | {"tests": ["tests/unit/test_keys.py::test_that_is_not_there"]}))
+    done = _run(_write(tmp_path, KILLED | {"tests": [f"{KEYS_TEST}[of no such case]"]}))
     assert done.returncode == 1
     assert done.stdout.endswith("The tests are not green without a mutant.\n")
+
+
+def test_a_mutant_whose_test_has_another_name_now_fails_the_script(tmp_path: Path) -> None:
+    gone = "tests/unit/test_keys.py::test_that_is_not_there"
+    done = _run(_write(tmp_path, KILLED | {"tests": [gone]}))
+    assert (done.returncode, done.stdout) == (1, f"k        out of date: there is no test {gone}\n")
 
 
 def test_a_mutant_that_is_the_same_program_is_only_listed(tmp_path: Path) -> None:
