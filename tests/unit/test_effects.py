@@ -45,9 +45,11 @@ class SlowFlush(Drained):
 
 
 def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered() -> None:
+    """That of a group's first message: of a later one the batch has lasted too long in any case."""
     one = SlowFlush(FLUSH_S + 0.001, UNTIL_EMPTY)
-    one.append("a", 0, 4)
-    assert one.to_the_end().handled == 4
+    one.append("a", 0, 1)
+    one.append("b", 0, 1)
+    assert one.to_the_end().handled == 2
     assert len(one.batches[0]) == 1
 
 
