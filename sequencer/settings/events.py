@@ -3,7 +3,7 @@
 EVENTS is the whole list. A record of the logger `sequencer` carries an event's name as `event`, its queue as `queue`,
 and its fields (`extra=` of logging); a line of text says them in one sentence that begins with the queue. No event
 holds a body or a header. An error's text is in one line and cut; its traceback is whole. A few lines of the log are no
-events: they tell of no failure, and are at INFO or DEBUG, or answer a Ctrl-C.
+events: they answer a Ctrl-C, are at INFO or DEBUG, or, at WARNING, tell of something that its client goes on without.
 """
 
 from __future__ import annotations

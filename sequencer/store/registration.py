@@ -135,7 +135,7 @@ def is_old(fields: Mapping[str, str]) -> bool:
 
 
 def is_index_word(value: bytes) -> bool:
-    """Whether a client of ours wrote this beside a queue's name into the index: "p1", or 0.4.0 its number of lanes."""
+    """Whether a client of ours wrote this beside the name of a queue: "p" and a protocol, or a number of lanes (0.4.0)."""
     return value.removeprefix(b"p").isdigit() and len(value) < 6
 
 
