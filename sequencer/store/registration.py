@@ -135,7 +135,7 @@ def is_old(fields: Mapping[str, str]) -> bool:
 
 
 def is_index_word(value: bytes) -> bool:
-    """Whether a client of ours wrote this beside the name of a queue: "p" and a protocol, or a number of lanes (0.4.0)."""
+    """Whether a client of ours wrote this beside a name: "p" and a protocol; 0.4.0 its number of lanes."""
     return value.removeprefix(b"p").isdigit() and len(value) < 6
 
 
