@@ -38,12 +38,12 @@ def _do(effect: Any, link: Link) -> Any:
     kind = type(effect)
     if kind is SendAndWait:
         waits = {} if effect.wait is None else {"wait": effect.wait}
-        results = link.run(effect.calls, in_order=effect.in_order, **waits)
+        results = link.run(effect.calls, **waits)
         return results, link.is_repeat, link.confirmed if waits else 0
     if kind is Collect:
         return link.collect(effect.calls)
     if kind is Post:
-        return link.post(effect.calls, in_order=effect.in_order)
+        return link.post(effect.calls)
     if kind is IsAnswered:
         return link.is_answered(effect.within_s)
     assert kind is Close

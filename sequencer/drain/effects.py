@@ -41,11 +41,10 @@ Of `inflight.InFlight`; what the link raises goes into the generator:
 
     effect                  what the shell does                                           answer
     ------                  -------------------                                           ------
-    SendAndWait(calls, in_order)
-                            send these calls and wait for their answers; with `wait`      the results, whether any was
+    SendAndWait(calls)      send these calls and wait for their answers; with `wait`      the results, whether any was
                             (replicas, ms) for these replicas, too                        sent more than once, and how
                                                                                           many replicas confirmed them
-    Post(calls, in_order)   send these calls and wait for nothing                         None
+    Post(calls)             send these calls and wait for nothing                         None
     IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
                             beginning of an answer, or a lost connection
     Collect(calls)          take the answer to what was posted first                      raw replies, for `read`
@@ -161,14 +160,12 @@ Handler = Callable[[Message], Any]
 @dataclass(slots=True)
 class SendAndWait:
     calls: Calls
-    in_order: bool
     wait: Replicas = None
 
 
 @dataclass(slots=True)
 class Post:
     calls: Calls
-    in_order: bool
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class InFlight:
         if not calls:
             return None
         before = self._clock()
-        results, is_repeat, _ = yield SendAndWait(calls, any(sending.needs_order for sending in sendings))
+        results, is_repeat, _ = yield SendAndWait(calls)
         answers = iter(results)
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))
@@ -240,7 +240,7 @@ class InFlight:
             self._held.posted(sending)
         self._in_flight.append(Posted(calls, sending, lane, self._clock(), is_long))
         try:
-            yield Post(calls, sending is not None and sending.needs_order)
+            yield Post(calls)
         except BaseException:
             self.lose()
             raise

@@ -33,14 +33,6 @@ class Sending:
     is_last: bool = False
     """Whether the renewals in it are the last ones of their leases."""
 
-    @property
-    def needs_order(self) -> bool:
-        """Whether the calls must not overtake one another, as they could when the server lost some of the scripts.
-
-        A nack ends the lease that an ack of the same group before it needs; anything else may run in any order.
-        """
-        return bool(self.acks and self.nacks)
-
 
 @dataclass(slots=True)
 class Outbox:

@@ -95,16 +95,15 @@ class Link:
         calls: Sequence[Call[Any]],
         *,
         is_atomic: bool = False,
-        in_order: bool = False,
         wait: tuple[int, int] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[Any]:
         """Send all calls at once and return their parsed replies.
 
         What may be sent again says `repeats`. `is_atomic` puts them into one MULTI/EXEC, which
-        Redis refuses as a whole at its maxmemory; `in_order` sends each with its script. Without either, a call whose
-        script the server has lost runs after the others. `wait` (replicas, ms) sends WAIT behind them; see `confirmed`.
-        `meanwhile` is called once they are sent, before their answers are awaited; it must raise nothing.
+        Redis refuses as a whole at its maxmemory. Without it, a call whose script the server has lost runs after the
+        others. `wait` (replicas, ms) sends WAIT behind them; see `confirmed`. `meanwhile` is called once they are sent,
+        before their answers are awaited; it must raise nothing.
 
         Raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull,
         DataError.
@@ -116,8 +115,8 @@ class Link:
                 connection = self.connection()
                 is_sent = True
                 if len(calls) == 1 and not wait:
-                    return [self._run_single(connection, calls[0], in_order, meanwhile)]
-                return self._run_once(connection, calls, is_atomic, in_order, wait, meanwhile)
+                    return [self._run_single(connection, calls[0], meanwhile)]
+                return self._run_once(connection, calls, is_atomic, wait, meanwhile)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
                 repeats = repeats or Repeats(calls)
@@ -128,16 +127,15 @@ class Link:
                     raise failure from error
             time.sleep(repeats.delay_s)
 
-    def post(self, calls: Sequence[Call[Any]], *, in_order: bool = False, behind: Sequence[Any] = ()) -> None:
+    def post(self, calls: Sequence[Call[Any]], *, behind: Sequence[Any] = ()) -> None:
         """Send calls and wait for nothing; `collect` brings their answers, once for each `post` and in their order.
 
         They go `behind` this plain command, if there is one; its answer is read by the caller, first. Raises as `run`
         does; after that, what was posted before is lost too.
         """
-        make = self._whole_command if in_order else self._command
         try:
             connection = self.connection()
-            send(connection, [*([behind] if behind else ()), *(make(call) for call in calls)])
+            send(connection, [*([behind] if behind else ()), *map(self._command, calls)])
             self._unread += 1
         except BaseException as error:
             if not isinstance(error, ServerNotUsable):  # a look said so: nothing was sent, and nothing is awaited
@@ -188,13 +186,10 @@ class Link:
         is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_astray(reply)
         return UNDONE if is_undone else translate(reply, self.endpoint.name)
 
-    def _run_single(
-        self, connection: Connection, call: Call[Any], in_order: bool, meanwhile: Callable[[], None] | None
-    ) -> Any:
+    def _run_single(self, connection: Connection, call: Call[Any], meanwhile: Callable[[], None] | None) -> Any:
         """As `_run_once`, in a third of its time: most calls are alone, and many are awaited one by one."""
         self.confirmed = 0
-        make = self._whole_command if in_order else self._command
-        (reply,) = self._exchange(connection, (make(call),), meanwhile)
+        (reply,) = self._exchange(connection, (self._command(call),), meanwhile)
         if isinstance(reply, redis.exceptions.NoScriptError):
             (reply,) = self._exchange(connection, (self._whole_command(call),))
         for _ in range(ROUNDS) if self.looks.is_guided and is_astray(reply) else ():
@@ -215,12 +210,11 @@ class Link:
         connection: Connection,
         calls: Sequence[Call[Any]],
         is_atomic: bool,
-        in_order: bool,
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        make = self._whole_command if in_order else self._command
-        round_trip = RoundTrip(calls, make, make_whole=self._whole_command, is_atomic=is_atomic, wait=wait)
+        whole = self._whole_command
+        round_trip = RoundTrip(calls, self._command, make_whole=whole, is_atomic=is_atomic, wait=wait)
         if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
             round_trip.take_again(self._exchange(connection, again))
         for _ in range(ROUNDS) if self.looks.is_guided and round_trip.astray() else ():

@@ -37,7 +37,7 @@ class Link:
         self.waited, self.sizes = list[float](), list[str]()
         """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
 
-    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+    def run(self, calls: Any) -> list[Any]:
         """Where the first call is refused for its route, it alone is sent again, as `net.repeats` does."""
         behind = self._behind(calls)
         return [self.lane.run(calls[0]), *behind] if self.refuses else behind
@@ -45,7 +45,7 @@ class Link:
     def _behind(self, calls: Any) -> list[Any]:
         return [self.lane.run(call) for call in calls[bool(self.refuses) :]]
 
-    def post(self, calls: Any, *, in_order: bool = False) -> None:
+    def post(self, calls: Any) -> None:
         self.sizes += [call.args[4] for call in calls if call.script == "claim"]
         if self.is_lost:
             raise ServerUnavailable("lost")

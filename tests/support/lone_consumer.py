@@ -34,9 +34,9 @@ class _LinkNow(Link):
         super().__init__(one.lane)
         self.one = one
 
-    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+    def run(self, calls: Any) -> list[Any]:
         self.lane.now_us = round(self.one.now_s * 1e6)
-        results = super().run(calls, in_order=in_order)
+        results = super().run(calls)
         self.one.on_way_back(calls)
         return results
 

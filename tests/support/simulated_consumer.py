@@ -46,7 +46,7 @@ class FatefulLink:
         self.machine, self.fate = machine, "ok"
         self.posted: list[list[Any] | None] = []
 
-    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+    def run(self, calls: Any) -> list[Any]:
         if self.fate == "request lost":
             raise ServerUnavailable("request lost")
         results = [self.machine.lane.run(call) for call in calls]
@@ -54,7 +54,7 @@ class FatefulLink:
             raise ServerUnavailable("reply lost")
         return results
 
-    def post(self, calls: Any, *, in_order: bool = False) -> None:
+    def post(self, calls: Any) -> None:
         try:
             self.posted.append(self.run(calls))
         except ServerUnavailable:

@@ -285,7 +285,7 @@ class Noting:
 
     is_repeat = False
 
-    def run(self, calls: Any, *, in_order: bool = False) -> list[Any]:
+    def run(self, calls: Any) -> list[Any]:
         self.calls = list(calls)
         return [Claimed([]) if call.script == "claim" else Acked([], False) for call in calls]
 

@@ -25,7 +25,7 @@ def note(effect: Note, held: Held, in_flight: InFlight, now: float) -> Exchange[
     told = list(sending.calls) if sending else []
     entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
     calls = [*told, note_call(held.outbox.keys, entry)]
-    results, is_repeat, confirmed = yield SendAndWait(calls, sending is not None and sending.needs_order, effect.wait)
+    results, is_repeat, confirmed = yield SendAndWait(calls, effect.wait)
     if sending:
         held.answered(sending, results[: len(told)], now, is_repeat=is_repeat)
     code: int = results[-1]
