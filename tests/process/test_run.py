@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
@@ -237,25 +236,6 @@ def test_check_loads_each_app_in_its_own_surroundings_and_prints_the_plan(cli: C
     told = json.loads(cli.run("run", "--check", "--json").stdout)
     assert told["is_fine"] is True
     assert [queue["handles"] for queue in told["queues"]][2] == "command 'true'"
-
-
-def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene, link: Link, namespace: str) -> None:
-    link.command("ACL", "SETUSER", namespace, "on", "nopass", "~*", "+@all", "-wait")
-    cli.environment["SEQUENCER_REDIS"] = cli.environment["SEQUENCER_REDIS"].replace("://", f"://{namespace}:x@")
-    (cli.directory / "steps.py").write_text(
-        "from sequencer import Sequencer\n"
-        "gifts, mails = (Sequencer(name, namespace=NAMESPACE, wait_replicas=1) for name in ('gifts', 'mails'))\n"
-        "@gifts.step(once=True)\ndef charge(message): ...\n"
-        "@mails.handler\ndef send(message): ...\n".replace("NAMESPACE", repr(cli.environment["SEQUENCER_NAMESPACE"]))
-    )
-    scene.write_file(gifts="app = 'steps:gifts'", mails="app = 'steps:mails'")
-    done = cli.run("run", "--check")
-    assert done.returncode == 2
-    problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert problems == ["error: gifts: to consume, the user lacks +wait; grant it with ACL SETUSER"]
-    link.command("ACL", "SETUSER", namespace, "+wait")
-    assert cli.run("run", "--check").returncode == 0
-    link.command("ACL", "DELUSER", namespace)
 
 
 def test_check_names_all_that_is_wrong(cli: Cli, scene: RunScene) -> None:
