@@ -56,6 +56,7 @@ def rest(lane: Lane, window_s: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120 + MESSAGES // 1000)
 @pytest.mark.parametrize(("days", "of_all"), [(1, 1.0), (3, 0.5)], ids=["window", "cap"])
 def test_many_messages_over_four_days(lane: Lane, days: int, of_all: float) -> None:
     """Of one day a quarter is kept; of three days three quarters would be, and half of all is the cap."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,8 +47,13 @@ def run(scale: Scale, *, only: str | None = None) -> Result:
         raise ValueError(f"only={only!r} must be one of {', '.join(VARIANTS)}")
     chosen = [name for name in VARIANTS if only in (None, name)]
     points = POINTS if scale == "nightly" else SMALL
+    ended = threading.Event()
     with ThreadPoolExecutor(len(chosen)) as pool:  # they wait for leases
-        found = dict(zip(chosen, pool.map(lambda name: killed(name, points, MOST[scale]), chosen), strict=True))
+        try:
+            parts = [pool.submit(killed, name, points, MOST[scale], ended=ended) for name in chosen]
+            found = {name: part.result() for name, part in zip(chosen, parts, strict=True)}
+        finally:
+            ended.set()
     kills = sum(one.report.kills for one in found.values())
     return Result(
         name="steps",
@@ -84,8 +90,10 @@ class Killed:
         }
 
 
-def killed(variant: str, points: Sequence[str], most: int, twin: str = "") -> Killed:
-    """A run without a fault, and runs with a kill at each passage of these points."""
+def killed(
+    variant: str, points: Sequence[str], most: int, twin: str = "", *, ended: threading.Event | None = None
+) -> Killed:
+    """A run without a fault, and runs with a kill at each passage of these points, until `ended`."""
     with tempfile.TemporaryDirectory(prefix="sqs-") as directory:
         file = Path(directory) / "effects"
         environment = {EFFECTS: str(file), TWIN: twin}
@@ -94,6 +102,8 @@ def killed(variant: str, points: Sequence[str], most: int, twin: str = "") -> Ki
         found = Killed(runs.report)
         for point in ["", *(point for point in points if (variant, point) != RIDES)]:
             for passage in range(1, most + 1):
+                if ended and ended.is_set():
+                    return found
                 one = runs.run(point, passage)
                 found.runs, found.passes = found.runs + 1, found.passes + setup.passes
                 found.repeats, found.again = found.repeats + setup.repeats, found.again + setup.again
