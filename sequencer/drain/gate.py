@@ -8,23 +8,32 @@ from ..settings.options import QueueOptions
 from .outcome import has_expired, no_answer
 
 
-def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLate | Undecodable | LeaseExpired | None:
-    """Why this message of a group is not handled, or None.
+def unfit(leased: LeasedGroup, position: int) -> TooLate | Undecodable | None:
+    """Why nobody handles this message of a group, however often it was tried, or None.
 
     The rules, in this order:
       1. Late, where the queue gives late messages up. The order says so, whatever the bytes are: a message that nobody
          would handle need not park its group because it can't be read. A redriven one is never late in this sense: a
          person put it back.
       2. Undecodable. That never gets better, so it is not blamed on the consumers that died.
-      3. Expired: too many leases on it ended without an answer.
-
-    A message in time, on its first attempt and decodable is never refused; a hot loop need not ask about it.
     """
     message = leased.messages[position]
     if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
         return TooLate(message.score, leased.mark, leased.on_late)
     if leased.undecodable and position == len(leased.messages) - 1:
         return Undecodable(leased.undecodable)
+    return None
+
+
+def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLate | Undecodable | LeaseExpired | None:
+    """Why this message is not given to a plain handler, or None: it is unfit, or too many leases on it ended without an
+    answer. A pass over steps counts those by itself.
+
+    A message in time, on its first attempt and decodable is never refused; a hot loop need not ask about it.
+    """
+    if refusal := unfit(leased, position):
+        return refusal
+    message = leased.messages[position]
     if has_expired(queue, message):
         return LeaseExpired(no_answer(message, leased.expired_owner))
     return None

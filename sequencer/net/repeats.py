@@ -13,6 +13,9 @@ What a link asks of each fresh connection before all else is asked once more, on
 
 "It can't for now" is an answer that is ServerUnavailable: a replica, or a server that can't write to its disk. Such an
 answer says itself whether others of the same batch may have run.
+
+WAIT speaks of what its own connection wrote. So a repeat, on another connection, asks about the first try only where it
+writes too: each append does, and of a note the next one is asked about (drain/steps/runner.py).
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from . import table
 from .apart import Lanes
 from .report import Result, Scale
 
-PROOFS = ("model", "simulate", "crash", "chaos", "server", "input", "security", "shell")
-SIDE_BY_SIDE = (("model", "simulate", "chaos"), ("shell", "input", "security"), ("server", "crash"))
+PROOFS = ("model", "simulate", "crash", "steps", "chaos", "server", "input", "security", "shell")
+SIDE_BY_SIDE = (("model", "simulate", "chaos"), ("shell", "input", "security"), ("server", "crash", "steps"))
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
@@ -106,6 +106,12 @@ def crash(
     """Real processes, killed, stopped and cut off at every step, at its first, second, third ... passage."""
     options = {"point": point, "passage": passage, "kind": kind, "variant": variant}
     run_alone("crash", scale, as_json, output, seed=seed, seconds=seconds, **options)
+
+
+@app.command()
+def steps(only: Only = None, scale: How = "ci", as_json: AsJson = False, output: Output = None) -> None:
+    """Real consumers, killed at each point of each step; --only is automatic, once or checked."""
+    run_alone("steps", scale, as_json, output, only=only)
 
 
 @app.command()

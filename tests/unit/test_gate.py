@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
@@ -14,13 +15,16 @@ import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
-from sequencer.drain.effects import Control, Handle, Locked, SettleAndClaim
+from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.gate import refusal_of
 from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
+from sequencer.drain.steps.actions import Returned
+from sequencer.drain.steps.declared import Function, Steps, new_step
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
 from sequencer.settings.policy import OnLate
+from sequencer.store.failure import decode_failure
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import Message
 
@@ -67,18 +71,20 @@ Outcome = tuple[list[str], list[Call[Any]]]
 """The ids that were given to the handler, and what the server was told of the message that failed."""
 
 
-def consumed(case: Case) -> Outcome:
+def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome:
     held, control, given = Held([KEYS], 60.0), Control(), list[str]()
     clock: Any = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
-    effects = drain(held, case.queue(), ConsumerOptions(), control, owner="me", **clock)
+    queue = replace(case.queue(), **named)
+    effects = drain(held, queue, ConsumerOptions(), control, owner="me", **clock, declared=declared)
     assert isinstance(next(effects), SettleAndClaim)
     groups = [case.leased()]
     held.take(0, groups, 0.0, 0.0)
     effect: Any = effects.send(Claimed(groups))
     while not isinstance(effect, SettleAndClaim):
-        if isinstance(effect, Handle):
+        if isinstance(effect, Handle | Run):
             given.append(effect.message.id)
-        effect = effects.send(effect.act() if isinstance(effect, Locked) else None)
+        answer = Returned(None) if isinstance(effect, Run) else None
+        effect = effects.send(effect.act() if isinstance(effect, Locked) else answer)
     sending = held.outgoing()
     nacks = [call for call in sending.calls if call.script == "nack"] if sending else []
     return given, [
@@ -131,3 +137,22 @@ def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sequencer.lease, "time", SimpleNamespace(time=lambda: NOW_S, monotonic=lambda: 0.0))
     for case in cases():
         assert consumed(case) == looped(case), case
+
+
+def end_of(outcome: Outcome) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """What was given, and how the message that failed ended: the delay, the ending and the error."""
+    given, nacks = outcome
+    return given, [(*call.args[5:7], decode_failure(bytes(call.args[7]))[0].type) for call in nacks]
+
+
+@pytest.mark.parametrize("named", [{}, {"dead_letter_on": ("Undecodable", "LeaseExpired")}])
+def test_a_message_with_steps_is_refused_as_a_plain_one_is(named: dict[str, Any]) -> None:
+    declared = Steps()
+    run = Function(lambda message: None, takes_call=False)
+    declared.add(new_step(run, checked=lambda function, _: Function(function), name="s"))
+    refused = 0
+    for case in cases():
+        plain = end_of(consumed(case, **named))
+        assert end_of(consumed(case, declared, **named)) == plain, case
+        refused += bool(plain[1])
+    assert refused > 100

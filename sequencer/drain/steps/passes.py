@@ -18,7 +18,7 @@ from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger, LedgerError, Tried, encode_ledger, kept_result, step_key
 from ...values.message import StepCall
 from ...values.text import error_text, type_name
-from ..outcome import ENDING_BY_OPTION
+from ..outcome import ENDING_BY_OPTION, decide
 from . import rules, texts
 from .actions import (
     UNCONFIRMED,
@@ -102,8 +102,8 @@ class Pass:
         if facts.refusal is not None:
             return self._give_up(facts.refusal_ending, facts.refusal)
         if rules.has_killed(queue, facts.unanswered):
-            text = texts.no_answer(facts.unanswered, facts.lost_owner)
-            return self._give_up(ENDING_BY_OPTION[queue.on_failure], LeaseExpired(text))
+            expired = LeaseExpired(texts.no_answer(facts.unanswered, facts.lost_owner))
+            return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending or "park", expired)
         if lost := rules.without_result(self.ledger):
             return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
         return None

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...calls.claim import LeasedGroup
-from ...calls.settle import Ending
-from ...errors import ServerUnavailable, TooLate, Undecodable
+from ...errors import ServerUnavailable
 from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure
@@ -20,9 +19,10 @@ from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Failure, Message
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
+from ..gate import unfit
 from ..held import Held
 from ..held_group import HeldGroup
-from ..outcome import ENDING_BY_OPTION, Decision, Failed, OfSteps, describe, waits
+from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
 from . import events, texts
 from .actions import UNCONFIRMED, Asked, CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
 from .declared import InlineHandler, PassWatcher, Steps
@@ -111,7 +111,8 @@ class StepRunner:
 
     def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> Facts:
         message = leased.messages[position]
-        refusal, ending = self._refusal(leased, position)
+        refusal = unfit(leased, position)
+        ending = decide(self.queue, message.attempt, refusal, 0.0).ending if refusal else None
         failure = _failure_of(leased, position)
         since = failure.missing_since if failure else 0.0
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
@@ -124,21 +125,11 @@ class StepRunner:
             "" if refusal else declared.kind_of(message.body),
             message.attempt - 1,
             refusal,
-            ending,
+            ending or "park",
             failure.outages if failure else 0,
             bool(since) and self.waited_s >= self.queue.missing_wait_s,
             leased.expired_owner if position == 0 else "",
         )
-
-    def _refusal(self, leased: LeasedGroup, position: int) -> tuple[Undecodable | TooLate | None, Ending]:
-        """What keeps a message from its steps, whatever the ledger says; that it expired is up to the pass."""
-        message = leased.messages[position]
-        if leased.undecodable and position == len(leased.messages) - 1:
-            return Undecodable(leased.undecodable), ENDING_BY_OPTION[self.queue.on_failure]
-        if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
-            late = TooLate(message.score, leased.mark, leased.on_late)
-            return late, late.ending
-        return None, "park"
 
     def _run(self, group: HeldGroup, generator: Generator[Asked, Any, Any]) -> Generator[Effect, Any, Any]:
         """What a pass asks for, as effects; what it returns."""

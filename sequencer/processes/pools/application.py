@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...client import Sequencer, find_server
 from ...doctor.rights import ASKED, WORDS, Role, missing_rights
+from ...drain.steps.declared import InlineHandler, Steps
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint, leave_embedded_untold
@@ -85,6 +86,8 @@ class Examined:
     """What the user may do: the roles of `sequencer acl`."""
     server: str | None = None
     """The identity of the server that an app has of its own."""
+    waits: bool = False
+    """Whether the start of a step waits for replicas, which takes one right more."""
 
 
 def examine_all(plan: RunPlan) -> list[Examined]:
@@ -93,7 +96,8 @@ def examine_all(plan: RunPlan) -> list[Examined]:
     identity = server_identity(Link(endpoint))
     found = []
     for pool in plan.pools:
-        one, rights = examine(pool), _rights(endpoint, pool.queue, plan.namespace)
+        one = examine(pool)
+        rights = _rights(endpoint, pool.queue, plan.namespace, waits=("consume",) if one.waits else ())
         if one.server not in (None, identity):
             one.problems.append(f"its app is on another server than {endpoint.name}, which the file says")
         if lacks := rights["consume"]:
@@ -102,10 +106,10 @@ def examine_all(plan: RunPlan) -> list[Examined]:
     return found
 
 
-def _rights(endpoint: Endpoint, queue: str, namespace: str) -> dict[Role, list[str]]:
-    net = BlockingNet(endpoint.url, start_embedded)
+def _rights(endpoint: Endpoint, queue: str, namespace: str, waits: Sequence[Role]) -> dict[Role, list[str]]:
+    net, lanes = BlockingNet(endpoint.url, start_embedded), [lane_keys(namespace, queue, 0)]
     try:
-        return finish(missing_rights(net, ASKED, namespace, queue, [lane_keys(namespace, queue, 0)]))
+        return finish(missing_rights(net, ASKED, namespace, queue, lanes, waits=waits))
     finally:
         net.close()
 
@@ -201,7 +205,7 @@ def main() -> int:
 
 
 def _examined(config: WorkerConfig, check: str | None) -> Examined:
-    handles, problems, server = f"command {config.command!r}", list[str](), None
+    handles, problems, server, waits = f"command {config.command!r}", list[str](), None, False
     try:
         if config.command:
             check_command(config.command)
@@ -210,6 +214,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
             handles = f"{app.handler.__module__}:{getattr(app.handler, '__qualname__', '?')}"
             client, _ = prepare(config)
             server = None if app.sequencer is None else _identity(client)
+            waits = isinstance(app.handler, Steps | InlineHandler) and client.options.wait is not None
     except SequencerError as error:
         problems.append(str(error))
     try:
@@ -217,7 +222,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
             _check_function(check)
     except SequencerError as error:
         problems.append(f"check: {error}")
-    return Examined(config.queue, handles, problems, server=server)
+    return Examined(config.queue, handles, problems, server=server, waits=waits)
 
 
 def _identity(client: Sequencer) -> str:

@@ -1,0 +1,71 @@
+"""An append whose answer is lost, and replicas: the repeat comes by another connection, and WAIT speaks of that one's
+writes only. It is honest since each append writes: where nothing is added, the lane's clock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.errors import NotReplicated
+from sequencer.testing import wait_until
+from sequencer.testing.proxy.fault_proxy import FaultProxy
+
+from ..support.changed_script import changed_script
+from .server.failover import QUICK
+from .server.host import Host, free_port, running, workplace
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def primary() -> Iterator[Host]:
+    """A primary whose replica has all that was written so far, and then stands still."""
+    with workplace() as directory:
+        host = Host(directory / "a", *QUICK, port=free_port())
+        replica = Host(directory / "b", "--replicaof", "127.0.0.1", str(host.port), port=free_port())
+        with running(host), running(replica):
+            wait_until(lambda: replica.info("replication")["master_link_status"] == "up")
+            with Sequencer("jobs", host.url, wait_replicas=1, wait_timeout=4.0) as seq:
+                seq.append(0, "g", id="first")
+            assert replica.process
+            os.kill(replica.process.pid, signal.SIGSTOP)
+            yield host
+            os.kill(replica.process.pid, signal.SIGCONT)
+
+
+def append(host: Host, how: str) -> None:
+    """One whose first answer is lost."""
+    proxy = FaultProxy(host.url, Path(host.directory) / "proxy")
+    try:
+        with Sequencer("jobs", proxy.url, wait_replicas=1, wait_timeout=0.2) as seq:
+            seq.info()
+            proxy.add("reply lost", on=("append",))
+            if how == "one":
+                seq.append(1, "g", id="m")
+            else:
+                seq.append_many([{"body": 1, "group": group, "id": "m"} for group in "gh"])
+    finally:
+        effects = dict(proxy.effects)
+        proxy.close()
+    assert effects == {"reply lost": 1}
+
+
+@pytest.mark.parametrize("how", ["one", "many"])
+def test_the_repeat_of_an_append_is_not_said_to_be_on_replicas_that_lack_it(primary: Host, how: str) -> None:
+    with pytest.raises(NotReplicated, match="0 of 1 replicas confirmed it"):
+        append(primary, how)
+
+
+def test_a_repeat_that_writes_nothing_is_found(primary: Host) -> None:
+    if "valkey_version" not in primary.info("server"):
+        pytest.skip("Redis 7.0 takes what a connection read as its write")
+    short = "if words == '' and is_plain then"
+    reads = "if call('HEXISTS', prefix .. 'body:' .. group, id) == 1 then return '=0000000000000000' end\n"
+    with changed_script("append", short, reads + short):
+        append(primary, "one")

@@ -1,0 +1,40 @@
+"""`sequencer run --check` names the rights that a user lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.net.link import Link
+
+from ..support.run_scene import RunScene
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+
+@pytest.fixture
+def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
+    return RunScene(cli.directory, make)
+
+
+def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene, link: Link, namespace: str) -> None:
+    link.command("ACL", "SETUSER", namespace, "on", "nopass", "~*", "+@all", "-wait")
+    cli.environment["SEQUENCER_REDIS"] = cli.environment["SEQUENCER_REDIS"].replace("://", f"://{namespace}:x@")
+    (cli.directory / "steps.py").write_text(
+        "from sequencer import Sequencer\n"
+        "gifts, mails = (Sequencer(name, namespace=NAMESPACE, wait_replicas=1) for name in ('gifts', 'mails'))\n"
+        "@gifts.step(once=True)\ndef charge(message): ...\n"
+        "@mails.handler\ndef send(message): ...\n".replace("NAMESPACE", repr(cli.environment["SEQUENCER_NAMESPACE"]))
+    )
+    scene.write_file(gifts="app = 'steps:gifts'", mails="app = 'steps:mails'")
+    done = cli.run("run", "--check")
+    assert done.returncode == 2
+    problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert problems == ["error: gifts: to consume, the user lacks +wait; grant it with ACL SETUSER"]
+    link.command("ACL", "SETUSER", namespace, "+wait")
+    assert cli.run("run", "--check").returncode == 0
+    link.command("ACL", "DELUSER", namespace)

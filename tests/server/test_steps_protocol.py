@@ -1,0 +1,87 @@
+"""A client that knows no ledgers, beside messages with steps: every script refuses it before its first write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer, calls
+from sequencer.calls.call import Call
+from sequencer.calls.source import eval_command
+from sequencer.doctor.rights import run_every_script
+from sequencer.errors import Park, SequencerError
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
+from ..support.changed_script import changed_script
+
+LUA = Path(calls.__file__).parents[1] / "lua"
+WITHOUT_ROUTE = {"adopt", "register"}
+"""They bring the route, or change it. A client whose protocol is older reads the registry first, and ends there."""
+BY_TOKEN = {"renew"}
+"""Of groups that a claim leased, which was refused."""
+READS_IT = {"repair"}
+"""It takes the route that the lane has, and cuts records by it."""
+
+
+def dump(link: Link, namespace: str) -> dict[bytes, Any]:
+    return {name: link.command("DUMP", name) for name in sorted(link.command("KEYS", f"*{namespace}:*"))}
+
+
+def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[str]:
+    """Which scripts say that the lane has another protocol, called as by a program of protocol 1; nothing is written.
+
+    There are a parked message and a dead letter, each with a step that is done.
+    """
+    seq = make("jobs")
+    seq.step(name="charge", once=True)(lambda message: "paid")
+
+    @seq.step(order=2)
+    def points(message: Any) -> None:
+        raise Park("no points")
+
+    seq.append_many({"body": 1, "group": group, "id": "m"} for group in "ab")
+    seq.consume(until_empty=True)
+    seq.skip("b", dead_letter=True)
+    (letter,) = seq.dead()
+    keys = lane_keys(namespace, "jobs", 0)
+    route = link.command("HGET", keys.policy, "route").decode()
+    old = route.replace("v2.", "1.")
+    assert old != route
+    before = dump(link, namespace)
+    found = set()
+
+    def run(call: Call[Any]) -> None:
+        if call.script in WITHOUT_ROUTE | BY_TOKEN | READS_IT:
+            return
+        try:
+            said = link.command(*eval_command(call, old))
+        except SequencerError as error:
+            said = str(error)
+        assert f"ROUTE {route}" in str(said), f"{call.script} answers {said!r}"
+        found.add(call.script)
+
+    run_every_script(run, keys)
+    run(calls.redrive(keys, [f"{letter.message.stamp:016}b\nm"]))
+    assert dump(link, namespace) == before, "nothing was written"
+    return found
+
+
+def test_a_client_of_protocol_1_is_refused_in_every_script(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    everything = {path.stem for path in LUA.glob("*.lua")}
+    assert refused(make, link, namespace) == everything - WITHOUT_ROUTE - BY_TOKEN - READS_IT
+
+
+def test_a_redrive_that_does_not_compare_it_is_found(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    with (
+        changed_script("redrive", "if there ~= route then", "if false then"),
+        pytest.raises(AssertionError, match="redrive answers"),
+    ):
+        refused(make, link, namespace)
