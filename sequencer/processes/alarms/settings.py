@@ -13,7 +13,7 @@ from ...errors import ConfigurationError, SequencerError
 from ...settings.tables import converted, time_of
 from ...settings.thresholds import Thresholds
 from ...values.checks import nearest
-from .targets import Target, read_target
+from .targets.table import Target, read_target
 
 REPEAT_S = 4 * 3600.0
 

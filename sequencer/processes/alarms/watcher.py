@@ -32,7 +32,7 @@ from ..signals import stop_signals_in_use
 from .notice import Item, Notice
 from .sender import Sender
 from .settings import QueueAlarms
-from .targets import Target
+from .targets.table import Target
 
 if TYPE_CHECKING:
     from ..pools.plan import RunPlan
