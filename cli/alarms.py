@@ -133,10 +133,11 @@ def _watch_once(plan: RunPlan, as_json_: bool) -> int:
 
 
 def _watch(plan: RunPlan) -> int:
+    from ..processes.alarms.server_away import ServerAway
     from ..processes.alarms.watcher import watcher_of
 
     say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
-    watcher_of(plan).run()
+    watcher_of(plan, away=ServerAway()).run()
     return FINE
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +155,54 @@ def test_watch_says_why_it_sees_nothing(
     assert (once.returncode, once.stdout) == (3, "no open incidents\n")
     assert "to operate this queue, the user lacks" in once.stderr
     assert "Traceback" not in once.stderr
+
+
+@pytest.fixture
+def absent(server: EmbeddedServer) -> Iterator[Path]:
+    """Where no server is: a link to the socket of one makes it come back."""
+    directory = Path(tempfile.mkdtemp(prefix="sqa-"))
+    yield directory / "s"
+    shutil.rmtree(directory)
+
+
+AWAY = "[alarms]\naway = '0.3s'\n"
+
+
+def whats(directory: Path) -> list[tuple[str, str]]:
+    return [(one["kind"], one["what"]) for one in told(directory)]
+
+
+def test_that_the_server_is_away_is_told_and_that_it_is_back(cli: Cli, server: EmbeddedServer, absent: Path) -> None:
+    write(cli.directory, more=AWAY)
+    once = cli.run("watch", "--once", SEQUENCER_REDIS=f"unix://{absent}")
+    assert once.returncode == 3, once.stderr
+    assert told(cli.directory) == [], "the exit code says it"
+    watcher = cli.start("watch", SEQUENCER_REDIS=f"unix://{absent}")
+    wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
+    absent.symlink_to(server.socket)
+    wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "that it is back too")
+    watcher.signal()
+    assert watcher.ended() == 0
+    assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
+    first, last = told(cli.directory)
+    assert (first["incident"], first["queue"]) == (last["incident"], "")
+    assert f":away@{first['host']}:" in first["incident"]
+    assert watcher.stderr.count("alarm sent") == 2
+
+
+def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
+    cli: Cli, server: EmbeddedServer, namespace: str, absent: Path, make: Callable[..., Sequencer]
+) -> None:
+    scene = RunScene(cli.directory, make)
+    write(cli.directory, more=AWAY)
+    with scene.master(f"unix://{absent}", namespace) as master:
+        wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
+        before = master._watcher
+        master.reload()
+        wait_until(lambda: master._watcher is not before, PATIENCE_S, "it has read its file")
+        absent.symlink_to(server.socket)
+        wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "it is over")
+    assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
 
 
 def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[..., Sequencer]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from sequencer import Message
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alarms.watcher import Local, WatchedQueue, Watcher
+from sequencer.processes.alarms.watched_queue import WatchedQueue
+from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.store.keys import LaneKeys, lane_keys
 
 from ..support.changed_script import changed_script

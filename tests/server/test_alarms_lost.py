@@ -13,6 +13,7 @@ from sequencer.net.link import Link
 from sequencer.processes.alarms import sender
 from sequencer.processes.alarms import watcher as watchers
 from sequencer.processes.alarms.notice import Notice
+from sequencer.processes.alarms.watched_queue import WatchedQueue
 from sequencer.queue.alarms import untold
 from sequencer.store.keys import LaneKeys, lane_keys
 
@@ -105,7 +106,7 @@ def test_however_many_are_parked_all_are_told(
 
 
 def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys: LaneKeys) -> None:
-    client = watchers.WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    client = WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
     watching.fail(SetAside("x"), "ann")
     late = client.news_of("chat", {})
     watching.fail(SetAside("x"), "bob")

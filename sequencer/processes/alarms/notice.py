@@ -69,6 +69,7 @@ class Notice:
     what: What
     namespace: str
     queue: str
+    """"": it is about the server."""
     kind: str
     """`parked`, `dead`, `backlog`, ...: which condition holds."""
     environment: str
@@ -103,7 +104,7 @@ class Notice:
     @property
     def title(self) -> str:
         """One line: `sequencer production orders: parked, resolved`."""
-        name = " ".join(["sequencer", *filter(None, [self.environment]), self.queue])
+        name = " ".join(["sequencer", *filter(None, [self.environment, self.queue])])
         return _line(f"{name}: {self.kind}{_SAID[self.what]}")
 
     @property

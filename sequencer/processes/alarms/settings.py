@@ -42,6 +42,7 @@ class AlarmsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froz
     unserved: str | None = None
     failing: float | None = None
     memory: float | None = None
+    away: str | None = None
     outage: bool | None = None
     pool: bool | None = None
     history: bool | None = None

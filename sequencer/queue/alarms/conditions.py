@@ -15,7 +15,7 @@ from ...values.views import QueueInfo, QueueLook
 
 CUT_SHORT = 0.9
 """A history that has this part of its cap, and reaches less far than this part of its window, is cut short."""
-TIMES = {"wait", "lag", "unserved"}
+TIMES = {"wait", "lag", "unserved", "away"}
 SHARES = {"failing", "memory"}
 
 
@@ -124,7 +124,7 @@ def commands_for(kind: str, queue: str, namespace: str) -> tuple[str, ...]:
         "wait": (command("groups", queue, namespace=namespace, options=["--state", "due"]),),
         "unserved": (command("consume", queue, namespace=namespace, options=APP),),
         "history": (command("configure", queue, namespace=namespace),),
-        "memory": (command("doctor", queue, namespace=namespace),),
+        **dict.fromkeys(("memory", "away"), (command("doctor", queue, namespace=namespace),)),
         "pool": ("sequencer run --status",),
         "check": (),
     }

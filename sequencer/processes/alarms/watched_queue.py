@@ -1,0 +1,38 @@
+"""One queue that is watched: its client, and what its watcher saw of it."""
+
+from __future__ import annotations
+
+from ...client import Sequencer
+from ...net.blocking import blocking
+from ...queue.alarms import facts, incidents, untold
+from ...queue.alarms.conditions import Facts
+from .settings import QueueAlarms
+
+
+class WatchedQueue(Sequencer):
+    """The client of one queue, with what a watcher asks."""
+
+    take_seen = blocking(incidents.take_seen)
+    sent = blocking(incidents.sent)
+    news_of = blocking(untold.news_of)
+    keep_told = blocking(untold.keep_told)
+    forget_told = blocking(untold.forget_told)
+    minute_facts = blocking(facts.minute_facts)
+    unserved_s = blocking(facts.unserved_s)
+
+
+class WatchState:
+    """What a watcher knows of one queue."""
+
+    def __init__(self, name: str, url: str | None, namespace: str, alarms: QueueAlarms, *, is_first: bool) -> None:
+        self.client = WatchedQueue(name, url, namespace=namespace)
+        self.alarms = alarms
+        self.tells_memory, self.tries = is_first, facts.Tries()
+        """Of the server's memory one queue tells, the first of the file."""
+        self.minute: Facts = Facts()
+        """What was seen at the last minute, until it was told."""
+        self.places: dict[str, dict[str, int]] = {name: {} for name in alarms.to}
+        """By target and lane: how many parked groups were looked at."""
+        self.minute_at = 0.0
+        self.trouble: Exception | None = None
+        """Why the last look failed."""
