@@ -114,3 +114,34 @@ def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys
     client.keep_told("chat", late, "dead")
     assert client.news_of("chat", {}) == untold.News()
     client.close()
+
+
+@pytest.mark.parametrize("error", [Park("no such card"), SetAside("no such card")])
+def test_who_could_not_be_told_hears_in_one_message_what_it_was(
+    watching: Watching, link: Link, keys: LaneKeys, error: Exception
+) -> None:
+    (chat, mail), watcher = watching.targets, watching.watcher()
+    chat.refuses = True
+    watching.fail(error, "ann", "bob")
+    watching.look(watcher)
+    watching.seq.resume_many(everything=True)
+    watching.seq.redrive(everything=True)
+    watching.seq.consume(lambda message: None, until_empty=True)
+    watching.look_until(watcher, lambda: mail.whats() == ["open", "resolved"], "it is over")
+    chat.refuses = False
+    link.command("EVAL", END_HOLDS, 1, keys.alarms)
+    watching.look(watcher)
+    (one,) = chat.took
+    assert one.what == "resolved"
+    assert one.text in (
+        "it was over before this could be told: 2 groups are parked",
+        "it was over before this could be told: there are 2 dead letters",
+    )
+    assert sorted((item.group, item.id, item.error.partition(": ")[2]) for item in one.items) == [
+        ("ann", "m", "no such card"),
+        ("bob", "m", "no such card"),
+    ]
+    assert one.incident == mail.took[0].incident
+    assert (one.opened_at, one.at > one.opened_at) == (mail.took[0].opened_at, True)
+    assert mail.took[1].items == (), "it was told of them"
+    assert link.command("EXISTS", keys.alarms) == 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...calls.alarms import Grant
 from ...queue.alarms.conditions import commands_for, limit_of, unit_of
 from ...queue.alarms.incidents import key_of
-from ...queue.alarms.untold import NamedHead, News
+from ...queue.alarms.untold import NamedHead, News, heads_in
 from ...settings.thresholds import Thresholds
 from ...values.text import error_text, named
 from .notice import Item, Notice
@@ -26,10 +26,11 @@ class Place(NamedTuple):
 
 
 def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
-    """Of an incident. `news`: the heads that it names, if any."""
+    """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was."""
     kind, _, host = grant.kind.partition("@")
-    heads = [] if news is None else news.heads if kind == "parked" else news.dead_heads
-    count = 0 if news is None else len(news.groups) if kind == "parked" else news.dead
+    heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
+    count = 0 if news is None else news.counts().get(kind, 0)
+    is_late = grant.what == "resolved" and not grant.number
     return Notice(
         incident=key_of(place.namespace, queue, grant.kind, grant.opened_us),
         number=grant.number,
@@ -44,7 +45,7 @@ def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news:
         value=float(grant.value) if grant.value else None,
         limit=limit_of(kind, alarms.limits),
         unit=unit_of(kind),
-        text=grant.text,
+        text=f"it was over before this could be told: {grant.text}" if is_late else grant.text,
         items=tuple(_item(head, texts=alarms.texts) for head in heads),
         more=max(0, count - len(heads)),
         commands=commands_for(kind, queue, place.namespace),

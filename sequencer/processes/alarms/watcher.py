@@ -18,7 +18,8 @@ from ...calls.alarms import AlarmTimes, Grant
 from ...consume.emitter import EventEmitter
 from ...drain import consumer_events
 from ...errors import ServerUnavailable
-from ...queue.alarms.conditions import Facts, conditions
+from ...queue.alarms.conditions import Facts, Untold, conditions
+from ...queue.alarms.untold import heads_text
 from ...settings.events import Event
 from ...values.text import error_text
 from ...values.views import QueueLook
@@ -172,7 +173,7 @@ class Watcher:
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
         one.minute = Facts()
-        news = self._kinds_with_news(one, look)
+        news = self._news(one, look)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
@@ -185,15 +186,15 @@ class Watcher:
             found = one.client.minute_facts(has_memory=one.tells_memory)
             one.minute = Facts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
 
-    def _kinds_with_news(self, one: WatchState, look: QueueLook) -> dict[str, list[str]]:
+    def _news(self, one: WatchState, look: QueueLook) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[tuple[int, str, str]]] = {}
         if look.parked or look.dead:
             for target, places in one.places.items():
-                pages = LOOK_PAGES if places else None
-                for kind in one.client.news_of(target, places, pages=pages).kinds():
-                    found.setdefault(kind, []).append(target)
-        return found
+                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None)
+                for kind, count in news.counts().items():
+                    found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
+        return {kind: Untold([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
 
     # -- what is told -------------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ class Watcher:
         news, has_heads = None, grant.kind in ("parked", "dead") and grant.what in ("open", "news")
         if has_heads:
             news = one.client.news_of(grant.target, {})
-            if grant.what == "news" and grant.kind not in news.kinds():
+            if grant.what == "news" and grant.kind not in news.counts():
                 return  # another told it meanwhile
 
         def on_sent() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ...calls.alarms import Seen, Verdict
@@ -37,10 +37,19 @@ class Facts(NamedTuple):
     host: str = ""
 
 
-def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Sequence[str]]) -> list[Seen]:
-    """What is known of each condition that is not turned off. `news`: kind -> targets that were not told all of it."""
+class Untold(NamedTuple):
+    """What of a condition somebody was not told."""
+
+    targets: list[str]
+    heads: str
+    """What can be named of it, for the one who knows least."""
+
+
+def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Untold]) -> list[Seen]:
+    """What is known of each condition that is not turned off. `news`: by kind."""
     found = [*_of_look(facts, limits), *_of_info(facts, limits), *_of_host(facts, limits)]
-    return [one._replace(new_to=news.get(one.kind, ())) for one in found]
+    untold = [news.get(one.kind, Untold([], "")) for one in found]
+    return [one._replace(new_to=new.targets, heads=new.heads) for one, new in zip(found, untold, strict=True)]
 
 
 def unit_of(kind: str) -> str:

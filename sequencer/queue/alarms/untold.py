@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,13 +13,15 @@ from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.record import LetterName
-from ...store.text import dumps_words
+from ...store.text import dumps_words, loads_words
 from ...values.commands import command, id_option
 from ...values.message import Failure
 from ..session import Session
 
 NAMED = 10
 """So many are named in one message; the others are counted."""
+KEPT_CHARACTERS = 200
+"""Of an error that an incident keeps."""
 FORGET_PAGES = 50
 """Names that are looked at in one sweep, by pages of 200."""
 
@@ -32,6 +34,23 @@ class NamedHead(NamedTuple):
     failure: Failure
     commands: tuple[str, ...]
     """What settles it."""
+
+
+def heads_text(heads: Sequence[NamedHead]) -> str:
+    """As an incident keeps them, for a target that hears of its end alone: without commands, and errors cut."""
+    rows = [
+        [list(one.group), one.id, one.failure.type, one.failure.message[:KEPT_CHARACTERS], one.failure.at]
+        for one in heads
+    ]
+    return dumps_words(rows).decode("utf-8", "replace")
+
+
+def heads_in(text: str) -> list[NamedHead]:
+    """What `heads_text` wrote."""
+    found = []
+    for group, id, type, message, at in loads_words(text.encode()) if text else []:
+        found.append(NamedHead(tuple(group), id, Failure(id, type, message, "", 0, at, ""), ()))
+    return found
 
 
 @dataclass(slots=True)
@@ -53,9 +72,13 @@ class News:
             words = [[keys.prefix, dead_us] for keys, dead_us in self.letters]
         return hashlib.sha256(dumps_words(sorted(words))).hexdigest()[:16] if words else ""
 
-    def kinds(self) -> list[str]:
-        """The conditions of which there is something new."""
-        return [kind for kind, has in (("parked", self.groups), ("dead", self.dead)) if has]
+    def counts(self) -> dict[str, int]:
+        """Of the conditions of which there is something new: how much."""
+        return {kind: count for kind, count in (("parked", len(self.groups)), ("dead", self.dead)) if count}
+
+    def heads_of(self, kind: str) -> list[NamedHead]:
+        """What can be named."""
+        return self.dead_heads if kind == "dead" else self.heads
 
 
 async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int | None = None) -> News:
