@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -104,6 +105,9 @@ def test_a_master_tells_and_goes_on(
     write(cli.directory, more="[queues.orders]\napp = 'none:seq'\n")
     with scene.master(server.url, namespace) as master:
         wait_until(lambda: "pool" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a pool is down")
+        ((line,),) = [one["commands"] for one in told(cli.directory) if one["kind"] == "pool"]
+        assert line == f"sequencer run {cli.directory / 'sequencer.toml'} --status"
+        assert "orders" in cli.call(*shlex.split(line)[1:]).stdout
         park(seq, "ann")
         wait_until(lambda: "parked" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a group is parked")
         hangs = "[targets.slow]\ntype = 'command'\nexec = 'sleep 1000'\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...calls.alarms import Grant
@@ -23,6 +24,10 @@ class Place(NamedTuple):
     environment: str
     host: str
     """Who tells."""
+    file: str = ""
+    """Of `run` or `watch`."""
+    apps: Mapping[str, str] = {}
+    """Of the queues that the file has an app for."""
 
 
 def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
@@ -48,7 +53,7 @@ def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news:
         text=f"it was over before this could be told: {grant.text}" if is_late else grant.text,
         items=tuple(_item(head, texts=alarms.texts) for head in heads),
         more=max(0, count - len(heads)),
-        commands=commands_for(kind, queue, place.namespace),
+        commands=commands_for(kind, queue, place.namespace, app=place.apps.get(queue, ""), file=place.file),
         news="" if news is None else news.digest(kind),
     )
 

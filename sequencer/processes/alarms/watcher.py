@@ -71,17 +71,15 @@ class Watcher:
         targets: Iterable[Target],
         *,
         url: str | None,
-        namespace: str,
-        environment: str,
+        place: Place,
         every_s: float,
         emit: Callable[[Event], object],
         local: Callable[[str], Local] = lambda _: Local(),
         away: ServerAway | None = None,
     ) -> None:
-        self._place, self._every_s = Place(namespace, environment, socket.gethostname()), every_s
-        self._emit, self._local = emit, local
+        self._place, self._every_s, self._emit, self._local = place, every_s, emit, local
         self._queues = [
-            WatchState(name, url, namespace, one or QueueAlarms(), is_first=position == 0)
+            WatchState(name, url, place.namespace, one or QueueAlarms(), is_first=position == 0)
             for position, (name, one) in enumerate(alarms.items())
         ]
         self._told = {name: one for name, one in alarms.items() if one is not None}
@@ -244,8 +242,13 @@ def watcher_of(
         {pool.queue: pool.alarms for pool in plan.pools},
         plan.targets,
         url=plan.url,
-        namespace=plan.namespace,
-        environment=plan.environment,
+        place=Place(
+            plan.namespace,
+            plan.environment,
+            socket.gethostname(),
+            str(plan.path),
+            {pool.queue: pool.config.app for pool in plan.pools if pool.config.app},
+        ),
         every_s=plan.check_every_s,
         emit=emit or EventEmitter("", log=log).emit,
         local=local,

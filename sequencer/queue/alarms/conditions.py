@@ -10,7 +10,6 @@ from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
 from ...values.commands import command, resume_all
 from ...values.text import duration, error_text, many
-from ...values.unserved import APP
 from ...values.views import QueueInfo, QueueLook
 
 CUT_SHORT = 0.9
@@ -125,16 +124,17 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def commands_for(kind: str, queue: str, namespace: str) -> tuple[str, ...]:
-    """What shows a condition, or mends it."""
+def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: str = "") -> tuple[str, ...]:
+    """What shows a condition, or mends it. `app`: of the queue, where it is known; `file`: of `run`."""
+    info = command("info", queue, namespace=namespace)
     lines = {
         "parked": (command("parked", queue, namespace=namespace), resume_all(queue, namespace)),
         "dead": (command("dead list", queue, namespace=namespace),),
         "wait": (command("groups", queue, namespace=namespace, options=["--state", "due"]),),
-        "unserved": (command("consume", queue, namespace=namespace, options=APP),),
+        "unserved": (command("consume", queue, namespace=namespace, options=["--app", app]) if app else info,),
         "history": (command("configure", queue, namespace=namespace),),
         **dict.fromkeys(("memory", "away"), (command("doctor", queue, namespace=namespace),)),
-        "pool": ("sequencer run --status",),
+        "pool": (command("run", *filter(None, [file]), options=["--status"]),),
         "check": (),
     }
-    return lines.get(kind.partition("@")[0], (command("info", queue, namespace=namespace),))
+    return lines.get(kind.partition("@")[0], (info,))
