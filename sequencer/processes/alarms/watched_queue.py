@@ -14,6 +14,7 @@ class WatchedQueue(Sequencer):
 
     take_seen = blocking(incidents.take_seen)
     sent = blocking(incidents.sent)
+    marks = blocking(untold.marks)
     news_of = blocking(untold.news_of)
     keep_told = blocking(untold.keep_told)
     forget_told = blocking(untold.forget_told)
@@ -31,8 +32,8 @@ class WatchState:
         """Of the server's memory one queue tells, the first of the file."""
         self.minute: Facts = Facts()
         """What was seen at the last minute, until it was told."""
-        self.places: dict[str, dict[str, int]] = {name: {} for name in alarms.to}
-        """By target and lane: how many parked groups were looked at."""
-        self.minute_at = 0.0
+        self.places: dict[str, dict[str, untold.LanePlace]] = {}
+        """By target and lane: how far parked groups were looked through."""
+        self.places_at = self.minute_at = 0.0
         self.trouble: Exception | None = None
         """Why the last look failed."""

@@ -43,6 +43,8 @@ LOOK_PAGES = 20
 """Hundreds of parked groups, in a lane, that one look goes through for those that were not told. The first look of a
 watcher and a message go through all.
 """
+WHOLE_S = 600.0
+"""So often all is gone through even where no total says that there is something new."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one try of a target."""
 SEND_S = 18.0
@@ -171,7 +173,7 @@ class Watcher:
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
         one.minute = Facts()
-        news = self._news(one, look)
+        news = self._news(one, look, now)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
@@ -184,12 +186,15 @@ class Watcher:
             found = one.client.minute_facts(has_memory=one.tells_memory)
             one.minute = Facts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
 
-    def _news(self, one: WatchState, look: QueueLook) -> dict[str, Untold]:
+    def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
+        if now >= one.places_at:
+            one.places_at, one.places = now + WHOLE_S, {name: {} for name in one.alarms.to}
         if look.parked or look.dead:
+            known = one.client.marks()
             for target, places in one.places.items():
-                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None)
+                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None, known=known)
                 for kind, count in news.counts().items():
                     found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
         return {kind: Untold([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ... import calls
 from ...calls.alarms import UntoldGroup
+from ...calls.net_protocol import Command
 from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.record import LetterName
+from ...store.replies import Reading
 from ...store.text import dumps_words, loads_words
 from ...values.commands import command, id_option
 from ...values.message import Failure
@@ -81,29 +83,84 @@ class News:
         return self.dead_heads if kind == "dead" else self.heads
 
 
-async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int | None = None) -> News:
+Mark = tuple[int, ...]
+"""What ended in a lane so far, and is there now. While it is the same, nothing is new."""
+
+
+@dataclass(slots=True)
+class LanePlace:
+    """How far a lane was looked through for a target."""
+
+    first: int = 0
+    """So many parked groups were looked at in this round."""
+    began: Mark | None = None
+    """The mark at its beginning."""
+    is_clean: bool = True
+    """Nothing in it was new."""
+    quiet: Mark | None = None
+    """The mark of a round that was clean to its end."""
+
+
+async def marks(session: Session) -> dict[str, Mark]:
+    """Of each lane, by its prefix: cheap to ask, and another one where a group was parked or a letter died.
+
+    The totals see a group that parks again while another goes on. Raises ServerError.
+    """
+    found = {}
+    for keys in await session.lanes(register=False):
+        commands: list[Command] = [
+            ("HMGET", keys.stats, "parked", "dead"),
+            ("ZCOUNT", keys.schedule, "inf", "inf"),
+            ("ZCARD", keys.dead),
+        ]
+        totals, parked, dead = await session.net.read(keys.schedule, commands)
+        with Reading(session.net.name):
+            found[keys.prefix] = (*(int(total or 0) for total in totals), int(parked), int(dead))
+    return found
+
+
+async def news_of(
+    session: Session,
+    target: str,
+    places: MutableMapping[str, LanePlace],
+    *,
+    pages: int | None = None,
+    known: Mapping[str, Mark] | None = None,
+) -> News:
     """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
 
-    At most `pages` hundreds of parked groups are looked at in each lane; None: all. Raises ServerError.
+    At most `pages` hundreds of parked groups are looked at in each lane; None: all. `known`: `marks` from before this
+    look; a lane in which nothing was new is left out until it has another. Raises ServerError.
     """
     found = News()
     for keys in await session.lanes(register=False):
-        first, looked, is_end = places.get(keys.prefix, 0), 0, False
-        while not is_end and (pages is None or looked < pages):
-            lane = (await session.net.ask(calls.untold(keys, target, first))).value
-            looked, is_end = looked + 1, lane.looked_at < 100
-            first = 0 if is_end else first + lane.looked_at
-            for one in lane.groups:
-                found.groups.append((keys, one))
-                if len(found.heads) < NAMED:
-                    found.heads.append(_parked_head(session, one))
-        places[keys.prefix] = first
-        if lane.dead:
-            found.dead += lane.dead
-            found.letters.append((keys, lane.dead_us))
-            found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
+        place, mark = places.setdefault(keys.prefix, LanePlace()), (known or {}).get(keys.prefix)
+        if mark is None or mark != place.quiet:
+            await _look_at(session, keys, target, place, mark, pages, found)
     del found.dead_heads[NAMED:]
     return found
+
+
+async def _look_at(
+    session: Session, keys: LaneKeys, target: str, place: LanePlace, mark: Mark | None, pages: int | None, found: News
+) -> None:
+    if not place.first:
+        place.began, place.is_clean = mark, True
+    looked, is_end = 0, False
+    while not is_end and (pages is None or looked < pages):
+        lane = (await session.net.ask(calls.untold(keys, target, place.first))).value
+        looked, is_end = looked + 1, lane.looked_at < 100
+        place.first = 0 if is_end else place.first + lane.looked_at
+        place.is_clean = place.is_clean and not lane.groups and not lane.dead
+        for one in lane.groups:
+            found.groups.append((keys, one))
+            if len(found.heads) < NAMED:
+                found.heads.append(_parked_head(session, one))
+    if lane.dead:
+        found.dead += lane.dead
+        found.letters.append((keys, lane.dead_us))
+        found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
+    place.quiet = mark if is_end and place.is_clean and place.began == mark else None
 
 
 async def keep_told(session: Session, target: str, news: News, kind: str) -> None:
