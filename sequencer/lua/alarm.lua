@@ -28,15 +28,32 @@ local now, now_text = time_us(now_us)
 --+ alarm/record
 local settle, gap, again, hold, stale = unpack(times)
 local kept, news, said = {}, {}, {now_text}
-local flat = call('HGETALL', alarms)
-for i = 1, #flat, 2 do
-  kept[flat[i]] = record_of(flat[i + 1])
+
+-- A time ahead is of a clock that was set back: it counts as now, so that nothing ends or is told
+-- again by that.
+local function hold_to(times_of, names, latest)
+  for _, name in ipairs(names) do
+    if (tonumber(times_of[name]) or 0) > latest then
+      times_of[name] = fmt('%.0f', latest)
+    end
+  end
 end
 
--- Whether so much time went by. A time ahead is of a clock that was set back: it counts as gone by.
+local flat = call('HGETALL', alarms)
+for i = 1, #flat, 2 do
+  local record = record_of(flat[i + 1])
+  if record then
+    hold_to(record, {'seen', 'quiet'}, now)
+    for _, to in pairs(record.to) do
+      hold_to(to, {'sent', 'asked'}, now)
+      hold_to(to, {'hold'}, now + hold)
+    end
+  end
+  kept[flat[i]] = record
+end
+
 local function is_past(us, span)
-  local at = tonumber(us) or 0
-  return at > now or now - at >= span
+  return now - (tonumber(us) or 0) >= span
 end
 
 local function take(one)
@@ -76,11 +93,6 @@ local function wanted(record, to, has_news)
   if again > 0 and is_past(to.sent, again) then return 'again' end
 end
 
-local function is_held(to)
-  local left = (tonumber(to.hold) or 0) - now
-  return left > 0 and left <= hold
-end
-
 local function offer(kind, record)
   local is_heard = true
   for _, target in ipairs(targets) do
@@ -92,7 +104,7 @@ local function offer(kind, record)
     if to then
       to.asked = now_text
       local what = wanted(record, to, news[kind] and news[kind][target])
-      if what and not is_held(to) then
+      if what and (tonumber(to.hold) or 0) <= now then
         to.hold = fmt('%.0f', now + hold)
         local is_late = record.resolved and not to.said
         local text = is_late and record.was or record.text or ''
@@ -105,7 +117,7 @@ local function offer(kind, record)
     end
   end
   for name, to in pairs(record.to) do
-    if to.asked ~= now_text and is_past(to.asked, stale) then
+    if is_past(to.asked, stale) then
       record.to[name] = nil
     elseif not to.said then
       is_heard = false
@@ -118,7 +130,7 @@ for _, one in ipairs(seen) do
   take(one)
 end
 for kind, record in pairs(kept) do
-  if not record.resolved and record.seen ~= now_text and is_past(record.seen, stale) then
+  if not record.resolved and is_past(record.seen, stale) then
     record.resolved = now_text
   end
   offer(kind, record)

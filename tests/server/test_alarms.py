@@ -202,3 +202,21 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
     watching.look(quiet)
     assert seq.count_dead() == 0
     assert link.command("EXISTS", keys.alarms) == 0
+
+
+def test_a_queue_that_is_deleted_is_told_of_no_more_and_stays_deleted(watching: Watching, link: Link) -> None:
+    """Its incidents go with it: who deleted it knows, and nobody is told that it is over."""
+    chat, watcher, seq = watching.targets[0], watching.watcher(), watching.seq
+    watching.fail(Park("x"), "ann")
+    watching.look(watcher)
+    seq.delete()
+    for _ in range(3):
+        watching.look(watcher)
+    assert chat.whats() == ["open"]
+    assert link.command("KEYS", f"*{seq.options.namespace}*") == []
+    watching.seq = watching.make(lanes=3)  # another queue of that name
+    watching.fail(Park("y"), "bob")
+    watching.look(watcher)
+    assert chat.whats() == ["open", "open"]
+    assert [item.group for item in chat.took[1].items] == ["bob"]
+    assert chat.took[0].incident != chat.took[1].incident

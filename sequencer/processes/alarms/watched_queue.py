@@ -10,7 +10,11 @@ from .settings import QueueAlarms
 
 
 class WatchedQueue(Sequencer):
-    """The client of one queue, with what a watcher asks."""
+    """The client of one queue, with what a watcher asks. It does not bring back what was deleted."""
+
+    def __init__(self, queue: str, url: str | None, *, namespace: str) -> None:
+        super().__init__(queue, url, namespace=namespace)
+        self._session.restores = False
 
     take_seen = blocking(incidents.take_seen)
     sent = blocking(incidents.sent)
