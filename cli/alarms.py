@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client import Sequencer, find_server, list_queues
+from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError
-from ..processes.logs import LogOptions
 from ..values.alarms import Incident
 from ..values.checks import nearest
 from ..values.text import many, plain
@@ -26,8 +24,8 @@ from .app import (
     RedisOption,
     app,
     call_option,
-    option,
 )
+from .file import FileArgument, NamespaceOfFileOption, find, read, read_with_server
 from .queues import require_queue
 from .render import cells, console, print_json, say, seconds, table
 
@@ -62,7 +60,7 @@ def alarms(
     code 1 where the target did not take it.
     """
     if test is not None:
-        return _try_target(test, file, ctx.obj or LogOptions())
+        return _try_target(test, read(find(file), ctx.obj))
     found: list[Incident] = []
     for name in [queue] if queue else list_queues(redis, namespace):
         with Sequencer(name, redis, namespace=namespace) as client:
@@ -79,17 +77,12 @@ def alarms(
 @app.command()
 def watch(
     ctx: typer.Context,
-    file: Annotated[
-        str | None,
-        typer.Argument(help="A TOML file; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
-    ] = None,
+    file: FileArgument = None,
     once: Annotated[
         bool, call_option("--once", help="Look once, send what is to be told, list what is open; exit code 6 then.")
     ] = False,
     redis: RedisOption = None,
-    namespace: Annotated[
-        str | None, option("--namespace", help="Prefix of all keys; goes before the file's.", show_default=False)
-    ] = None,
+    namespace: NamespaceOfFileOption = None,
     json: JsonOption = False,
 ) -> int:
     """Watch the queues of a file and tell its targets, without running consumers: for those without `sequencer run`.
@@ -97,19 +90,12 @@ def watch(
     It looks each `check_every`, as the master does, and cleans each minute (`sweep`). Several may watch the same
     queues: each thing is told once. With --once it is for cron: a condition is over when two calls saw it so.
     """
-    plan = _plan(file, redis, namespace, ctx.obj or LogOptions())
+    plan = read_with_server(find(file), ctx.obj, redis, namespace)
+    if not any(pool.alarms for pool in plan.pools):
+        raise ConfigurationError(f"{plan.path}: it has neither [alarms] nor a target, so nobody would be told anything")
     if json and not once:
         raise ConfigurationError("--json says how --once answers; give that too")
     return _watch_once(plan, json) if once else _watch(plan)
-
-
-def _plan(file: str | None, redis: str | None, namespace: str | None, options: LogOptions) -> RunPlan:
-    from ..processes.pools.run_file import find_file, read_file  # it imports msgspec, which nothing else needs
-
-    plan = read_file(find_file(file, Path.cwd()), redis=redis, namespace=namespace, log=options)
-    if not any(pool.alarms for pool in plan.pools):
-        raise ConfigurationError(f"{plan.path}: it has neither [alarms] nor a target, so nobody would be told anything")
-    return plan.on(find_server(plan.url).url)
 
 
 def _watch_once(plan: RunPlan, as_json_: bool) -> int:
@@ -133,19 +119,18 @@ def _watch_once(plan: RunPlan, as_json_: bool) -> int:
 
 
 def _watch(plan: RunPlan) -> int:
+    from ..processes.alarms.server_away import ServerAway
     from ..processes.alarms.watcher import watcher_of
 
     say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
-    watcher_of(plan).run()
+    watcher_of(plan, away=ServerAway()).run()
     return FINE
 
 
-def _try_target(name: str, file: str | None, options: LogOptions) -> int:
+def _try_target(name: str, plan: RunPlan) -> int:
     from ..processes.alarms.notice import test_notice
     from ..processes.alarms.sender import failure_of
-    from ..processes.pools.run_file import find_file, read_file
 
-    plan = read_file(find_file(file, Path.cwd()), log=options)
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client import Sequencer, find_server
+from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..processes.logs import LogOptions, background_writing
 from ..values.text import many, plain
-from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts, option
+from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts
+from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import cells, console, print_json, say, seconds, table
 from .summary import summarize
@@ -25,18 +26,13 @@ if TYPE_CHECKING:
 @app.command()
 def run(
     ctx: typer.Context,
-    file: Annotated[
-        str | None,
-        typer.Argument(help="A TOML file; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
-    ] = None,
+    file: FileArgument = None,
     check: Annotated[
         bool, call_option("--check", help="Load every app, try the rights, print the plan, and run nothing.")
     ] = False,
     status: Annotated[bool, call_option("--status", help="Ask the master that runs this file on this host.")] = False,
     redis: RedisOption = None,
-    namespace: Annotated[
-        str | None, option("--namespace", help="Prefix of all keys; goes before the file's.", show_default=False)
-    ] = None,
+    namespace: NamespaceOfFileOption = None,
     json: JsonOption = False,
 ) -> int:
     """Run the consumers of many queues, as a file says.
@@ -44,14 +40,10 @@ def run(
     The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; cli/README.md lists what it may say. SIGHUP reads
     it again, and replaces consumers one by one by new code. SIGTERM and Ctrl-C stop in stages, as with consume.
     """
-    from ..processes.pools.run_file import find_file, read_file  # it imports msgspec, which nothing else needs
-
-    path = find_file(file, Path.cwd())
-    log: LogOptions = ctx.obj or LogOptions()
+    path, log = find(file), ctx.obj or LogOptions()
 
     def read() -> RunPlan:
-        plan = read_file(path, redis=redis, namespace=namespace, log=log)
-        return plan.on(find_server(plan.url).url)
+        return read_with_server(path, log, redis, namespace)
 
     if status:
         return _show_status(path, json)

@@ -29,6 +29,8 @@ class Seen(NamedTuple):
     """What is said of it: a sentence, for people."""
     new_to: Sequence[str] = ()
     """Targets for which there is something new to name."""
+    heads: str = ""
+    """What can be named of it, as text: kept for a target that will be told of the end alone."""
 
 
 class AlarmTimes(NamedTuple):
@@ -57,6 +59,8 @@ class Grant(NamedTuple):
     """How many messages of the incident the target took before."""
     value: str
     text: str
+    heads: str
+    """Of an incident that is over before the target took a message: as `Seen` had it; else ""."""
     now_us: int
 
 
@@ -67,7 +71,7 @@ def alarm(
 
     A right that was got and not heard of comes again after its hold.
     """
-    words = [(one.kind, one.verdict, one.value, one.text, list(one.new_to)) for one in seen]
+    words = [(one.kind, one.verdict, one.value, one.text, list(one.new_to), one.heads) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
     return Call(
         "alarm",
@@ -79,10 +83,10 @@ def alarm(
 
 def _parse_grants(reply: list[Any]) -> list[Grant]:
     now_us, *words = [word.decode("utf-8", "replace") for word in reply]
-    rows = [words[at : at + 7] for at in range(0, len(words), 7)]
+    rows = [words[at : at + 8] for at in range(0, len(words), 8)]
     return [
-        Grant(kind, what, target, int(opened), int(number), value, text, int(now_us))
-        for kind, what, target, opened, number, value, text in rows
+        Grant(kind, what, target, int(opened), int(number), value, text, heads, int(now_us))
+        for kind, what, target, opened, number, value, text, heads in rows
     ]
 
 

@@ -5,7 +5,8 @@
 -- KEYS[1] alarms hash
 -- ARGV[1] prefix   of the keys of lane 0
 -- ARGV[2] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
---                  text, [targets for which there is something new to name]], ...]
+--                  text, [targets for which there is something new to name], heads: what of it can
+--                  be named, any text], ...]
 -- ARGV[3] targets  JSON [name, ...]
 -- ARGV[4] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
 --                  for `settle` is over. News of an incident come after `gap`; it is told `again`
@@ -13,7 +14,9 @@
 --                  `stale` is over, and a target that nobody asked for is forgotten.
 -- ARGV[5] now_us   "" for the server's time
 -- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
---         target, us when it opened, how many messages the target took of it, value, text]
+--         target, us when it opened, how many messages the target took of it, value, text, and of
+--         one that is over before the target took a message: heads, and text is of the last time
+--         that it was above its limit]
 local alarms = KEYS[1]
 local prefix = ARGV[1]
 local seen, targets, times = cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
@@ -25,23 +28,43 @@ local now, now_text = time_us(now_us)
 --+ alarm/record
 local settle, gap, again, hold, stale = unpack(times)
 local kept, news, said = {}, {}, {now_text}
-local flat = call('HGETALL', alarms)
-for i = 1, #flat, 2 do
-  kept[flat[i]] = record_of(flat[i + 1])
+
+-- A time ahead is of a clock that was set back: it counts as now, so that nothing ends or is told
+-- again by that.
+local function hold_to(times_of, names, latest)
+  for _, name in ipairs(names) do
+    if (tonumber(times_of[name]) or 0) > latest then
+      times_of[name] = fmt('%.0f', latest)
+    end
+  end
 end
 
--- Whether so much time went by. A time ahead is of a clock that was set back: it counts as gone by.
+local flat = call('HGETALL', alarms)
+for i = 1, #flat, 2 do
+  local record = record_of(flat[i + 1])
+  if record then
+    hold_to(record, {'seen', 'quiet'}, now)
+    for _, to in pairs(record.to) do
+      hold_to(to, {'sent', 'asked'}, now)
+      hold_to(to, {'hold'}, now + hold)
+    end
+  end
+  kept[flat[i]] = record
+end
+
 local function is_past(us, span)
-  local at = tonumber(us) or 0
-  return at > now or now - at >= span
+  return now - (tonumber(us) or 0) >= span
 end
 
 local function take(one)
-  local kind, verdict, value, text, new_to = unpack(one)
+  local kind, verdict, value, text, new_to, heads = unpack(one)
   local record = kept[kind]
   if verdict == 'open' then
     record = record or {opened = now_text, to = {}}
-    record.quiet, record.resolved = nil, nil
+    record.quiet, record.resolved, record.was = nil, nil, text
+    if heads ~= '' then
+      record.heads = heads
+    end
   elseif record and not record.resolved then
     if verdict == 'keep' then
       record.quiet = nil
@@ -70,12 +93,8 @@ local function wanted(record, to, has_news)
   if again > 0 and is_past(to.sent, again) then return 'again' end
 end
 
-local function is_held(to)
-  local left = (tonumber(to.hold) or 0) - now
-  return left > 0 and left <= hold
-end
-
 local function offer(kind, record)
+  local is_heard = true
   for _, target in ipairs(targets) do
     local to = record.to[target]
     if not to and not record.resolved then
@@ -85,9 +104,12 @@ local function offer(kind, record)
     if to then
       to.asked = now_text
       local what = wanted(record, to, news[kind] and news[kind][target])
-      if what and not is_held(to) then
+      if what and (tonumber(to.hold) or 0) <= now then
         to.hold = fmt('%.0f', now + hold)
-        local words = {kind, what, target, record.opened, to.n, record.value, record.text or ''}
+        local is_late = record.resolved and not to.said
+        local text = is_late and record.was or record.text or ''
+        local heads = is_late and record.heads or ''
+        local words = {kind, what, target, record.opened, to.n, record.value, text, heads}
         for _, word in ipairs(words) do
           said[#said + 1] = word
         end
@@ -95,17 +117,20 @@ local function offer(kind, record)
     end
   end
   for name, to in pairs(record.to) do
-    if to.asked ~= now_text and is_past(to.asked, stale) then
+    if is_past(to.asked, stale) then
       record.to[name] = nil
+    elseif not to.said then
+      is_heard = false
     end
   end
+  record.heads = not is_heard and record.heads or nil
 end
 
 for _, one in ipairs(seen) do
   take(one)
 end
 for kind, record in pairs(kept) do
-  if not record.resolved and record.seen ~= now_text and is_past(record.seen, stale) then
+  if not record.resolved and is_past(record.seen, stale) then
     record.resolved = now_text
   end
   offer(kind, record)

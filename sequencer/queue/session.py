@@ -37,6 +37,9 @@ class Session:
         """What calls bring: protocol and epoch of the queue; "" while it was not found."""
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
+        self.restores = True
+        """Whether it registers again what it knew and is gone; not a client that only watches: a queue that was deleted
+        would come back by it."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self._lanes: list[LaneKeys] = []
@@ -281,8 +284,10 @@ class Session:
 
     async def _find_route(self, alone: Alone) -> None:
         known, registers = self._registration, self._is_registered
-        found = await find_route(self.net, alone, self.options, known=known, registers=registers)
+        found = await find_route(
+            self.net, alone, self.options, known=known, registers=registers, restores=self.restores
+        )
         if found:
             self._learn(found)
-        elif known is None:
-            self.route = ""
+        elif known is None or not self.restores:
+            self.forget()

@@ -32,6 +32,8 @@ class Thresholds:
     """Share of the tries in five minutes that failed, from 20 tries on."""
     memory: float = 0.9
     """Share of the server's maxmemory in use."""
+    away: float = 30.0
+    """For how long the server has not answered."""
     outage: bool = True
     """Whether an outage that holds the queue back is told."""
     pool: bool = True

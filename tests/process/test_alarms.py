@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +106,9 @@ def test_a_master_tells_and_goes_on(
     write(cli.directory, more="[queues.orders]\napp = 'none:seq'\n")
     with scene.master(server.url, namespace) as master:
         wait_until(lambda: "pool" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a pool is down")
+        ((line,),) = [one["commands"] for one in told(cli.directory) if one["kind"] == "pool"]
+        assert line == f"sequencer run {cli.directory / 'sequencer.toml'} --status"
+        assert "orders" in cli.call(*shlex.split(line)[1:]).stdout
         park(seq, "ann")
         wait_until(lambda: "parked" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a group is parked")
         hangs = "[targets.slow]\ntype = 'command'\nexec = 'sleep 1000'\n"
@@ -153,6 +160,85 @@ def test_watch_says_why_it_sees_nothing(
     assert (once.returncode, once.stdout) == (3, "no open incidents\n")
     assert "to operate this queue, the user lacks" in once.stderr
     assert "Traceback" not in once.stderr
+
+
+@pytest.fixture
+def absent(server: EmbeddedServer) -> Iterator[Path]:
+    """Where no server is: a link to the socket of one makes it come back."""
+    directory = Path(tempfile.mkdtemp(prefix="sqa-"))
+    yield directory / "s"
+    shutil.rmtree(directory)
+
+
+AWAY = "[alarms]\naway = '0.3s'\n"
+
+
+def whats(directory: Path) -> list[tuple[str, str]]:
+    return [(one["kind"], one["what"]) for one in told(directory)]
+
+
+def test_that_the_server_is_away_is_told_and_that_it_is_back(cli: Cli, server: EmbeddedServer, absent: Path) -> None:
+    write(cli.directory, more=AWAY)
+    once = cli.run("watch", "--once", SEQUENCER_REDIS=f"unix://{absent}")
+    assert once.returncode == 3, once.stderr
+    assert told(cli.directory) == [], "the exit code says it"
+    watcher = cli.start("watch", SEQUENCER_REDIS=f"unix://{absent}")
+    wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
+    absent.symlink_to(server.socket)
+    wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "that it is back too")
+    watcher.signal()
+    assert watcher.ended() == 0
+    assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
+    first, last = told(cli.directory)
+    assert (first["incident"], first["queue"]) == (last["incident"], "")
+    assert f":away@{first['host']}:" in first["incident"]
+    assert watcher.stderr.count("alarm sent") == 2
+
+
+def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
+    cli: Cli, server: EmbeddedServer, namespace: str, absent: Path, make: Callable[..., Sequencer]
+) -> None:
+    scene = RunScene(cli.directory, make)
+    write(cli.directory, more=AWAY)
+    with scene.master(f"unix://{absent}", namespace) as master:
+        wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
+        before = master._watcher
+        master.reload()
+        wait_until(lambda: master._watcher is not before, PATIENCE_S, "it has read its file")
+        absent.symlink_to(server.socket)
+        wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "it is over")
+    assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
+
+
+def test_a_queue_that_is_deleted_under_a_watcher_and_a_master_ends_neither(
+    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str, server: EmbeddedServer
+) -> None:
+    park(make(), "ann")
+    write(cli.directory)
+    scene, watcher = RunScene(cli.directory, make), cli.start("watch")
+    wait_until(lambda: whats(cli.directory) == [("parked", "open")], PATIENCE_S, "it is told")
+    with scene.master(server.url, namespace):
+        assert cli.call("delete", "jobs", "--yes").returncode == 0
+        assert link.command("KEYS", f"*{namespace}*") == []
+        park(make(lanes=3), "bob")
+        wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "the new queue is watched")
+        assert sorted(alarm.kind for alarm in make().alarms()) == ["parked"]
+        assert cli.call("delete", "jobs", "--yes").returncode == 0
+        looks = watcher_looks(link)
+        wait_until(lambda: watcher_looks(link) > looks + 10, PATIENCE_S, "both look on")
+        assert link.command("KEYS", f"*{namespace}*") == []
+    watcher.signal()
+    assert watcher.ended() == 0
+    assert whats(cli.directory) == [("parked", "open")] * 2
+    assert [one["items"][0]["group"] for one in told(cli.directory)] == ["ann", "bob"]
+    assert "trouble" not in watcher.stderr
+    assert "Traceback" not in watcher.stderr
+
+
+def watcher_looks(link: Link) -> int:
+    """Pipelines of looks so far, of all who look at this server."""
+    found = re.search(rb"cmdstat_zcount:calls=(\d+)", link.command("INFO", "commandstats"))
+    return int(found[1]) if found else 0
 
 
 def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[..., Sequencer]) -> None:

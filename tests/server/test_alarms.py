@@ -10,7 +10,9 @@ import pytest
 from sequencer import Message
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alarms.watcher import Local, WatchedQueue, Watcher
+from sequencer.processes.alarms.notices import Place
+from sequencer.processes.alarms.watched_queue import WatchedQueue
+from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.store.keys import LaneKeys, lane_keys
 
 from ..support.changed_script import changed_script
@@ -192,8 +194,7 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
         {"old": None},
         [],
         url=seq.endpoint.url,
-        namespace=seq.options.namespace,
-        environment="",
+        place=Place(seq.options.namespace, "", "web1"),
         every_s=0.01,
         emit=watching.events.append,
     )
@@ -201,3 +202,21 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
     watching.look(quiet)
     assert seq.count_dead() == 0
     assert link.command("EXISTS", keys.alarms) == 0
+
+
+def test_a_queue_that_is_deleted_is_told_of_no_more_and_stays_deleted(watching: Watching, link: Link) -> None:
+    """Its incidents go with it: who deleted it knows, and nobody is told that it is over."""
+    chat, watcher, seq = watching.targets[0], watching.watcher(), watching.seq
+    watching.fail(Park("x"), "ann")
+    watching.look(watcher)
+    seq.delete()
+    for _ in range(3):
+        watching.look(watcher)
+    assert chat.whats() == ["open"]
+    assert link.command("KEYS", f"*{seq.options.namespace}*") == []
+    watching.seq = watching.make(lanes=3)  # another queue of that name
+    watching.fail(Park("y"), "bob")
+    watching.look(watcher)
+    assert chat.whats() == ["open", "open"]
+    assert [item.group for item in chat.took[1].items] == ["bob"]
+    assert chat.took[0].incident != chat.took[1].incident

@@ -93,6 +93,58 @@ def test_the_script_does_what_the_rules_say(link: Link, keys: LaneKeys, steps: l
         both.compare()
 
 
+def goes_back(link: Link, keys: LaneKeys, back_s: int) -> list[tuple[str, str, int]]:
+    """A kind that is seen each minute, and one each two seconds, both open for ten minutes, and what is told of them;
+    in between the clock is set back.
+    """
+    link.command("DEL", keys.alarms)
+    now, told = NOW_US, []
+    for number in range(300):
+        now += 2 * SECOND
+        if number == 157:
+            now -= back_s * SECOND
+        seen = [Seen("parked", "open", "1", "text")]
+        if number % 30 == 0:
+            seen.append(Seen("backlog", "open", "1", "text"))
+        targets = ["chat"] if number % 2 else ["mail"]  # two watchers, each with a target of its own
+        for one in link.run_one(calls.alarm(keys, seen, targets, TIMES._replace(again=0.0), now_us=now)):
+            told.append((one.kind, one.target, one.what, one.number))
+            link.run_one(calls.alarm_sent(keys, one, now_us=now))
+    return told
+
+
+@pytest.mark.parametrize("back_s", [0, 40, 3600, 86_400 * 365])
+def test_a_clock_that_goes_back_ends_no_incident_and_tells_nothing_again(
+    link: Link, keys: LaneKeys, back_s: int
+) -> None:
+    told = goes_back(link, keys, back_s)
+    assert sorted(told) == [(kind, to, "open", 0) for kind in ("backlog", "parked") for to in TARGETS]
+    assert sorted(kind.decode() for kind in link.command("HKEYS", keys.alarms)) == ["backlog", "parked"]
+    link.command("DEL", keys.alarms)
+
+
+def test_a_clock_that_goes_back_does_not_repeat_what_is_told_by_repeat(link: Link, keys: LaneKeys) -> None:
+    is_repeated_once(link, keys)
+
+
+def test_a_time_that_stays_ahead_is_found(link: Link, keys: LaneKeys) -> None:
+    with changed_script("alarm", "> latest then", "> math.huge then"), pytest.raises(AssertionError):
+        is_repeated_once(link, keys)
+    link.command("DEL", keys.alarms)
+
+
+def is_repeated_once(link: Link, keys: LaneKeys) -> None:
+    link.command("DEL", keys.alarms)
+    both = Both(link, keys)
+    for seconds in (2, 2, 2, -3600, 2, 598, 2, 2):
+        both.advance(seconds)
+        both.look({"parked": "open"}, ["chat"], {})
+        both.sent(0)
+        both.compare()
+    assert both.model.records["parked"].to["chat"].number == 2, "again once, after its time by the new clock"
+    link.command("DEL", keys.alarms)
+
+
 # -- masters that send, and die --------------------------------------------------------------------------------------
 
 
@@ -154,7 +206,7 @@ def test_each_incident_is_told_whoever_dies(link: Link, keys: LaneKeys, ends: li
 
 
 TWINS = {
-    "no hold: each master tells": ("alarm", "if what and not is_held(to) then", "if what then", []),
+    "no hold: each master tells": ("alarm", "if what and (tonumber(to.hold) or 0) <= now then", "if what then", []),
     "told before it is sent: lost": (
         "alarm",
         "to.hold = fmt('%.0f', now + hold)",

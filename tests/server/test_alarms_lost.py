@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,6 +14,8 @@ from sequencer.net.link import Link
 from sequencer.processes.alarms import sender
 from sequencer.processes.alarms import watcher as watchers
 from sequencer.processes.alarms.notice import Notice
+from sequencer.processes.alarms.watched_queue import WatchedQueue
+from sequencer.processes.alarms.watcher import Watcher
 from sequencer.queue.alarms import untold
 from sequencer.store.keys import LaneKeys, lane_keys
 
@@ -105,7 +108,7 @@ def test_however_many_are_parked_all_are_told(
 
 
 def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys: LaneKeys) -> None:
-    client = watchers.WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    client = WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
     watching.fail(SetAside("x"), "ann")
     late = client.news_of("chat", {})
     watching.fail(SetAside("x"), "bob")
@@ -113,3 +116,87 @@ def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys
     client.keep_told("chat", late, "dead")
     assert client.news_of("chat", {}) == untold.News()
     client.close()
+
+
+@pytest.mark.parametrize("error", [Park("no such card"), SetAside("no such card")])
+def test_who_could_not_be_told_hears_in_one_message_what_it_was(
+    watching: Watching, link: Link, keys: LaneKeys, error: Exception
+) -> None:
+    (chat, mail), watcher = watching.targets, watching.watcher()
+    chat.refuses = True
+    watching.fail(error, "ann", "bob")
+    watching.look(watcher)
+    watching.seq.resume_many(everything=True)
+    watching.seq.redrive(everything=True)
+    watching.seq.consume(lambda message: None, until_empty=True)
+    watching.look_until(watcher, lambda: mail.whats() == ["open", "resolved"], "it is over")
+    chat.refuses = False
+    link.command("EVAL", END_HOLDS, 1, keys.alarms)
+    watching.look(watcher)
+    (one,) = chat.took
+    assert one.what == "resolved"
+    assert one.text in (
+        "it was over before this could be told: 2 groups are parked",
+        "it was over before this could be told: there are 2 dead letters",
+    )
+    assert sorted((item.group, item.id, item.error.partition(": ")[2]) for item in one.items) == [
+        ("ann", "m", "no such card"),
+        ("bob", "m", "no such card"),
+    ]
+    assert one.incident == mail.took[0].incident
+    assert (one.opened_at, one.at > one.opened_at) == (mail.took[0].opened_at, True)
+    assert mail.took[1].items == (), "it was told of them"
+    assert link.command("EXISTS", keys.alarms) == 0
+
+
+def commands_of(link: Link, act: Callable[[], object]) -> int:
+    """What the server carries out meanwhile, with what scripts call."""
+
+    def count() -> int:
+        text = link.command("INFO", "commandstats").decode()
+        return sum(int(one) for one in re.findall(r":calls=(\d+)", text))
+
+    before, own = count(), count()
+    act()
+    return count() - own - (own - before)
+
+
+def test_an_idle_queue_with_many_parked_groups_costs_next_to_nothing(
+    watching: Watching, link: Link, keys: LaneKeys, record_property: Callable[[str, object], None]
+) -> None:
+    """Before what ended was counted first, each look went through 2,000 groups a target."""
+    watching.seq.append({}, "one")
+    link.command("EVAL", PARK, 1, keys.schedule, 10_000)
+    try:
+        watcher = watching.watcher()
+        watching.look(watcher)
+        costs = [commands_of(link, lambda: watching.look(watcher)) for _ in range(8)]
+        record_property("commands of a look", costs)
+        print(f"commands of a look while all that is parked is gone through, and then: {costs}")
+        assert costs[0] > 100, "it looks at all of them after it told"
+        assert max(costs[-2:]) <= 40
+        link.command("ZADD", keys.schedule, "inf", "z")
+        assert "z" in news_seen(watching, watcher, link, keys)
+    finally:
+        link.command("EVAL", "redis.call('ZREMRANGEBYSCORE', KEYS[1], 'inf', 'inf')", 1, keys.schedule)
+
+
+def news_seen(watching: Watching, watcher: Watcher, link: Link, keys: LaneKeys) -> list[str]:
+    """Groups that are named by news, within a whole round of looks."""
+    for _ in range(8):
+        link.command("EVAL", END_HOLDS, 1, keys.alarms)
+        watching.look(watcher)
+    return [item.group for one in watching.targets[0].took if one.what == "news" for item in one.items]
+
+
+def test_a_group_that_parks_again_between_two_looks_is_seen_by_the_count(
+    watching: Watching, link: Link, keys: LaneKeys
+) -> None:
+    """As many are parked as before."""
+    watcher = watching.watcher()
+    watching.fail(Park("x"), "ann", "bob")
+    for _ in range(3):
+        watching.look(watcher)
+    watching.seq.resume("ann")
+    watching.fail(Park("y"), "ann", id="m2")
+    assert news_seen(watching, watcher, link, keys) == ["ann"]

@@ -60,6 +60,8 @@ class Incidents:
         news: Mapping[str, Collection[str]],
     ) -> set[Offer]:
         """Somebody sees these verdicts, by kind, and news, by kind for targets; what that caller may tell."""
+        for record in self.records.values():
+            _hold_to(record, now)
         for kind, verdict in seen.items():
             self._take(now, kind, verdict)
         offers: set[Offer] = set()
@@ -98,7 +100,7 @@ class Incidents:
             return set()
         one.asked = now
         what = self._wanted(now, record, one, has_news)
-        if not what or 0 < one.hold - now <= HOLD * 1_000_000:
+        if not what or one.hold > now:
             return set()
         one.hold = now + HOLD * 1_000_000
         return {Offer(kind, what, target, record.opened, one.number)}
@@ -126,5 +128,14 @@ class Incidents:
         return True
 
 
+def _hold_to(record: Record, now: int) -> None:
+    """A time ahead is of a clock that was set back: it counts as now."""
+    record.seen = min(record.seen, now)
+    record.quiet = None if record.quiet is None else min(record.quiet, now)
+    for one in record.to.values():
+        one.asked, one.sent = min(one.asked, now), min(one.sent, now)
+        one.hold = min(one.hold, now + HOLD * 1_000_000)
+
+
 def _is_past(now: int, at: int, seconds: int) -> bool:
-    return at > now or now - at >= seconds * 1_000_000
+    return now - at >= seconds * 1_000_000

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.processes.alarms import command as module
-from sequencer.processes.alarms.command import Command, words_of
 from sequencer.processes.alarms.notice import DeliveryFailed
+from sequencer.processes.alarms.targets import command as module
+from sequencer.processes.alarms.targets.command import Command, words_of
 from sequencer.processes.consumer_process import AWAITED, reap_orphans
 from sequencer.processes.handlers.pipes import CommandPipes
 from sequencer.testing import wait_until

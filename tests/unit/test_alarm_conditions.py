@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -121,6 +122,14 @@ def test_each_kind_has_a_command_and_its_unit() -> None:
     for kind in kinds:
         assert all(line.startswith("sequencer ") for line in commands_for(kind, "orders", "shop"))
         assert commands_for(kind, "orders", "shop")
+        assert not re.search(r"[A-Z]{2}", " ".join(commands_for(kind, "orders", "shop", app="shop:orders"))), "a blank"
+    assert commands_for("pool@web1", "orders", "shop", file="/srv/a b/run.toml") == (
+        "sequencer run '/srv/a b/run.toml' --status",
+    )
+    assert commands_for("unserved", "orders", "shop") == ("sequencer info orders --namespace shop",)
+    assert commands_for("unserved", "orders", "shop", app="shop.a:seq") == (
+        "sequencer consume orders --app shop.a:seq --namespace shop",
+    )
     assert [unit_of(kind) for kind in ("wait", "failing", "parked")] == ["s", "share", ""]
     assert limit_of("wait", Thresholds(wait=5.0)) == 5.0
     assert limit_of("outage", Thresholds()) is None

@@ -10,9 +10,9 @@ import apprise  # noqa: F401 - loaded before any test, as none counts the time o
 import pytest
 
 from sequencer.processes.alarms import sender
-from sequencer.processes.alarms.by_apprise import ByApprise, nothing_logged
 from sequencer.processes.alarms.notice import DeliveryFailed
 from sequencer.processes.alarms.sender import Sender
+from sequencer.processes.alarms.targets.by_apprise import ByApprise, nothing_logged
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server

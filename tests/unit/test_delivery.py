@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.processes.alarms.chat import CODES, Chat, ChatKind
 from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.pagers import Pager
-from sequencer.processes.alarms.targets import Target
-from sequencer.processes.alarms.webhook import HookUrl, Webhook, signature
+from sequencer.processes.alarms.targets.chat import CODES, Chat, ChatKind
+from sequencer.processes.alarms.targets.pagers import Pager
+from sequencer.processes.alarms.targets.table import Target
+from sequencer.processes.alarms.targets.webhook import HookUrl, Webhook, signature
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sequencer.processes.alarms import chat, pagers
-from sequencer.processes.alarms.chat import CODES, ChatKind
-from sequencer.processes.alarms.pagers import PagerKind, incident_key
-from sequencer.processes.alarms.webhook import Answer, HookUrl, signature
+from sequencer.processes.alarms.targets import chat, pagers
+from sequencer.processes.alarms.targets.chat import CODES, ChatKind
+from sequencer.processes.alarms.targets.pagers import PagerKind, incident_key
+from sequencer.processes.alarms.targets.webhook import Answer, HookUrl, signature
 
 from ..support.notices import NOTICE, notice
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sequencer.processes.alarms.notice import CUT, LINE_CHARACTERS, MAX_ITEMS, TEXT_BYTES, What
+from sequencer.values.commands import command
+from sequencer.values.text import quoted
 
 from ..support.notices import ITEM, NOTICE, OPENED, notice
 
@@ -103,6 +107,56 @@ def test_a_text_of_others_ends_no_line_and_calls_nobody() -> None:
     line = notice(items=(nasty,)).lines[3]
     assert line.endswith('E: a\\x0ab\\x1b[2J\\u202e < at user_id="all">< /at> < !here> @ everyone @ all bob@allied.org')
     assert "\n" not in notice(items=(nasty,)).as_json()["items"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@all",
+        "@ALL",
+        "x@all",
+        "@所有人",
+        "@here",
+        "@bob",
+        "<!channel>",
+        "<@U024>",
+        '<at user_id="all">',
+        "<AT id=all></AT>",
+    ],
+)
+def test_no_group_calls_anybody(text: str) -> None:
+    command = f"sequencer resume orders {quoted(text)}"
+    said = notice(items=(replace(ITEM, group=quoted(text), error=text, commands=(command,)),)).chat_text()
+    assert text not in said
+    assert json.loads(notice(items=(replace(ITEM, commands=(command,)),)).body())["items"][0]["commands"] == [command]
+
+
+CALLS = st.text(
+    st.sampled_from(["@", "<", "!", "'", '"', "$", "\\", "\n", " ", "a", "l", "所", "-", "\u202e"]), max_size=8
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(CALLS, st.builds("{}@all{}".format, CALLS, CALLS)), min_size=1, max_size=4))
+def test_a_command_that_calls_nobody_does_what_it_did(group: list[str]) -> None:
+    line = notice(items=(replace(ITEM, commands=(command("resume", "orders", *group),)),)).lines[4].strip()
+    assert not re.search(r"@all|(?<!\w)@\w|<[!@]", line)
+    words = line.replace("sequencer resume", "printf '%s\\0'", 1)
+    done = subprocess.run(["bash", "-c", words], capture_output=True, check=True)
+    *found, _ = done.stdout.decode().split("\0")
+    assert found == ["--", "orders", *group][any(one.startswith("-") for one in group) is False :]
+
+
+@pytest.mark.parametrize("length", [*range(LINE_CHARACTERS - 40, LINE_CHARACTERS + 3), 5000])
+def test_a_command_is_whole_or_another_one_stands_there(length: int) -> None:
+    """`resume orders 1002 aaa` would be another group than `resume orders 1002 aaaa`."""
+    resume, skip = (command(name, "orders", "1002", "a" * length) for name in ("resume", "skip"))
+    everything = "sequencer parked orders"
+    said = notice(items=(replace(ITEM, commands=(resume, skip)),), commands=(everything,))
+    *lines, last = [line.strip() for line in said.lines if line.strip().startswith("sequencer ")][1:]
+    assert lines == [one if len(one) <= LINE_CHARACTERS else everything for one in (resume, skip)][: len(lines)]
+    assert len(lines) == 2 - (len(skip) > LINE_CHARACTERS)
+    assert last == everything
 
 
 ANY = st.text(st.characters(codec=None), max_size=LINE_CHARACTERS + 50)

@@ -237,7 +237,7 @@ def test_a_closed_sender_sends_nothing_more(gate: threading.Event, monkeypatch: 
 END = """
 import sys, threading
 from sequencer.processes.alarms.sender import Sender
-from sequencer.processes.alarms.targets import read_target
+from sequencer.processes.alarms.targets.table import read_target
 from tests.support.notices import NOTICE
 
 class Hanging:

@@ -25,8 +25,10 @@ CUT = "(It was too long; the rest is cut.)"
 
 What = Literal["open", "news", "again", "resolved", "test"]
 _SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
-_CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here)\b)")
+_CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
 """By which a text calls people in one chat or another: it may come from a message's sender."""
+_QUOTED = re.compile(r"""\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|[^'"$]+|.""", re.DOTALL)
+"""The parts of a command line, as a shell reads them."""
 
 
 class DeliveryFailed(Exception):
@@ -69,6 +71,7 @@ class Notice:
     what: What
     namespace: str
     queue: str
+    """"": it is about the server."""
     kind: str
     """`parked`, `dead`, `backlog`, ...: which condition holds."""
     environment: str
@@ -103,7 +106,7 @@ class Notice:
     @property
     def title(self) -> str:
         """One line: `sequencer production orders: parked, resolved`."""
-        name = " ".join(["sequencer", *filter(None, [self.environment]), self.queue])
+        name = " ".join(["sequencer", *filter(None, [self.environment, self.queue])])
         return _line(f"{name}: {self.kind}{_SAID[self.what]}")
 
     @property
@@ -112,9 +115,18 @@ class Notice:
         lines = [self.title, _line(self.text), _line(self._times())]
         for item in self.items[:MAX_ITEMS]:
             lines.append(_line(f"- {item.group}, id {item.id}, {_time(item.at)}: {item.error}"))
-            lines += [_line(f"    {one}") for one in item.commands]
+            lines += [f"    {one}" for one in self._fitting(item.commands)]
         more = self.more + max(0, len(self.items) - MAX_ITEMS)
-        return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *map(_line, self.commands)]
+        return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *self._fitting(self.commands)]
+
+    def _fitting(self, commands: tuple[str, ...]) -> list[str]:
+        """As a chat shows them. A part of one may do something else: in place of one that is too long stands the first
+        that shows all of it, if that is not.
+        """
+        lines = [one if len(one) <= LINE_CHARACTERS else "" for one in map(_command, commands)]
+        first = next(iter(self.commands), "")
+        instead = _command(first) if len(_command(first)) <= LINE_CHARACTERS else ""
+        return [one for one in dict.fromkeys(one or instead for one in lines) if one]
 
     def _times(self) -> str:
         lasted = _lasted(self.at - self.opened_at)
@@ -186,6 +198,15 @@ def _line(text: str) -> str:
     """One line, cut, that calls nobody."""
     text = _CALL.sub(r"\g<0> ", plain(text[: LINE_CHARACTERS + 1]))
     return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
+
+
+def _command(text: str) -> str:
+    """The command, written so that it calls nobody and does the same."""
+    return "".join(_CALL.sub(_spelled if part[0] == "$" else r"\g<0>''", part) for part in _QUOTED.findall(text))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def _cut(lines: list[str], most_bytes: int) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .notice import DeliveryFailed, Notice
-from .targets import Target
+from .targets.table import Target
 
 TRIES = 3
 BETWEEN_S = 1.0

@@ -13,7 +13,7 @@ from ...errors import ConfigurationError, SequencerError
 from ...settings.tables import converted, time_of
 from ...settings.thresholds import Thresholds
 from ...values.checks import nearest
-from .targets import Target, read_target
+from .targets.table import Target, read_target
 
 REPEAT_S = 4 * 3600.0
 
@@ -42,6 +42,7 @@ class AlarmsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froz
     unserved: str | None = None
     failing: float | None = None
     memory: float | None = None
+    away: str | None = None
     outage: bool | None = None
     pool: bool | None = None
     history: bool | None = None

@@ -15,24 +15,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alarms import AlarmTimes, Grant
-from ...client import Sequencer
 from ...consume.emitter import EventEmitter
 from ...drain import consumer_events
 from ...errors import ServerUnavailable
-from ...net.blocking import blocking
-from ...queue.alarms import facts, incidents, untold
-from ...queue.alarms.conditions import Facts, commands_for, conditions, limit_of, unit_of
-from ...queue.alarms.incidents import key_of
-from ...queue.alarms.untold import NamedHead, News
+from ...queue.alarms.conditions import Facts, Untold, conditions
+from ...queue.alarms.untold import heads_text
 from ...settings.events import Event
-from ...values.text import error_text, named
+from ...values.text import error_text
 from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use
-from .notice import Item, Notice
+from .notices import Place, away_notice, notice_of
 from .sender import Sender
+from .server_away import KIND as AWAY
+from .server_away import AwayGrant, ServerAway
 from .settings import QueueAlarms
-from .targets import Target
+from .targets.table import Target
+from .watched_queue import WatchState
 
 if TYPE_CHECKING:
     from ..pools.plan import RunPlan
@@ -44,6 +43,8 @@ LOOK_PAGES = 20
 """Hundreds of parked groups, in a lane, that one look goes through for those that were not told. The first look of a
 watcher and a message go through all.
 """
+WHOLE_S = 600.0
+"""So often all is gone through even where no total says that there is something new."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one try of a target."""
 SEND_S = 18.0
@@ -58,40 +59,12 @@ class Local(NamedTuple):
     check: str | None = None
 
 
-class WatchedQueue(Sequencer):
-    """The client of one queue, with what a watcher asks."""
-
-    take_seen = blocking(incidents.take_seen)
-    sent = blocking(incidents.sent)
-    news_of = blocking(untold.news_of)
-    keep_told = blocking(untold.keep_told)
-    forget_told = blocking(untold.forget_told)
-    minute_facts = blocking(facts.minute_facts)
-    unserved_s = blocking(facts.unserved_s)
-
-
-class _Queue:
-    """A queue that is watched, and what was seen of it."""
-
-    def __init__(self, name: str, url: str | None, namespace: str, alarms: QueueAlarms, *, is_first: bool) -> None:
-        self.client = WatchedQueue(name, url, namespace=namespace)
-        self.alarms = alarms
-        self.tells_memory, self.tries = is_first, facts.Tries()
-        """Of the server's memory one queue tells, the first of the file."""
-        self.minute: Facts = Facts()
-        """What was seen at the last minute, until it was told."""
-        self.places: dict[str, dict[str, int]] = {name: {} for name in alarms.to}
-        """By target and lane: how many parked groups were looked at."""
-        self.minute_at = 0.0
-        self.trouble: Exception | None = None
-        """Why the last look failed."""
-
-
 class Watcher:
     """Watches the queues: `round` once, or `start` in a thread of its own until `close`.
 
     `alarms`: of each queue, what is told and to whom; None: nothing, it is only cleaned. `local`: what is known of a
-    queue on this host. `emit` takes events, from any thread.
+    queue on this host. `emit` takes events, from any thread. `away`: what this process knows of a server that does not
+    answer; without it, nobody is told of that.
     """
 
     def __init__(
@@ -100,19 +73,19 @@ class Watcher:
         targets: Iterable[Target],
         *,
         url: str | None,
-        namespace: str,
-        environment: str,
+        place: Place,
         every_s: float,
         emit: Callable[[Event], object],
         local: Callable[[str], Local] = lambda _: Local(),
+        away: ServerAway | None = None,
     ) -> None:
-        self._namespace, self._environment, self._every_s = namespace, environment, every_s
-        self._emit, self._local, self._host = emit, local, socket.gethostname()
+        self._place, self._every_s, self._emit, self._local = place, every_s, emit, local
         self._queues = [
-            _Queue(name, url, namespace, one or QueueAlarms(), is_first=position == 0)
+            WatchState(name, url, place.namespace, one or QueueAlarms(), is_first=position == 0)
             for position, (name, one) in enumerate(alarms.items())
         ]
-        self._is_told = {name for name, one in alarms.items() if one is not None}
+        self._told = {name: one for name, one in alarms.items() if one is not None}
+        self._away = away
         self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
         self._ends = threading.Event()
         self._lost_at: float | None = None
@@ -165,7 +138,7 @@ class Watcher:
         """Why the last look at a queue failed: of the first for which it did."""
         return next((one.trouble for one in self._queues if one.trouble), None)
 
-    def _tell_trouble(self, one: _Queue, trouble: Exception | None) -> None:
+    def _tell_trouble(self, one: WatchState, trouble: Exception | None) -> None:
         now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
         if is_away and self._lost_at is None:
             self._lost_at = now
@@ -176,6 +149,8 @@ class Watcher:
         if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
             self._emit(service_events.supervisor_trouble(one.client.queue, trouble, what="watching the queue"))
         one.trouble = trouble
+        if self._away is not None:
+            self._tell_away(self._away, now, error_text(trouble) if trouble and is_away else "")
 
     def wait_sent(self, longest_s: float) -> None:
         """Until what was to be told is sent, or could not be."""
@@ -185,49 +160,52 @@ class Watcher:
 
     # -- one look -----------------------------------------------------------------------------------------------
 
-    def _watch(self, one: _Queue, now: float) -> None:
-        client, is_told = one.client, one.client.queue in self._is_told
+    def _watch(self, one: WatchState, now: float) -> None:
+        client, is_told = one.client, one.client.queue in self._told
         if now >= one.minute_at:
             one.minute_at = now + MINUTE_S
             self._each_minute(one, now, is_told=is_told)
         if not is_told:
             return
         look, local = client.look(), self._local(client.queue)
-        limits, host = one.alarms.limits, self._host
+        limits, host = one.alarms.limits, self._place.host
         waits_long = look.due and look.waits_s >= limits.unserved > 0
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
         one.minute = Facts()
-        news = self._kinds_with_news(one, look)
+        news = self._news(one, look, now)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
             self._tell(one, grant, asked_at + times.hold - SEND_S)
 
-    def _each_minute(self, one: _Queue, now: float, *, is_told: bool) -> None:
+    def _each_minute(self, one: WatchState, now: float, *, is_told: bool) -> None:
         one.client.sweep()
         if is_told:
             one.client.forget_told()
             found = one.client.minute_facts(has_memory=one.tells_memory)
             one.minute = Facts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
 
-    def _kinds_with_news(self, one: _Queue, look: QueueLook) -> dict[str, list[str]]:
+    def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[tuple[int, str, str]]] = {}
+        if now >= one.places_at:
+            one.places_at, one.places = now + WHOLE_S, {name: {} for name in one.alarms.to}
         if look.parked or look.dead:
+            known = one.client.marks()
             for target, places in one.places.items():
-                pages = LOOK_PAGES if places else None
-                for kind in one.client.news_of(target, places, pages=pages).kinds():
-                    found.setdefault(kind, []).append(target)
-        return found
+                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None, known=known)
+                for kind, count in news.counts().items():
+                    found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
+        return {kind: Untold([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
 
     # -- what is told -------------------------------------------------------------------------------------------
 
-    def _tell(self, one: _Queue, grant: Grant, start_by: float) -> None:
+    def _tell(self, one: WatchState, grant: Grant, start_by: float) -> None:
         news, has_heads = None, grant.kind in ("parked", "dead") and grant.what in ("open", "news")
         if has_heads:
             news = one.client.news_of(grant.target, {})
-            if grant.what == "news" and grant.kind not in news.kinds():
+            if grant.what == "news" and grant.kind not in news.counts():
                 return  # another told it meanwhile
 
         def on_sent() -> None:
@@ -236,54 +214,48 @@ class Watcher:
             one.client.sent(grant)
             self._emit(service_events.alarm_sent(one.client.queue, grant.kind, grant.what, grant.target))
 
-        self._senders[grant.target].offer(start_by, self._notice(one, grant, news), on_sent)
-
-    def _notice(self, one: _Queue, grant: Grant, news: News | None) -> Notice:
-        kind, _, host = grant.kind.partition("@")
-        heads = [] if news is None else news.heads if kind == "parked" else news.dead_heads
-        count = 0 if news is None else len(news.groups) if kind == "parked" else news.dead
-        return Notice(
-            incident=key_of(self._namespace, one.client.queue, grant.kind, grant.opened_us),
-            number=grant.number,
-            what=grant.what,
-            namespace=self._namespace,
-            queue=one.client.queue,
-            kind=kind,
-            environment=self._environment,
-            host=host or self._host,
-            opened_at=grant.opened_us / 1e6,
-            at=grant.now_us / 1e6,
-            value=float(grant.value) if grant.value else None,
-            limit=limit_of(kind, one.alarms.limits),
-            unit=unit_of(kind),
-            text=grant.text,
-            items=tuple(_item(head, texts=one.alarms.texts) for head in heads),
-            more=max(0, count - len(heads)),
-            commands=commands_for(kind, one.client.queue, self._namespace),
-            news="" if news is None else news.digest(kind),
+        self._senders[grant.target].offer(
+            start_by, notice_of(self._place, one.client.queue, one.alarms, grant, news), on_sent
         )
+
+    def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
+        """All targets are told, as the first queue of the file says."""
+        first = next(iter(self._told.values()), QueueAlarms())
+        away.note(now, time.time(), error, first.limits.away)
+        targets = {name for one in self._told.values() for name in one.to}
+        for grant in away.grants(now, targets, first.repeat_s):
+
+            def on_sent(grant: AwayGrant = grant) -> None:
+                away.sent(grant, time.monotonic())
+                self._emit(service_events.alarm_sent("", AWAY, grant.what, grant.target))
+
+            notice = away_notice(self._place, next(iter(self._told)), first.limits, grant)
+            self._senders[grant.target].offer(now + SEND_S, notice, on_sent)
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(service_events.alarm_not_sent(target, error))
 
 
-def _item(head: NamedHead, *, texts: bool) -> Item:
-    failure = head.failure
-    error = f"{failure.type}: {failure.message}" if texts and failure.message else failure.type
-    return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
-
-
 def watcher_of(
-    plan: RunPlan, emit: Callable[[Event], object] | None = None, local: Callable[[str], Local] = lambda _: Local()
+    plan: RunPlan,
+    emit: Callable[[Event], object] | None = None,
+    local: Callable[[str], Local] = lambda _: Local(),
+    away: ServerAway | None = None,
 ) -> Watcher:
     """The watcher of a file's queues. Without `emit`, what happens goes to the log."""
     return Watcher(
         {pool.queue: pool.alarms for pool in plan.pools},
         plan.targets,
         url=plan.url,
-        namespace=plan.namespace,
-        environment=plan.environment,
+        place=Place(
+            plan.namespace,
+            plan.environment,
+            socket.gethostname(),
+            str(plan.path),
+            {pool.queue: pool.config.app for pool in plan.pools if pool.config.app},
+        ),
         every_s=plan.check_every_s,
         emit=emit or EventEmitter("", log=log).emit,
         local=local,
+        away=away,
     )

@@ -20,6 +20,7 @@ from ...settings.events import Event
 from ...values.text import error_text, many
 from ...values.version import VERSION
 from .. import service_events
+from ..alarms.server_away import ServerAway
 from ..alarms.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
@@ -55,7 +56,8 @@ class Master(PoolLoop):
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
         self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
-        self._watcher = watcher_of(plan, self.emit, self._known_of)
+        self._away = ServerAway()
+        self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
         self._scales_at, self._failed_ticks = 0.0, 0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
@@ -225,7 +227,7 @@ class Master(PoolLoop):
         self._looks.close()
         self._looks = Looks(plan, self._tell_trouble)
         self._watcher.close()
-        self._watcher = watcher_of(plan, self.emit, self._known_of)
+        self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
         self._watcher.start()
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         for one in plan.pools:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..alarms.settings import QueueAlarms
-from ..alarms.targets import Target
+from ..alarms.targets.table import Target
 from ..worker.config import WorkerConfig
 
 

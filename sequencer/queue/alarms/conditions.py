@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ...calls.alarms import Seen, Verdict
@@ -10,12 +10,11 @@ from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
 from ...values.commands import command, resume_all
 from ...values.text import duration, error_text, many
-from ...values.unserved import APP
 from ...values.views import QueueInfo, QueueLook
 
 CUT_SHORT = 0.9
 """A history that has this part of its cap, and reaches less far than this part of its window, is cut short."""
-TIMES = {"wait", "lag", "unserved"}
+TIMES = {"wait", "lag", "unserved", "away"}
 SHARES = {"failing", "memory"}
 
 
@@ -37,10 +36,19 @@ class Facts(NamedTuple):
     host: str = ""
 
 
-def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Sequence[str]]) -> list[Seen]:
-    """What is known of each condition that is not turned off. `news`: kind -> targets that were not told all of it."""
+class Untold(NamedTuple):
+    """What of a condition somebody was not told."""
+
+    targets: list[str]
+    heads: str
+    """What can be named of it, for the one who knows least."""
+
+
+def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Untold]) -> list[Seen]:
+    """What is known of each condition that is not turned off. `news`: by kind."""
     found = [*_of_look(facts, limits), *_of_info(facts, limits), *_of_host(facts, limits)]
-    return [one._replace(new_to=news.get(one.kind, ())) for one in found]
+    untold = [news.get(one.kind, Untold([], "")) for one in found]
+    return [one._replace(new_to=new.targets, heads=new.heads) for one, new in zip(found, untold, strict=True)]
 
 
 def unit_of(kind: str) -> str:
@@ -116,16 +124,17 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def commands_for(kind: str, queue: str, namespace: str) -> tuple[str, ...]:
-    """What shows a condition, or mends it."""
+def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: str = "") -> tuple[str, ...]:
+    """What shows a condition, or mends it. `app`: of the queue, where it is known; `file`: of `run`."""
+    info = command("info", queue, namespace=namespace)
     lines = {
         "parked": (command("parked", queue, namespace=namespace), resume_all(queue, namespace)),
         "dead": (command("dead list", queue, namespace=namespace),),
         "wait": (command("groups", queue, namespace=namespace, options=["--state", "due"]),),
-        "unserved": (command("consume", queue, namespace=namespace, options=APP),),
+        "unserved": (command("consume", queue, namespace=namespace, options=["--app", app]) if app else info,),
         "history": (command("configure", queue, namespace=namespace),),
-        "memory": (command("doctor", queue, namespace=namespace),),
-        "pool": ("sequencer run --status",),
+        **dict.fromkeys(("memory", "away"), (command("doctor", queue, namespace=namespace),)),
+        "pool": (command("run", *filter(None, [file]), options=["--status"]),),
         "check": (),
     }
-    return lines.get(kind.partition("@")[0], (command("info", queue, namespace=namespace),))
+    return lines.get(kind.partition("@")[0], (info,))

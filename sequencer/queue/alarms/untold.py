@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ... import calls
 from ...calls.alarms import UntoldGroup
+from ...calls.net_protocol import Command
 from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.record import LetterName
-from ...store.text import dumps_words
+from ...store.replies import Reading
+from ...store.text import dumps_words, loads_words
 from ...values.commands import command, id_option
 from ...values.message import Failure
 from ..session import Session
 
 NAMED = 10
 """So many are named in one message; the others are counted."""
+KEPT_CHARACTERS = 200
+"""Of an error that an incident keeps."""
 FORGET_PAGES = 50
 """Names that are looked at in one sweep, by pages of 200."""
 
@@ -32,6 +36,23 @@ class NamedHead(NamedTuple):
     failure: Failure
     commands: tuple[str, ...]
     """What settles it."""
+
+
+def heads_text(heads: Sequence[NamedHead]) -> str:
+    """As an incident keeps them, for a target that hears of its end alone: without commands, and errors cut."""
+    rows = [
+        [list(one.group), one.id, one.failure.type, one.failure.message[:KEPT_CHARACTERS], one.failure.at]
+        for one in heads
+    ]
+    return dumps_words(rows).decode("utf-8", "replace")
+
+
+def heads_in(text: str) -> list[NamedHead]:
+    """What `heads_text` wrote."""
+    found = []
+    for group, id, type, message, at in loads_words(text.encode()) if text else []:
+        found.append(NamedHead(tuple(group), id, Failure(id, type, message, "", 0, at, ""), ()))
+    return found
 
 
 @dataclass(slots=True)
@@ -53,34 +74,93 @@ class News:
             words = [[keys.prefix, dead_us] for keys, dead_us in self.letters]
         return hashlib.sha256(dumps_words(sorted(words))).hexdigest()[:16] if words else ""
 
-    def kinds(self) -> list[str]:
-        """The conditions of which there is something new."""
-        return [kind for kind, has in (("parked", self.groups), ("dead", self.dead)) if has]
+    def counts(self) -> dict[str, int]:
+        """Of the conditions of which there is something new: how much."""
+        return {kind: count for kind, count in (("parked", len(self.groups)), ("dead", self.dead)) if count}
+
+    def heads_of(self, kind: str) -> list[NamedHead]:
+        """What can be named."""
+        return self.dead_heads if kind == "dead" else self.heads
 
 
-async def news_of(session: Session, target: str, places: MutableMapping[str, int], *, pages: int | None = None) -> News:
+Mark = tuple[int, ...]
+"""What ended in a lane so far, and is there now. While it is the same, nothing is new."""
+
+
+@dataclass(slots=True)
+class LanePlace:
+    """How far a lane was looked through for a target."""
+
+    first: int = 0
+    """So many parked groups were looked at in this round."""
+    began: Mark | None = None
+    """The mark at its beginning."""
+    is_clean: bool = True
+    """Nothing in it was new."""
+    quiet: Mark | None = None
+    """The mark of a round that was clean to its end."""
+
+
+async def marks(session: Session) -> dict[str, Mark]:
+    """Of each lane, by its prefix: cheap to ask, and another one where a group was parked or a letter died.
+
+    The totals see a group that parks again while another goes on. Raises ServerError.
+    """
+    found = {}
+    for keys in await session.lanes(register=False):
+        commands: list[Command] = [
+            ("HMGET", keys.stats, "parked", "dead"),
+            ("ZCOUNT", keys.schedule, "inf", "inf"),
+            ("ZCARD", keys.dead),
+        ]
+        totals, parked, dead = await session.net.read(keys.schedule, commands)
+        with Reading(session.net.name):
+            found[keys.prefix] = (*(int(total or 0) for total in totals), int(parked), int(dead))
+    return found
+
+
+async def news_of(
+    session: Session,
+    target: str,
+    places: MutableMapping[str, LanePlace],
+    *,
+    pages: int | None = None,
+    known: Mapping[str, Mark] | None = None,
+) -> News:
     """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
 
-    At most `pages` hundreds of parked groups are looked at in each lane; None: all. Raises ServerError.
+    At most `pages` hundreds of parked groups are looked at in each lane; None: all. `known`: `marks` from before this
+    look; a lane in which nothing was new is left out until it has another. Raises ServerError.
     """
     found = News()
     for keys in await session.lanes(register=False):
-        first, looked, is_end = places.get(keys.prefix, 0), 0, False
-        while not is_end and (pages is None or looked < pages):
-            lane = (await session.net.ask(calls.untold(keys, target, first))).value
-            looked, is_end = looked + 1, lane.looked_at < 100
-            first = 0 if is_end else first + lane.looked_at
-            for one in lane.groups:
-                found.groups.append((keys, one))
-                if len(found.heads) < NAMED:
-                    found.heads.append(_parked_head(session, one))
-        places[keys.prefix] = first
-        if lane.dead:
-            found.dead += lane.dead
-            found.letters.append((keys, lane.dead_us))
-            found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
+        place, mark = places.setdefault(keys.prefix, LanePlace()), (known or {}).get(keys.prefix)
+        if mark is None or mark != place.quiet:
+            await _look_at(session, keys, target, place, mark, pages, found)
     del found.dead_heads[NAMED:]
     return found
+
+
+async def _look_at(
+    session: Session, keys: LaneKeys, target: str, place: LanePlace, mark: Mark | None, pages: int | None, found: News
+) -> None:
+    if not place.first:
+        place.began, place.is_clean = mark, True
+    looked, is_end = 0, False
+    while not is_end and (pages is None or looked < pages):
+        lane = (await session.net.ask(calls.untold(keys, target, place.first))).value
+        looked, is_end = looked + 1, lane.looked_at < 100
+        place.first = 0 if is_end else place.first + lane.looked_at
+        place.is_clean = place.is_clean and not lane.groups and not lane.dead
+        for one in lane.groups:
+            found.groups.append((keys, one))
+            if len(found.heads) < NAMED:
+                found.heads.append(_parked_head(session, one))
+    if lane.dead:
+        found.dead += lane.dead
+        found.letters.append((keys, lane.dead_us))
+        found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
+    place.quiet = mark if is_end and place.is_clean and place.began == mark else None
 
 
 async def keep_told(session: Session, target: str, news: News, kind: str) -> None:

@@ -5,7 +5,8 @@
     a registration                            brings it to each lane that is behind; one that is ahead is written back
     none, but lane 0 has a copy               registers the copy
     none, but lane 0 is one of 0.4.0          uses it as 0.4.0 does (`old_queue`)
-    nothing, and it knew the queue            registers it again: same lanes, same policy, a new epoch; a WARNING
+    nothing, and it knew the queue            registers it again: same lanes, same policy, a new epoch; a WARNING.
+                                              One that only watches takes it as deleted
     nothing but the clock of lane 0           refuses: it can't know how many lanes hold messages
     nothing at all                            registers it
     one that is being deleted                 waits
@@ -55,13 +56,14 @@ class RouteSearch:
         asked: Mapping[str, Any] | None = None,
         fields: BodyFields | None = None,
         registers: bool = False,
+        restores: bool = True,
     ) -> None:
         """`known`: what this client used so far; `asked`: the policy to set, `fields`: names of body fields;
-        `registers`: whether it uses the queue.
+        `registers`: whether it uses the queue; `restores`: whether it registers again what is gone.
         """
         self.net, self.alone, self._options = net, alone, options
         self._known, self._asked, self._registers = known, asked or {}, registers
-        self._fields = fields or BodyFields()
+        self._fields, self._restores = fields or BodyFields(), restores
         self._registry = registry_key(options.namespace, options.queue)
         self._told: Event | None = None
         self._is_new = False
@@ -127,6 +129,8 @@ class RouteSearch:
             return False, None
         if is_old(seen.lane):
             return await self._old(seen)
+        if known and not self._restores:
+            return True, None
         if known and not known.protocol:
             await restore_old(self.alone, self.net.name, options, known)
             self._told = queue_restored(options.queue, len(known.tags))
@@ -168,7 +172,7 @@ class RouteSearch:
     def _check_lanes(self, lanes: int) -> None:
         """Raises DataError where this client used another number of lanes, ConfigurationError where it asks for one."""
         options, known = self._options, self._known
-        if known and len(known.tags) != lanes:
+        if known and self._restores and len(known.tags) != lanes:
             raise DataError(
                 f"queue {options.queue!r} had {len(known.tags)} lanes, and now {self._registry} says {lanes}: it was "
                 "deleted, or the server lost its data, and others registered the queue anew; start this program again"
@@ -263,7 +267,10 @@ async def find_route(
     asked: Mapping[str, Any] | None = None,
     fields: BodyFields | None = None,
     registers: bool = False,
+    restores: bool = True,
 ) -> Registration | None:
     """What is registered, and in all lanes; None where nothing is, and nothing may be: see RouteSearch."""
-    search = RouteSearch(net, alone, options, known=known, asked=asked, fields=fields, registers=registers)
+    search = RouteSearch(
+        net, alone, options, known=known, asked=asked, fields=fields, registers=registers, restores=restores
+    )
     return await search.run()

@@ -1,9 +1,10 @@
 -- record: an incident as the hash of alarms keeps it. Needs: xpcall. JSON {opened, seen, quiet,
--- resolved: us; value, text; to: {target: {n, said, sent, hold, asked}}}. Every number is text: as
--- a number in JSON one of 16 digits would be rounded. `quiet`: since when the condition is below
--- its limit; `resolved`: since when it is over. Of a target: `n` messages it took, `said` "open"
--- or "resolved" by the last one, which was `sent` then; `hold` until when one caller alone may
--- send; `asked` when a caller that has this target was here last.
+-- resolved: us; value, text, was, heads; to: {target: {n, said, sent, hold, asked}}}. Every number
+-- is text: as a number in JSON one of 16 digits would be rounded. `quiet`: since when the condition
+-- is below its limit; `resolved`: since when it is over; `was`: the text as it was last above its
+-- limit; `heads`: what could be named of it, until each target took a message. Of a target: `n`
+-- messages it took, `said` "open" or "resolved" by the last one, which was `sent` then; `hold`
+-- until when one caller alone may send; `asked` when a caller that has this target was here last.
 local function record_of(text)
   local function read()
     local found = cjson.decode(text)

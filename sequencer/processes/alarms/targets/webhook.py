@@ -20,10 +20,10 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ...errors import ConfigurationError
-from ...values.text import error_text
-from ...values.version import VERSION
-from .notice import DeliveryFailed, Notice
+from ....errors import ConfigurationError
+from ....values.text import error_text
+from ....values.version import VERSION
+from ..notice import DeliveryFailed, Notice
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

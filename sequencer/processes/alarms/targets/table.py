@@ -1,7 +1,7 @@
 """Reads `[targets.NAME]` of the file of `run`: where notices go. What is wrong in it is one sentence.
 
 A target is made and checked here, and not reached: nothing is sent before its first notice. No sentence holds a URL or
-a secret. What each word means is in README.md.
+a secret. What each word means is in README.md of `alarms`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Protocol, get_args
 
 import msgspec
 
-from ...errors import ConfigurationError, shown
-from ...settings.tables import SECRET, converted, time_of, value_of
-from ...values.checks import check_name, nearest
+from ....errors import ConfigurationError, shown
+from ....settings.tables import SECRET, converted, time_of, value_of
+from ....values.checks import check_name, nearest
+from ..notice import Notice
 from .by_apprise import SCHEMES, ByApprise
 from .chat import TAKES_SECRET, Chat, ChatKind
 from .command import Command, words_of
-from .notice import Notice
 from .pagers import URLS, Pager, PagerKind
 from .webhook import HookUrl, Webhook
 

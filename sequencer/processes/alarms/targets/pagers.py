@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from .notice import DeliveryFailed, Notice
+from ..notice import DeliveryFailed, Notice
 from .webhook import Answer, HookUrl, hidden, post, status_text
 
 PagerKind = Literal["pagerduty", "opsgenie"]

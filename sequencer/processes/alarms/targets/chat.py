@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from .notice import TEXT_BYTES, DeliveryFailed, Notice
+from ..notice import TEXT_BYTES, DeliveryFailed, Notice
 from .webhook import Answer, HookUrl, hidden, post, status_text
 
 ChatKind = Literal["feishu", "lark", "dingtalk", "wecom"]

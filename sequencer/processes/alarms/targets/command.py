@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import ConfigurationError
-from ...values.text import error_text
-from ..consumer_process import AWAITED
-from ..handlers.exec import REDIS_VARIABLE
-from ..handlers.pipes import CommandPipes, StderrRelay
-from ..signals import ending_text
-from .notice import DeliveryFailed, Notice
+from ....errors import ConfigurationError
+from ....values.text import error_text
+from ...consumer_process import AWAITED
+from ...handlers.exec import REDIS_VARIABLE
+from ...handlers.pipes import CommandPipes, StderrRelay
+from ...signals import ending_text
+from ..notice import DeliveryFailed, Notice
 
 SAID_CHARACTERS = 200
 """Of what a command said on standard error: its last line, in the text of a failure."""

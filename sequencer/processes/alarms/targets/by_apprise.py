@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .notice import TEXT_BYTES, DeliveryFailed, Notice
+from ..notice import TEXT_BYTES, DeliveryFailed, Notice
 
 SCHEMES: dict[str, tuple[str, ...]] = {
     "slack": ("slack", "https"),

@@ -1,0 +1,85 @@
+"""Makes a notice of what is to be told: of an incident of a queue, or of a server that is away. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...calls.alarms import Grant
+from ...queue.alarms.conditions import commands_for, limit_of, unit_of
+from ...queue.alarms.incidents import key_of
+from ...queue.alarms.untold import NamedHead, News, heads_in
+from ...settings.thresholds import Thresholds
+from ...values.text import error_text, named
+from .notice import Item, Notice
+from .server_away import KIND as AWAY
+from .server_away import AwayGrant
+from .settings import QueueAlarms
+
+
+class Place(NamedTuple):
+    """Where something is told of."""
+
+    namespace: str
+    environment: str
+    host: str
+    """Who tells."""
+    file: str = ""
+    """Of `run` or `watch`."""
+    apps: Mapping[str, str] = {}
+    """Of the queues that the file has an app for."""
+
+
+def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
+    """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was."""
+    kind, _, host = grant.kind.partition("@")
+    heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
+    count = 0 if news is None else news.counts().get(kind, 0)
+    is_late = grant.what == "resolved" and not grant.number
+    return Notice(
+        incident=key_of(place.namespace, queue, grant.kind, grant.opened_us),
+        number=grant.number,
+        what=grant.what,
+        namespace=place.namespace,
+        queue=queue,
+        kind=kind,
+        environment=place.environment,
+        host=host or place.host,
+        opened_at=grant.opened_us / 1e6,
+        at=grant.now_us / 1e6,
+        value=float(grant.value) if grant.value else None,
+        limit=limit_of(kind, alarms.limits),
+        unit=unit_of(kind),
+        text=f"it was over before this could be told: {grant.text}" if is_late else grant.text,
+        items=tuple(_item(head, texts=alarms.texts) for head in heads),
+        more=max(0, count - len(heads)),
+        commands=commands_for(kind, queue, place.namespace, app=place.apps.get(queue, ""), file=place.file),
+        news="" if news is None else news.digest(kind),
+    )
+
+
+def _item(head: NamedHead, *, texts: bool) -> Item:
+    failure = head.failure
+    error = f"{failure.type}: {failure.message}" if texts and failure.message else failure.type
+    return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
+
+
+def away_notice(place: Place, queue: str, limits: Thresholds, grant: AwayGrant) -> Notice:
+    """Of a server that is away; `queue`: one by which to look at it."""
+    return Notice(
+        incident=key_of(place.namespace, "", f"{AWAY}@{place.host}", grant.opened_us),
+        number=grant.number,
+        what=grant.what,
+        namespace=place.namespace,
+        queue="",
+        kind=AWAY,
+        environment=place.environment,
+        host=place.host,
+        opened_at=grant.opened_us / 1e6,
+        at=grant.opened_us / 1e6 + grant.away_s,
+        value=grant.away_s,
+        limit=limit_of(AWAY, limits),
+        unit=unit_of(AWAY),
+        text=grant.text,
+        commands=commands_for(AWAY, queue, place.namespace),
+    )

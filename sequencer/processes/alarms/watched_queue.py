@@ -1,0 +1,43 @@
+"""One queue that is watched: its client, and what its watcher saw of it."""
+
+from __future__ import annotations
+
+from ...client import Sequencer
+from ...net.blocking import blocking
+from ...queue.alarms import facts, incidents, untold
+from ...queue.alarms.conditions import Facts
+from .settings import QueueAlarms
+
+
+class WatchedQueue(Sequencer):
+    """The client of one queue, with what a watcher asks. It does not bring back what was deleted."""
+
+    def __init__(self, queue: str, url: str | None, *, namespace: str) -> None:
+        super().__init__(queue, url, namespace=namespace)
+        self._session.restores = False
+
+    take_seen = blocking(incidents.take_seen)
+    sent = blocking(incidents.sent)
+    marks = blocking(untold.marks)
+    news_of = blocking(untold.news_of)
+    keep_told = blocking(untold.keep_told)
+    forget_told = blocking(untold.forget_told)
+    minute_facts = blocking(facts.minute_facts)
+    unserved_s = blocking(facts.unserved_s)
+
+
+class WatchState:
+    """What a watcher knows of one queue."""
+
+    def __init__(self, name: str, url: str | None, namespace: str, alarms: QueueAlarms, *, is_first: bool) -> None:
+        self.client = WatchedQueue(name, url, namespace=namespace)
+        self.alarms = alarms
+        self.tells_memory, self.tries = is_first, facts.Tries()
+        """Of the server's memory one queue tells, the first of the file."""
+        self.minute: Facts = Facts()
+        """What was seen at the last minute, until it was told."""
+        self.places: dict[str, dict[str, untold.LanePlace]] = {}
+        """By target and lane: how far parked groups were looked through."""
+        self.places_at = self.minute_at = 0.0
+        self.trouble: Exception | None = None
+        """Why the last look failed."""

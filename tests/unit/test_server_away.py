@@ -1,0 +1,104 @@
+"""That the server is away is told by each process for itself: when, to whom, how often, and that it is over."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.processes.alarms.notices import Place, away_notice
+from sequencer.processes.alarms.server_away import HOLD_S, AwayGrant, ServerAway
+from sequencer.settings.thresholds import Thresholds
+
+AT, LIMIT_S, REPEAT_S = 1_700_000_000.0, 30.0, 600.0
+
+
+class Walk:
+    """A process that looks, with a clock of its own."""
+
+    def __init__(self, *targets: str) -> None:
+        self.away, self.now, self.targets = ServerAway(), 0.0, targets or ("chat",)
+        self.takes = set(self.targets)
+        self.told: list[tuple[float, str, str, int]] = []
+
+    def look(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[AwayGrant]:
+        self.now += seconds
+        self.away.note(self.now, AT + self.now, error, limit_s)
+        found = self.away.grants(self.now, self.targets, REPEAT_S)
+        for one in found:
+            if one.target in self.takes:
+                self.away.sent(one, self.now)
+                self.told.append((self.now, one.target, one.what, one.number))
+        return found
+
+    def look_for(self, error: str, seconds: int) -> None:
+        for _ in range(seconds // 2):
+            self.look(error)
+
+
+def test_it_is_told_once_after_the_limit_again_by_repeat_and_when_it_is_over() -> None:
+    walk = Walk()
+    walk.look_for("", 10)
+    walk.look_for("refused", 30)
+    assert walk.told == []
+    walk.look_for("refused", 1000)
+    walk.look_for("", 100)
+    assert walk.told == [
+        (42.0, "chat", "open", 0),
+        (642.0, "chat", "again", 1),
+        (1042.0, "chat", "resolved", 2),
+    ]
+
+
+def test_an_answer_in_between_begins_anew_and_a_limit_of_0_tells_nobody() -> None:
+    walk = Walk()
+    for _ in range(100):
+        walk.look_for("refused", 28)
+        walk.look("")
+    for _ in range(100):
+        walk.look("refused", limit_s=0.0)
+    walk.look("")
+    assert walk.told == []
+
+
+def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_end() -> None:
+    walk = Walk("chat", "mail")
+    walk.takes = {"mail"}
+    walk.look_for("refused", 40)
+    assert [one.target for one in walk.look("refused", HOLD_S)] == ["chat"]
+    walk.look("")
+    walk.takes = {"chat", "mail"}
+    walk.look("", HOLD_S)
+    walk.look_for("", 100)
+    assert [told[1:] for told in walk.told] == [("mail", "open", 0), ("mail", "resolved", 1), ("chat", "resolved", 0)]
+
+
+def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
+    walk, place = Walk(), Place("shop", "production", "web-1")
+    walk.takes.clear()
+    walk.look_for("connection refused", 30)
+    (first,) = walk.look("connection refused")
+    walk.look("")
+    (last,) = walk.look("", HOLD_S)
+    notices = [away_notice(place, "orders", Thresholds(), one) for one in (first, last)]
+    assert {one.incident for one in notices} == {f"shop::away@web-1:{round((AT + 2) * 1e6)}"}
+    assert notices[0].lines == [
+        "sequencer production: away",
+        "the server does not answer, for 30.0 s: connection refused",
+        "Since 2023-11-14 22:13:22 UTC, for 30 s; now 30.0 s; limit 30.0 s. Namespace shop, told by web-1.",
+        "sequencer doctor orders --namespace shop",
+    ]
+    assert notices[1].title == "sequencer production: away, resolved"
+    assert notices[1].text == "the server answers again; for 32.0 s it did not: connection refused"
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "refused"]), st.sampled_from([2.0, 31.0, 700.0])), max_size=40))
+def test_each_that_is_told_of_it_is_told_its_end(steps: list[tuple[str, float]]) -> None:
+    walk = Walk("chat", "mail")
+    for error, seconds in steps:
+        walk.look(error, seconds)
+    walk.look("")
+    for target in walk.targets:
+        said = [what for _, to, what, _ in walk.told if to == target]
+        assert said.count("open") == said.count("resolved")
+        assert said[-1:] in ([], ["resolved"])
+    assert walk.look("") == []
