@@ -9,7 +9,7 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
-from ..store.registration import Registration, is_index_word, is_old, of_lane, registered
+from ..store.registration import Registration, foreign_index, is_index_word, is_old, of_lane, registered
 from ..store.replies import pairs, scanned
 from ..values.checks import is_name
 from ..values.text import quoted
@@ -22,7 +22,13 @@ def check_registrations(
 ) -> Iterator[Finding]:
     """What is wrong of one queue, or of all; `lanes` gets the number of lanes of each. Raises SequencerError."""
     index = index_key(namespace)
-    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(link.command("HGETALL", index))}
+    kind, _ = reply_or_error(link, "TYPE", index)
+    is_foreign = kind not in (None, b"none", b"hash")
+    if is_foreign:
+        yield Finding("queues", "problem", foreign_index(index, namespace))
+        repair = False  # nothing can be written into it
+    words = [] if is_foreign else link.command("HGETALL", index)
+    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(words)}
     used = _lanes_used(link, namespace)
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
@@ -39,6 +45,8 @@ def check_registrations(
                 yield Finding("queues", "problem", text, True)
             else:
                 yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
+        elif is_foreign:
+            pass
         elif word is None and name in used and registered(_fields(link, registry_key(namespace, name))):
             if repair:
                 link.command("HSET", index, name, "p1")

@@ -196,6 +196,31 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert list_queues(admin.endpoint.url) == ["other", "q"]
 
 
+def test_an_index_of_another_type_stops_lists_alone_and_says_what_mends_it(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    mend = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
+    with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
+        seq.append(1, "g")
+        other.append(1, "g")
+        admin.commands([("DEL", INDEX), ("SET", INDEX, "x")])
+        with pytest.raises(DataError, match=mend):
+            list_queues(admin.endpoint.url)
+        for queue in ("q", None):
+            found = [one.text for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
+            assert [mend in text for text in found] == [True], found
+            diagnose(admin.endpoint, "sequencer", queue, repair=True)
+        other.delete()
+        assert "queue gone: can't be taken out of" in caplog.text
+    with client(admin) as late:
+        late.append(2, "g")
+        assert late.consume(lambda message: None, until_empty=True).handled == 2
+        assert caplog.text.count(mend) == len(caplog.records) > 1
+        admin.command("DEL", INDEX)
+        diagnose(admin.endpoint, "sequencer", repair=True)
+        assert list_queues(admin.endpoint.url) == ["q"]
+
+
 def test_what_is_no_name_stops_no_list_and_doctor_names_it(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
