@@ -77,7 +77,7 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     assert cli.call("dead", "redrive", "jobs", "--all").stdout == (
         "redriven 0\n1 stay dead letters: messages with their ids are pending again\n  y of group b\n"
     )
-    assert "dead letter 'y' of group ['b'] stays one: a message with its id is pending again" in refused(
+    assert "dead letter 'y' of group b stays one: a message with its id is pending again" in refused(
         cli, "dead", "redrive", "jobs", "--id", "y"
     )
 

@@ -279,3 +279,9 @@ def test_nothing_connects_before_it_is_needed() -> None:
     seq = Sequencer("q", "redis://127.0.0.1:1")
     assert "127.0.0.1:1" in repr(seq)
     seq.close()
+
+
+def test_an_error_names_a_group_as_explain_takes_it(seq: Sequencer) -> None:
+    seq.append(1, group=["a b", 7], id="x")
+    with pytest.raises(IdConflict, match="^id 'x' of group 'a b' 7 is already pending"):
+        seq.append(2, group=["a b", 7], id="x")
