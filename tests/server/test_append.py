@@ -283,5 +283,5 @@ def test_nothing_connects_before_it_is_needed() -> None:
 
 def test_an_error_names_a_group_as_explain_takes_it(seq: Sequencer) -> None:
     seq.append(1, group=["a b", 7], id="x")
-    with pytest.raises(IdConflict, match="^id 'x' of group 'a b' 7 is already pending"):
+    with pytest.raises(IdConflict, match=r"^id 'x' of group 'a b' 7 is already pending"):
         seq.append(2, group=["a b", 7], id="x")
