@@ -46,8 +46,8 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     if count == 2:
         if (name := _second(function)) not in ("", STEPS):
             raise ConfigurationError(
-                f"handler {_as_called(function)} has a second parameter {name!r}, but there a handler gets the steps of "
-                f"its message: call it {STEPS} if it runs steps, or give {name!r} a default"
+                f"handler {_as_called(function)} has a second parameter {name!r}, but a handler gets the steps of its "
+                f"message there: call it {STEPS} if it runs steps, or give {name!r} a default"
             )
         return InlineHandler(function)
     raise ConfigurationError(
