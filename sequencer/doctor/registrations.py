@@ -9,7 +9,7 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
-from ..store.registration import Registration, foreign_index, is_index_word, is_old, of_lane, registered
+from ..store.registration import FIRST, Registration, foreign_index, is_index_word, is_old, of_lane, registered
 from ..store.replies import pairs, scanned
 from ..values.checks import is_name
 from ..values.commands import command
@@ -41,19 +41,23 @@ def check_registrations(
             continue
         if word is not None and not is_index_word(word):
             text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
-            if repair and registered(_fields(link, registry_key(namespace, name))):
-                link.command("HSET", index, name, "p1")
+            if repair and (there := registered(_fields(link, registry_key(namespace, name)))):
+                link.command("HSET", index, name, _index_word(there))
                 yield Finding("queues", "problem", text, True)
             else:
                 yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
         elif is_foreign:
             pass
-        elif word is None and name in used and registered(_fields(link, registry_key(namespace, name))):
+        elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
             if repair:
-                link.command("HSET", index, name, "p1")
+                link.command("HSET", index, name, _index_word(there))
             yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", repair)
         if name in used or name in listed:
             yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+
+
+def _index_word(there: Registration) -> str:
+    return f"p{max(FIRST, there.protocol)}"
 
 
 def _check_queue(

@@ -137,7 +137,7 @@ def is_old(fields: Mapping[str, str]) -> bool:
 
 
 def is_index_word(value: bytes) -> bool:
-    """Whether a client of ours wrote this beside a queue's name into the index: "p1", or 0.4.0 its number of lanes."""
+    """Whether a client of ours wrote this beside a queue's name into the index: "p2", or 0.4.0 its number of lanes."""
     return value.removeprefix(b"p").isdigit() and len(value) < 6
 
 

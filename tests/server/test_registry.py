@@ -253,6 +253,7 @@ def test_an_index_of_another_type_stops_lists_alone_and_says_what_mends_it(
         admin.command("DEL", INDEX)
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["q"]
+        assert admin.command("HGET", INDEX, "q") == b"p2", "as a client writes it"
 
 
 def test_what_is_no_name_stops_no_list_and_doctor_names_it(
