@@ -61,12 +61,12 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(
     cli: Cli, stuck: Sequencer, namespace: str, words: tuple[str, ...]
 ) -> None:
     command, *more = words
-    for options, status, would in (((), 1, "is"), (("--dry-run",), 0, "would be")):
+    for options, would in (((), "is"), (("--dry-run",), "would be")):
         done = cli.run(command, "jobs", "--error", "Looku", *more, *options)
-        assert (done.returncode, done.stderr) == (status, "")
+        assert (done.returncode, done.stderr) == (1, "")
         what = "resumed" if command == "resume" else "skipped"
         assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
-            f"no parked group fits, so none {would} {what}; there are:",
+            f"no parked group fits, so none {would} {what}; there are 5 parked groups:",
             "error groups",
             "ValueError 3",
             "LookupError 2",
@@ -94,6 +94,12 @@ def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequenc
     done = cli.call("resume", "jobs", "--all")
     assert (done.returncode, done.stdout) == (0, "resumed 0 of 0 groups\n")
     assert stuck.consume(lambda message: None, until_empty=True).handled == 10
+
+
+def test_an_answer_that_no_parked_group_waits_for_is_said(cli: Cli, stuck: Sequencer) -> None:
+    done = cli.run("resume", "jobs", "--error", "Lookup*", "--again", "charge")
+    assert done.returncode == 1
+    assert done.stdout.startswith("no parked group fits, so none is resumed; there are 5 parked groups:\n")
 
 
 def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..., Sequencer]) -> None:
@@ -153,6 +159,10 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     stuck.pause()
     assert cli.call("unpause", "jobs", "--all", "--dry-run").stdout == "3 groups would be unpaused\n"
     assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 of 3 groups\n"
+    for options, would in (((), "is"), (("--dry-run",), "would be")):
+        none = cli.run("unpause", "jobs", "--all", *options)
+        said = f"no group is paused by itself, so none {would} unpaused; there are 5 parked groups:\n"
+        assert (none.returncode, none.stdout.startswith(said)) == (1, True), none.stdout
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
