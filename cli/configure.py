@@ -8,12 +8,13 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
 from ..values.checks import near_name
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .many import since_of
+from .queues import names_of_queues
 from .render import console, policy_table, print_json
 
 
@@ -93,7 +94,7 @@ def configure(
             wanted[name] = since_of(wanted[name], option)
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
-        before, known = looking.policy, list_queues(redis, namespace)
+        before, known = looking.policy, names_of_queues(looking)
         fields = {name: value for name, value in looking.fields._asdict().items() if value is not None}
     policy = before
     if wanted:
@@ -116,11 +117,12 @@ def _show(
     policy: Policy,
     before: Policy,
     fields: dict[str, Any],
-    known: list[str],
+    known: list[str] | None,
     is_set: bool,
     as_json: bool,
 ) -> None:
-    now, old, is_new, near = asdict(policy), asdict(before), queue not in known, near_name(queue, known)
+    now, old, is_new = asdict(policy), asdict(before), known is not None and queue not in known
+    near = near_name(queue, known or [])
     was = {} if is_new else {name: old[name] for name in now if now[name] != old[name]}
     if as_json:
         print_json({"queue": queue, "is_new": is_new, "policy": now, "was": was, "fields": fields})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Annotated
 
 import orjson
@@ -12,9 +13,10 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
 from ..values.commands import command, resume_all
-from ..values.text import named, plain
+from ..values.text import many, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
+from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
+from .many import say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
 from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
 
@@ -118,40 +120,42 @@ def redrive(
     result: ResultOption = None,
     again: AgainOption = None,
     json: JsonOption = False,
-) -> None:
+) -> int:
     """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
 
     In a parked group they come before everything behind them, once `resume` lets it go on. Steps that are done stay
-    done. One that waits for an answer stays, unless --done or --again gives it.
+    done. One that waits for an answer stays, unless --done or --again gives it. Exits 1 when there are dead letters and
+    none fits.
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
     if dry_run:
-        _say_count(_count(client, group, id, error), "would be redriven", json)
-        return
+        return _say_count(client, _count(client, group, id, error), "redriven", json)
     said = answers(done, result, again)
     redriven = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate, **said)
+    is_unfit = not redriven.redriven and not redriven.stayed
     if json:
         print_json({**as_json(redriven), "dry_run": False})
-    else:
+    elif not is_unfit:
         _say_redriven(client.queue, client.options.namespace, redriven)
+    return _status_of_unfit(client, "redriven", json) if is_unfit else FINE
 
 
 def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     typer.echo(f"redriven {done.redriven:,}")
-    if done.pending:
-        typer.echo(f"{done.pending:,} stay dead letters: messages with their ids are pending again")
-    if done.handled:
-        said = "messages with their ids were handled since, within dedup_window"
-        typer.echo(f"{done.handled:,} stay dead letters: {said}")
-    if done.changed:
-        typer.echo(f"{done.changed:,} stay dead letters: they died anew meanwhile; look again")
-    if done.asked:
-        how = f"see: sequencer steps {queue} PART... --id ID; then add --done STEP or --again STEP"
-        typer.echo(f"{done.asked:,} stay dead letters: a person has to say how a step ended; {how}")
+    why = {
+        "messages with their ids are pending again": done.pending,
+        "messages with their ids were handled since, within dedup_window": done.handled,
+        "they died anew meanwhile; look again": done.changed,
+        "a person has to say how a step ended; see: "
+        f"sequencer steps {queue} PART... --id ID; then add --done STEP or --again STEP": done.asked,
+    }
+    for said, count in why.items():
+        if count:
+            typer.echo(f"left alone {many(count, 'dead letter')}: {said}")
     for group, message_id in done.stayed[:NAMED]:
         typer.echo(f"  {plain(message_id)} of group {named(group)}")
-    if (count := done.pending + done.handled + done.changed + done.asked) > NAMED:
+    if (count := sum(why.values())) > NAMED:
         typer.echo(f"  and {count - NAMED:,} more")
     for group in done.parked:
         mend = command("resume", queue, *group, namespace=namespace)
@@ -170,8 +174,8 @@ def purge(
     yes: Annotated[bool, call_option("--yes", help="Do not ask.")] = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
-) -> None:
-    """Delete dead letters for good. Asks first, unless --yes is given."""
+) -> int:
+    """Delete dead letters for good. Asks first, unless --yes is given. Exits 1 when there are some and none fits."""
     _check_choice(group, id, error, everything)
     if not (yes or dry_run or sys.stdin.isatty()):
         raise ConfigurationError(
@@ -179,16 +183,17 @@ def purge(
             "--dry-run to see how many it would be"
         )
     if dry_run:
-        _say_count(_count(client, group, id, error), "would be purged", json)
-        return
+        return _say_count(client, _count(client, group, id, error), "purged", json)
     if not yes and not _is_confirmed(client.queue, _count(client, group, id, error)):
-        return
+        return FINE
     purged = client.purge(group or None, id=id, error=error, everything=everything)
-    print_either(json, {"purged": purged, "dry_run": False}, f"purged {purged:,}")
+    if json or purged:
+        print_either(json, {"purged": purged, "dry_run": False}, f"purged {purged:,}")
+    return FINE if purged else _status_of_unfit(client, "purged", json)
 
 
 def _is_confirmed(queue: str, count: int) -> bool:
-    is_confirmed = typer.confirm(f"Delete {count:,} dead letters of queue {queue} for good?", err=True)
+    is_confirmed = typer.confirm(f"Delete {many(count, 'dead letter')} of queue {queue} for good?", err=True)
     if not is_confirmed:
         typer.echo("nothing was deleted", err=True)
     return is_confirmed
@@ -213,5 +218,20 @@ def _not_found(queue: str, id: str) -> MessageNotFound:
     return MessageNotFound(f"no dead letter with id {id!r} fits in queue {queue!r}; list them first")
 
 
-def _say_count(count: int, what: str, as_json: bool) -> None:
-    print_either(as_json, {"count": count, "dry_run": True}, f"{count:,} {what}")
+def _say_count(client: Sequencer, count: int, what: str, as_json: bool) -> int:
+    if as_json or count:
+        print_either(as_json, {"count": count, "dry_run": True}, f"{count:,} would be {what}")
+    return FINE if count else _status_of_unfit(client, what, as_json, is_dry_run=True)
+
+
+def _status_of_unfit(client: Sequencer, what: str, as_json: bool, *, is_dry_run: bool = False) -> int:
+    """Nothing fits what was asked for: 1 where there are dead letters, and their errors are said."""
+    errors = Counter(letter.error.type for letter in client.dead(limit=EVERYTHING))
+    if as_json:
+        pass
+    elif errors:
+        say_unfit("no dead letter fits", dict(errors.most_common()), "dead letter", what, is_dry_run=is_dry_run)
+        typer.echo(f"see: {command('dead list', client.queue, namespace=client.options.namespace)}")
+    else:
+        typer.echo(f"0 would be {what}" if is_dry_run else f"{what} 0")
+    return GAVE_UP if errors else FINE

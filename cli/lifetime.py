@@ -26,8 +26,9 @@ def _said(used: Usage) -> str:
 def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
     """Delete a queue for good: messages, dead letters, policy and name.
 
-    Stop its consumers and producers first: a producer that is connected registers the queue again with its next
-    append. What was broken off is ended by the same command.
+    Stop its consumers and producers first. One that is connected makes the queue anew, without messages: a producer
+    with its next append, a consumer with its next claim. A handler that runs is not stopped, and its lease is lost.
+    What was broken off is ended by the same command.
     """
     used = client.usage()
     told = {"queue": client.queue, "groups": used.groups, "dead": used.dead, "leases": used.leases}

@@ -102,24 +102,26 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: bool, *, how: str = "") -> int:
-    """What became of many groups, and the status: 1 where some were left, or none of those that are parked fits.
+    """What became of many groups, and the status: 1 where some were left, or none of those that are parked fits; the
+    latter with --dry-run too.
 
     `what`: "resumed"; `how`: what more is said of them.
     """
     is_none, behind = bool(done.others) and not done.chosen, f", {how}" if how else ""
-    status = FINE if done.is_dry_run or not (done.changed or done.waiting or done.asked or is_none) else GAVE_UP
+    left = done.changed or done.waiting or done.asked
+    status = GAVE_UP if is_none or (left and not (done.is_dry_run and done.chosen)) else FINE
     if json:
         print_json(as_json(done))
         return status
     see = command("parked", queue, namespace=namespace)
     if is_none:
-        typer.echo(f"no parked group fits, so none {'would be' if done.is_dry_run else 'is'} {what}; there are:")
-        _say_errors(done.others)
+        none = "no group is paused by itself" if what == "unpaused" else "no parked group fits"
+        say_unfit(none, done.others, "parked group", what, is_dry_run=done.is_dry_run)
         typer.echo(f"see: {see}")
     elif done.is_dry_run:
         typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")
         if done.errors:
-            _say_errors(done.errors)
+            _say_errors(done.errors, "groups")
     else:
         typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}{behind}")
     if done.changed:
@@ -134,8 +136,16 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
     return status
 
 
-def _say_errors(errors: Mapping[str, int]) -> None:
-    rows = table("error", "groups")
+def say_unfit(none: str, errors: Mapping[str, int], noun: str, what: str, *, is_dry_run: bool) -> None:
+    """Nothing fits what was asked for: how many there are, and their errors."""
+    count = sum(errors.values())
+    there = f"there {'is' if count == 1 else 'are'} {many(count, noun)}"
+    typer.echo(f"{none}, so none {'would be' if is_dry_run else 'is'} {what}; {there}:")
+    _say_errors(errors, f"{noun.split()[-1]}s")
+
+
+def _say_errors(errors: Mapping[str, int], nouns: str) -> None:
+    rows = table("error", nouns)
     for name, count in errors.items():
         rows.add_row(*cells(name, f"{count:,}"))
     console().print(rows)

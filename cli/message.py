@@ -42,7 +42,7 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     """
     found = client.get(group, id)
     if found is None:
-        raise MessageNotFound(f"nothing is known of message {id!r} of group {group} in queue {client.queue!r}")
+        raise MessageNotFound(f"nothing is known of message {id!r} of group {named(group)} in queue {client.queue!r}")
     if json:
         print_json(found)
     else:

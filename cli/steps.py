@@ -100,7 +100,7 @@ def steps(
     found = client.steps(group, id)
     if found is None:
         which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"
-        raise MessageNotFound(f"{which} in group {group} of queue {client.queue!r}")
+        raise MessageNotFound(f"{which} in group {named(group)} of queue {client.queue!r}")
     if json:
         print_json(found)
     else:

@@ -146,7 +146,7 @@ class Sequencer(Registered):
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
         conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt has no stamp and no backlog.
         Where the server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the
-        same id.
+        same id. The next append on a pipeline looks at the queue first.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection

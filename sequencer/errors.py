@@ -70,35 +70,20 @@ class IdConflict(SequencerError):
     def __init__(self, message_id: str, group: tuple[str, ...], text: str = "") -> None:
         self.id = message_id
         self.group = group
-        super().__init__(
-            text
-            or f"id {message_id!r} of group {list(group)} is already pending with other content; "
-            "use a new id, or append the same body, headers and score to repeat it"
-        )
+        super().__init__(text)
 
 
 class NumberTaken(IdConflict):
     """In a sequence, the number is already pending in this group under another id; the message was not stored."""
 
-    def __init__(self, message_id: str, group: tuple[str, ...], number: str) -> None:
-        super().__init__(message_id, group)
-        self.args = (
-            f"number {float(number):.0f} of group {list(group)} is already pending under another id than "
-            f"{message_id!r}; use the next number, or the same id to repeat it",
-        )
-
 
 class LateMessage(SequencerError):
     """The score lies below one already handled in its group, and the queue refuses such messages (`on_late`)."""
 
-    def __init__(self, message_id: str, group: tuple[str, ...], score: str) -> None:
+    def __init__(self, message_id: str, group: tuple[str, ...], text: str = "") -> None:
         self.id = message_id
         self.group = group
-        super().__init__(
-            f"message {message_id!r} of group {list(group)} comes too late: a higher score than {score} was handled; "
-            "give it a later score, or set the queue's on_late to handle, dead_letter or drop; where producers send "
-            "times in several units, see: sequencer doctor"
-        )
+        super().__init__(text)
 
 
 class BatchRefused(SequencerError):

@@ -27,6 +27,7 @@ from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
 from .values.message import Message
+from .values.text import named
 
 
 class Lease:
@@ -275,5 +276,5 @@ class Lease:
             return
         self._doubt()
         raise LeaseLost(
-            f"the lease on group {list(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
+            f"the lease on group {named(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
         )

@@ -16,7 +16,7 @@ from ..values.message import Message
 from .emitter import Observer
 
 AnyHandler = Handler | Callable[[Message, InlineSteps], Any]
-"""With one parameter, or with two."""
+"""With one parameter, or with a second one, `steps`."""
 HandlerT = TypeVar("HandlerT", bound=AnyHandler)
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
@@ -29,6 +29,9 @@ KINDS: dict[Callable[[Any], bool], str] = {
     inspect.isgeneratorfunction: "a generator function",
 }
 """Functions whose call does none of their work."""
+STEPS = "steps"
+"""How the second parameter of a handler is called: nothing else tells it from one that the caller meant to fill."""
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHandler:
@@ -41,11 +44,25 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     if (count := _arguments(function, (1, 2))) == 1:
         return cast(Handler, function)
     if count == 2:
+        if (name := _second(function)) not in ("", STEPS):
+            raise ConfigurationError(
+                f"handler {_as_called(function)} has a second parameter {name!r}, but a handler gets the steps of its "
+                f"message there: call it {STEPS} if it runs steps, or give {name!r} a default"
+            )
         return InlineHandler(function)
     raise ConfigurationError(
         f"handler {_as_called(function)} can't be called with one argument, the message, nor with two, the message and "
         "its steps; give it one parameter, or two, and any others a default"
     )
+
+
+def _second(function: Callable[..., Any]) -> str:
+    """The name of the parameter that a second argument goes to; "" where it has none of its own."""
+    for is_wrapped in (False, True):  # a wrapper that takes anything is as what it wraps
+        parameters = inspect.signature(function, follow_wrapped=is_wrapped).parameters.values()
+        if names := [one.name for one in parameters if one.kind in POSITIONAL][1:2]:
+            return names[0]
+    return ""
 
 
 def _arguments(function: Callable[..., Any], counts: tuple[int, int]) -> int:
@@ -110,9 +127,9 @@ class Registered:
         self._observers: list[Observer] = []
 
     def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages, one Message a call (a decorator). One with two
-        parameters gets InlineSteps, too, by which it runs steps. Raises ConfigurationError for one that can't, and
-        where steps are registered.
+        """Register the function that handles this queue's messages, one Message a call (a decorator). One with a
+        second parameter, `steps`, gets InlineSteps there, by which it runs steps. Raises ConfigurationError for one
+        that can't, and where steps are registered.
         """
         checked = checked_handler(function)
         if self._steps:

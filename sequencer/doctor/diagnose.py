@@ -21,6 +21,7 @@ from ..store.keys import LaneKeys, lane_keys
 from ..store.replies import micros, pairs, text
 from ..values.checks import check_name
 from ..values.commands import command
+from ..values.text import named
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .leases import held_long, told_unserved
@@ -178,7 +179,7 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                 if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
                     count += 1
                     if count <= MAX_SHOWN:
-                        name = list(decode_group(text(group)))
+                        name = named(decode_group(text(group)))
                         said = f"group {name}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:

@@ -9,10 +9,11 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
-from ..store.registration import Registration, is_index_word, is_old, of_lane, registered
+from ..store.registration import FIRST, Registration, foreign_index, is_index_word, is_old, of_lane, registered
 from ..store.replies import pairs, scanned
 from ..values.checks import is_name
-from ..values.text import quoted
+from ..values.commands import command
+from ..values.text import many, quoted
 from ..values.views import Finding
 from .server import reply_or_error
 
@@ -22,7 +23,13 @@ def check_registrations(
 ) -> Iterator[Finding]:
     """What is wrong of one queue, or of all; `lanes` gets the number of lanes of each. Raises SequencerError."""
     index = index_key(namespace)
-    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(link.command("HGETALL", index))}
+    kind, _ = reply_or_error(link, "TYPE", index)
+    is_foreign = kind not in (None, b"none", b"hash")
+    if is_foreign:
+        yield Finding("queues", "problem", foreign_index(index, namespace))
+        repair = False  # nothing can be written into it
+    words = [] if is_foreign else link.command("HGETALL", index)
+    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(words)}
     used = _lanes_used(link, namespace)
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
@@ -34,17 +41,23 @@ def check_registrations(
             continue
         if word is not None and not is_index_word(word):
             text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
-            if repair and registered(_fields(link, registry_key(namespace, name))):
-                link.command("HSET", index, name, "p1")
+            if repair and (there := registered(_fields(link, registry_key(namespace, name)))):
+                link.command("HSET", index, name, _index_word(there))
                 yield Finding("queues", "problem", text, True)
             else:
                 yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
-        elif word is None and name in used and registered(_fields(link, registry_key(namespace, name))):
+        elif is_foreign:
+            pass
+        elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
             if repair:
-                link.command("HSET", index, name, "p1")
+                link.command("HSET", index, name, _index_word(there))
             yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", repair)
         if name in used or name in listed:
             yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+
+
+def _index_word(there: Registration) -> str:
+    return f"p{max(FIRST, there.protocol)}"
 
 
 def _check_queue(
@@ -70,9 +83,8 @@ def _check_queue(
         text = f"queue {queue} is being deleted, and that did not come to its end"
         yield Finding("queues", "problem", f"{text}: sequencer delete {queue} --yes")
         return
-    if used > len(there.tags):
-        text = f"queue {queue} has keys in {used} lanes, but is registered with {len(there.tags)}"
-        yield Finding("queues", "problem", f"{text}: nobody looks at the others; UNLINK their keys")
+    for lane in range(len(there.tags), used):
+        yield from _check_unknown_lane(link, namespace, queue, lane, len(there.tags))
     yield from _check_lanes(link, namespace, queue, there, repair)
 
 
@@ -97,6 +109,31 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             text = f"queue {queue}: {keys.policy} has a field packed that is not what its other fields say"
             told = "" if repair else "; the next client that uses the queue takes it away, or doctor --repair"
             yield Finding("queues", "problem", text + told, repair)
+
+
+def _check_unknown_lane(link: Link, namespace: str, queue: str, lane: int, known: int) -> Iterator[Finding]:
+    """A lane that is in no table: no client looks at it, and no command but these reaches what lies there."""
+    keys, saved = lane_keys(namespace, queue, lane), f"{queue}-lane-{lane}"
+    names = [name for page in _pages_of_names(link, keys.prefix) for name in page]
+    if not names:
+        return
+    orders = [name for name in names if name.startswith(keys.order("").encode())]
+    sizes = [reply_or_error(link, "ZCARD", name)[0] or 0 for name in orders]
+    letters = reply_or_error(link, "ZCARD", keys.dead)[0] or 0
+    own = f"redis-cli --scan --pattern '{keys.prefix}*'"
+    text = (
+        f"queue {queue} is registered with {many(known, 'lane')}, and there is a lane {lane}, at which nobody looks: "
+        f"it holds {many(sum(sizes), 'message')} of {many(len(orders), 'group')}, and {many(letters, 'dead letter')}"
+    )
+    if orders or letters:
+        make = command("configure", saved, namespace=namespace, options=["--on-late", "handle"])
+        text += (
+            f"; to keep them, as queue {saved}: {make}; {own} | grep -vxF -e '{keys.policy}' -e '{keys.clock}' | "
+            'while IFS= read -r key; do redis-cli RENAME "$key" '
+            f"'{lane_keys(namespace, saved, 0).prefix}'\"${{key#*\\}}:}}\"; done"
+        )
+    text += f"; to destroy all that is in this lane: {own} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"
+    yield Finding("queues", "problem", text)
 
 
 def _check_unregistered(
@@ -145,13 +182,19 @@ def _lanes_used(link: Link, namespace: str) -> dict[str, int]:
     """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
     pattern = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode())
     found: dict[str, int] = {}
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
-        if denied:
-            return {}
-        cursor, keys = scanned(page)
+    for keys in _pages_of_names(link, f"{{{namespace}:"):
         for match in filter(None, map(pattern.match, keys)):
             name = match[1].decode()
             found[name] = max(found.get(name, 0), int(match[2]) + 1)
     return found
+
+
+def _pages_of_names(link: Link, prefix: str) -> Iterator[list[bytes]]:
+    """All keys that begin so; none where the user may not ask."""
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", 1000)
+        if denied:
+            return
+        cursor, keys = scanned(page)
+        yield keys

@@ -14,6 +14,7 @@ from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
 from ..values.commands import command
+from ..values.text import named
 from ..values.views import Finding
 
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
@@ -41,7 +42,7 @@ def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "s
     if len(examples) < 2:
         return None
     said = ", ".join(
-        f"{name} (group {list(decode_group(examples[name][0]))}: {examples[name][1]:.17g})"
+        f"{name} (group {named(decode_group(examples[name][0]))}: {examples[name][1]:.17g})"
         for _, name in UNITS
         if name in examples
     )
@@ -65,9 +66,9 @@ def mark_finding(
         command("configure", queue, namespace=namespace, options=["--watermark-window", f"{seconds:.15g}"])
         for seconds in (0.001, window_s)
     )
-    said = f"the watermark of group {list(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), others "
-    said += f"in {' and '.join(units[:-1])}: what comes there in {units[0]} is late; when all producers send one unit, "
-    said += f"to forget it: {forget}; then, when some messages were handled: {keep}"
+    said = f"the watermark of group {named(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), "
+    said += f"others in {' and '.join(units[:-1])}: what comes there in {units[0]} is late; when all producers send "
+    said += f"one unit, to forget it: {forget}; then, when some messages were handled: {keep}"
     return Finding("scores", "warning", f"queue {queue}: {said}")
 
 

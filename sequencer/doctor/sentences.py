@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..calls.examine import Found
+from ..store.group import decode_group
 from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
 from ..store.record import STAMP_DIGITS
+from ..values.text import named
 from ..values.views import Finding
 
 
@@ -113,7 +115,7 @@ def finding_of(group: str, one: Found) -> Finding:
     """The finding for one row of the script's reply about this group; "" for none."""
     check, problem, repair = SENTENCES[one.what]
     name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
-    text = problem.format(group=f"group {group!r}", name=one.name, id=name, detail=one.detail)
+    text = problem.format(group=f"group {named(decode_group(group))}", name=one.name, id=name, detail=one.detail)
     if one.repaired:
         text += f"; repaired: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
     return Finding(check, "problem", text, one.repaired)

@@ -33,6 +33,7 @@ class Appender:
 
     def __init__(self, session: Session, net: BlockingNet, items: ItemMaker) -> None:
         self._session, self._net, self.items, self._wait = session, net, items, session.options.wait
+        self._batch: _Batch | None = None
 
     def check(self, *arguments: Any) -> None:
         """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
@@ -58,11 +59,18 @@ class Appender:
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
         self._net.reconnect_if_closed()
+        batch = self._batch
+        if batch is None or batch.commands is not pipeline.command_stack:
+            if batch and not batch.is_stored:  # perhaps refused for its route, which only its caller was told
+                self._lanes()
+                finish(self._session.ask_route())
+            batch = self._batch = _Batch(pipeline.command_stack)
+            pipeline.set_response_callback(b"EVAL", _answered)
         lanes = self._lanes()
         keys = lanes[lane_of(item.group, len(lanes))]
         call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
         # The caller's client may have another encoding.
-        pipeline.execute_command(*map(in_utf8, eval_command(call, self._session.route)))
+        pipeline.execute_command(*map(in_utf8, eval_command(call, self._session.route)), batch=batch)
         return Receipt(item.id, None, None)
 
     def append_many(
@@ -132,6 +140,25 @@ class Appender:
                     break
             if not is_over:
                 yield chunk
+
+
+class _Batch:
+    """What goes over a caller's pipeline at once."""
+
+    __slots__ = ("commands", "is_stored")
+
+    def __init__(self, commands: object) -> None:
+        self.commands = commands
+        """The pipeline's own list: behind its `execute` it has another."""
+        self.is_stored = False
+        """Whether the server took an append of it."""
+
+
+def _answered(reply: Any, *, batch: _Batch | None = None, **_: Any) -> Any:
+    """The driver calls it with what our scripts answer on a pipeline; not with an error."""
+    if batch:
+        batch.is_stored, batch.commands = True, None
+    return reply
 
 
 def _bytes_of(item: Item) -> int:

@@ -24,6 +24,7 @@ from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
 from ..values.message import BatchReceipt, Receipt, Refused
+from ..values.text import named
 from .session import Session
 
 CHUNK, CHUNK_GROUPS = 200, 128
@@ -230,19 +231,23 @@ def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
 
 def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
     """The error of a message that was not stored because of itself: its outcome is one of REFUSALS."""
+    group = decode_group(item.group)
+    where = f"of group {named(group)}"
     if one.outcome == "conflict":
-        return IdConflict(item.id, decode_group(item.group))
+        said = f"id {item.id!r} {where} is already pending with other content; use a new id, or append the same body, "
+        return IdConflict(item.id, group, f"{said}headers and score to repeat it")
     if one.outcome == "taken":
-        return NumberTaken(item.id, decode_group(item.group), item.score)
+        said = f"number {float(item.score):.0f} {where} is already pending under another id than {item.id!r}"
+        return NumberTaken(item.id, group, f"{said}; use the next number, or the same id to repeat it")
     if one.outcome == "effects":
-        group = decode_group(item.group)
-        return EffectsNoted(
-            item.id,
-            group,
-            f"message {item.id!r} of group {list(group)} is not replaced: effects of its steps are noted. Let it end, "
-            "or append the new one under another id",
-        )
-    return LateMessage(item.id, decode_group(item.group), item.score)
+        said = f"message {item.id!r} {where} is not replaced: effects of its steps are noted. Let it end, or "
+        return EffectsNoted(item.id, group, f"{said}append the new one under another id")
+    said = (
+        f"message {item.id!r} {where} comes too late: a higher score than {item.score} was handled; give it a later "
+        "score, or set the queue's on_late to handle, dead_letter or drop; where producers send times in several "
+        "units, see: sequencer doctor"
+    )
+    return LateMessage(item.id, group, said)
 
 
 def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:

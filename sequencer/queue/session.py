@@ -14,8 +14,8 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import LEDGERS, NEWEST, Registration, of_lane, registered
-from ..store.replies import Reading, field_texts
+from ..store.registration import LEDGERS, NEWEST, OLD_ROUTE, Registration, of_lane, registered
+from ..store.replies import Reading, field_texts, text
 from ..values.commands import command
 from ..values.views import QueueInfo
 from .registry.route_search import find_route
@@ -281,6 +281,15 @@ class Session:
         """
         await self.check(alone)
         await self._find_route(alone)
+
+    async def ask_route(self) -> None:
+        """For one whose answers others see: whether the lanes have the route that is known. Raises as `find_route`."""
+        async with self.net.alone(registry_key(self.options.namespace, self.options.queue)) as alone:
+            answers = await alone.send([("HMGET", keys.policy, "route", "sequence") for keys in self._lanes])
+            with Reading(self.net.name):
+                found = {text(route) if route else OLD_ROUTE if rule else "" for route, rule in answers}
+            if found != {self.route}:
+                await self.find_route(alone)
 
     async def _find_route(self, alone: Alone) -> None:
         known, registers = self._registration, self._is_registered

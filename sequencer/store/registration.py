@@ -17,6 +17,8 @@ from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
 from ..values.checks import is_name
+from ..values.commands import command
+from ..values.text import quoted
 from .replies import pairs
 
 FIRST, LEDGERS, NEWEST = 1, 2, 2
@@ -143,3 +145,12 @@ def indexed(words: Sequence[bytes]) -> list[str]:
     """The names of queues in an index that HGETALL read; what is no name, or has a foreign value, is left out."""
     named = [(name.decode("utf-8", "replace"), value) for name, value in pairs(words)]
     return [name for name, value in named if is_name(name) and is_index_word(value)]
+
+
+def foreign_index(index: str, namespace: str) -> str:
+    """What is said of an index that is no hash: its key, and what mends it."""
+    repair = command("doctor", namespace=namespace, options=["--repair"])
+    return (
+        f"{index} lists the queues, but something else wrote a key of another type there; delete it: "
+        f"redis-cli DEL {quoted(index)}; queues in use are back in it within a minute, all others by: {repair}"
+    )

@@ -65,7 +65,7 @@ class ManySummary:
     is_dry_run: bool = False
     """Whether nothing was to be changed."""
     others: dict[str, int] = field(default_factory=dict)
-    """The other groups that are parked behind a failure, which did not fit, by type of error."""
+    """The other groups parked behind a failure, by type of error; of `unpause_many` where no group is paused."""
     asked: int = 0
     """Groups that fit and wait for a person to say how a step ended: left alone, and never among the chosen."""
 

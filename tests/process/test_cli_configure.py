@@ -108,7 +108,7 @@ def test_append_says_what_became_of_a_late_line(
     is_refused = on_late == "refuse"
     assert done.returncode == (1 if is_refused else 0)
     assert done.stdout.startswith(said)
-    assert done.stderr.startswith("line 1: message 'late' of group ['a'] comes too late: ") == is_refused
+    assert done.stderr.startswith("line 1: message 'late' of group a comes too late: ") == is_refused
     assert ids(queue, "a") == (["late", "good"] if on_late == "handle" else ["good"])
     again = cli.call("append", "jobs", "--on-error", "skip", "--json", input=text)
     assert {name: json.loads(again.stdout)[name] for name in counts} == counts
@@ -121,7 +121,7 @@ def test_append_stops_at_a_late_line_behind_those_before_it(cli: Cli, make: Call
     text = lines({"id": "one", "score": 6}, {"id": "late", "score": 3}, {"id": "two", "score": 7})
     done = cli.call("append", "jobs", input=text)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: line 2: message 'late' of group ['a'] comes too late")
+    assert done.stderr.startswith("error: line 2: message 'late' of group a comes too late")
     assert ids(queue, "a") == ["one"]
 
 

@@ -75,11 +75,27 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     stay = {"handled": 0, "changed": 0, "asked": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
     assert cli.call("dead", "redrive", "jobs", "--all").stdout == (
-        "redriven 0\n1 stay dead letters: messages with their ids are pending again\n  y of group b\n"
+        "redriven 0\nleft alone 1 dead letter: messages with their ids are pending again\n  y of group b\n"
     )
-    assert "dead letter 'y' of group ['b'] stays one: a message with its id is pending again" in refused(
+    assert "dead letter 'y' of group b stays one: a message with its id is pending again" in refused(
         cli, "dead", "redrive", "jobs", "--id", "y"
     )
+
+
+@pytest.mark.parametrize(("words", "what"), [(("redrive",), "redriven"), (("purge", "--yes"), "purged")])
+def test_what_fits_no_dead_letter_names_the_errors_there_are(
+    cli: Cli, graves: Sequencer, words: tuple[str, ...], what: str
+) -> None:
+    for options, would in (((), "is"), (("--dry-run",), "would be")):
+        done = cli.run("dead", *words, "jobs", "--error", "Valu", *options)
+        assert (done.returncode, done.stderr) == (1, "")
+        head, _, *errors, see = (" ".join(line.split()) for line in done.stdout.splitlines())
+        assert head == f"no dead letter fits, so none {would} {what}; there are 3 dead letters:"
+        assert errors == ["ValueError 2", "KeyError 1"]
+        assert see.startswith("see: sequencer dead list jobs")
+        assert cli.run("dead", *words, "jobs", "nobody", "--json", *options).returncode == 1
+    graves.purge(everything=True)
+    assert cli.call("dead", *words, "jobs", "--all").stdout == f"{what} 0\n"
 
 
 def test_purge_asks_or_is_told(cli: Cli, graves: Sequencer) -> None:
@@ -89,7 +105,7 @@ def test_purge_asks_or_is_told(cli: Cli, graves: Sequencer) -> None:
     for answer, left in ((b"n\n", 2), (b"y\n", 1)):
         done = answered(cli, answer, "dead", "purge", "jobs", "b")
         assert done.returncode == 0, done.stderr
-        assert "Delete 1 dead letters of queue jobs for good? [y/N]" in done.stderr
+        assert "Delete 1 dead letter of queue jobs for good? [y/N]" in done.stderr
         assert len(graves.dead()) == left
     assert json_of(cli, "dead", "purge", "jobs", "--all", "--yes") == {"purged": 1, "dry_run": False}
     assert graves.dead() == []

@@ -61,12 +61,12 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(
     cli: Cli, stuck: Sequencer, namespace: str, words: tuple[str, ...]
 ) -> None:
     command, *more = words
-    for options, status, would in (((), 1, "is"), (("--dry-run",), 0, "would be")):
+    for options, would in (((), "is"), (("--dry-run",), "would be")):
         done = cli.run(command, "jobs", "--error", "Looku", *more, *options)
-        assert (done.returncode, done.stderr) == (status, "")
+        assert (done.returncode, done.stderr) == (1, "")
         what = "resumed" if command == "resume" else "skipped"
         assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
-            f"no parked group fits, so none {would} {what}; there are:",
+            f"no parked group fits, so none {would} {what}; there are 5 parked groups:",
             "error groups",
             "ValueError 3",
             "LookupError 2",
@@ -94,6 +94,12 @@ def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequenc
     done = cli.call("resume", "jobs", "--all")
     assert (done.returncode, done.stdout) == (0, "resumed 0 of 0 groups\n")
     assert stuck.consume(lambda message: None, until_empty=True).handled == 10
+
+
+def test_an_answer_that_no_parked_group_waits_for_is_said(cli: Cli, stuck: Sequencer) -> None:
+    done = cli.run("resume", "jobs", "--error", "Lookup*", "--again", "charge")
+    assert done.returncode == 1
+    assert done.stdout.startswith("no parked group fits, so none is resumed; there are 5 parked groups:\n")
 
 
 def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..., Sequencer]) -> None:
@@ -153,6 +159,10 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     stuck.pause()
     assert cli.call("unpause", "jobs", "--all", "--dry-run").stdout == "3 groups would be unpaused\n"
     assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 of 3 groups\n"
+    for options, would in (((), "is"), (("--dry-run",), "would be")):
+        none = cli.run("unpause", "jobs", "--all", *options)
+        said = f"no group is paused by itself, so none {would} unpaused; there are 5 parked groups:\n"
+        assert (none.returncode, none.stdout.startswith(said)) == (1, True), none.stdout
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
@@ -172,14 +182,14 @@ def test_parked_says_how_many_there_are_and_what_mends_all(cli: Cli, stuck: Sequ
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    assert "group ['g', '1'] stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
+    assert "group g 1 stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     assert done.stderr == f"removed m0 from group g 1, which goes on; until the next skip, this puts it back: {back}\n"
     assert '"id":"m0"' in done.stdout
     assert cli.run(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
     assert [message.id for message in stuck.peek(["g", 1])] == ["m0", "m1"]
-    assert "no skipped message of group ['g', '1'] is kept" in refused(cli, "unskip", "jobs", "g", "1")
+    assert "no skipped message of group g 1 is kept" in refused(cli, "unskip", "jobs", "g", "1")
     done = cli.call("skip", "jobs", "g", "2", "--dead-letter")
     assert "made a dead letter of m0 from group g 2, which goes on; this puts it back: sequencer dead redrive" in (
         done.stderr

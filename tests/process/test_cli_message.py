@@ -66,7 +66,7 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert "parked" in table
     assert "\x1b" not in table
     unknown = refused(cli, "get", "jobs", "a", "7", "--id", "q")
-    assert unknown == "error: nothing is known of message 'q' of group ['a', '7'] in queue 'jobs'\n"
+    assert unknown == "error: nothing is known of message 'q' of group a 7 in queue 'jobs'\n"
     assert "--id" in refused(cli, "get", "jobs", "a", "7")
 
 
@@ -110,9 +110,9 @@ A = ("reschedule", "jobs", "a", "--id", "x")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("cancel", "jobs", "a", "--id", "q"), "error: message 'q' of group ['a'] is not pending in queue 'jobs'"),
+        (("cancel", "jobs", "a", "--id", "q"), "error: message 'q' of group a is not pending in queue 'jobs'"),
         (("cancel", "jobs", "held", "--id", "h"), "may be in a consumer's hands just now"),
-        (("reschedule", "jobs", "a", "--id", "q", "--delay", 1), "error: message 'q' of group ['a'] is not pending"),
+        (("reschedule", "jobs", "a", "--id", "q", "--delay", 1), "error: message 'q' of group a is not pending"),
         (A, "error: no time given"),
         ((*A, "--delay", -1), "error: delay=-1.0 must be a number of seconds from 0"),
         ((*A, "--delay", 1, "--at", 5), "error: delay=1.0 and at=5 are both given"),

@@ -128,7 +128,7 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
     for words, said in (
         (("skip", "jobs", "due", "7:%"), "has no failed head to skip"),
         (("skip", "jobs", "leased", "7:%"), "with leased-0 first; if its handler hangs, end that process (on "),
-        (("resume", "jobs", "nobody"), "group ['nobody'] has no messages in queue 'jobs'"),
+        (("resume", "jobs", "nobody"), "group nobody has no messages in queue 'jobs'"),
     ):
         wrong = cli.run(*words)
         assert wrong.returncode == 2

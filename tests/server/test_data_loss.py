@@ -245,15 +245,6 @@ def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch:
     assert lanes_of(admin) == 4
 
 
-def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:
-    with client(admin, lanes=4) as seq:
-        for n in range(20):
-            seq.append(n, f"g{n}")
-        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
-    with client(admin) as seq:
-        assert any("keys in 4 lanes, but is registered with 1" in one.text for one in seq.doctor())
-
-
 @pytest.mark.parametrize("script", ["ack", "append", "nack"])
 def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link, script: str) -> None:
     """Each command of the script is taken away while its consumer, or producer, is at work."""

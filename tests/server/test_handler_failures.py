@@ -76,7 +76,7 @@ def test_skip_removes_the_failed_head_and_hands_it_over(make: Callable[..., Sequ
 
 
 def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
-    with pytest.raises(GroupNotFound, match="'nobody'"):
+    with pytest.raises(GroupNotFound, match="group nobody has"):
         seq.resume("nobody")
     with pytest.raises(GroupNotFound):
         seq.skip("nobody")

@@ -76,7 +76,7 @@ def test_a_late_message_is_refused_at_append(
 ) -> None:
     seq = make(on_late="refuse")
     pass_score(seq, 10)
-    with pytest.raises(LateMessage, match=r"'late' of group \['g'\] comes too late: a higher score than 9.0"):
+    with pytest.raises(LateMessage, match=r"'late' of group g comes too late: a higher score than 9.0"):
         seq.append("low", group="g", score=9, id="late")
     items = [{"body": n, "group": "g", "score": n, "id": n} for n in (11, 3, 12)]
     with pytest.raises(BatchRefused, match="comes too late") as refused:

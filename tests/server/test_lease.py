@@ -159,7 +159,7 @@ def test_a_lost_lease_can_not_acknowledge(seq: Sequencer, link: Link, namespace:
             (again,) = other
             assert again.token > message.token
             assert again.attempt == 2
-            with pytest.raises(LeaseLost, match="'0'"):
+            with pytest.raises(LeaseLost, match="group 0 "):
                 lease.ack(message)
             with pytest.raises(LeaseLost):
                 lease.ack(message)

@@ -83,6 +83,40 @@ def test_an_append_in_a_callers_transaction_is_refused_and_the_next_one_goes(adm
         assert seq.info().backlog == 1
 
 
+@pytest.mark.parametrize("lost", ["everything", "lanes", "registered anew"])
+@pytest.mark.parametrize("transaction", [True, False])
+def test_an_append_on_a_pipeline_is_refused_for_its_route_once(admin: Link, lost: str, transaction: bool) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, lanes=2) as seq:
+        pipeline = own.pipeline(transaction=transaction)
+        for n in range(2):
+            pipeline.set("own", n)
+            seq.append(n, f"g{n}", pipeline=pipeline)
+            assert len(pipeline.execute()) == 2
+        admin.command("FLUSHALL")
+        if lost != "everything":
+            Sequencer("q", str(admin.endpoint.url), lanes=3 if lost == "lanes" else 2).connect()
+        pipeline.set("own", 3)
+        seq.append(3, "g", pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="ROUTE"):
+            pipeline.execute()
+        if lost == "lanes":
+            with pytest.raises(DataError, match=r"had 2 lanes.* start this program again"):
+                seq.append(3, "g", pipeline=pipeline)
+            return
+        for n in range(3):
+            seq.append(n, f"g{n}", id=f"again-{n}", pipeline=pipeline)
+        assert len(pipeline.execute()) == 3
+        assert seq.info().backlog == 3
+
+
+def test_the_callers_client_gets_the_answers_of_its_own_scripts(admin: Link) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq, own.pipeline() as pipeline:
+        seq.append(1, "g", pipeline=pipeline)
+        pipeline.eval("return 7", 0)
+        assert pipeline.execute()[1:] == [7]
+        assert own.execute_command(b"EVAL", "return 8", 0) == 8
+
+
 def test_a_running_consumer_notices_too(admin: Link) -> None:
     seen: list[str] = []
     with client(admin, lanes=3) as old:
@@ -194,6 +228,32 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert seq.info().backlog == 1
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["other", "q"]
+
+
+def test_an_index_of_another_type_stops_lists_alone_and_says_what_mends_it(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    mend = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
+    with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
+        seq.append(1, "g")
+        other.append(1, "g")
+        admin.commands([("DEL", INDEX), ("SET", INDEX, "x")])
+        with pytest.raises(DataError, match=mend):
+            list_queues(admin.endpoint.url)
+        for queue in ("q", None):
+            found = [one.text for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
+            assert [mend in text for text in found] == [True], found
+            diagnose(admin.endpoint, "sequencer", queue, repair=True)
+        other.delete()
+        assert "queue gone: can't be taken out of" in caplog.text
+    with client(admin) as late:
+        late.append(2, "g")
+        assert late.consume(lambda message: None, until_empty=True).handled == 2
+        assert caplog.text.count(mend) == len(caplog.records) > 1
+        admin.command("DEL", INDEX)
+        diagnose(admin.endpoint, "sequencer", repair=True)
+        assert list_queues(admin.endpoint.url) == ["q"]
+        assert admin.command("HGET", INDEX, "q") == b"p2", "as a client writes it"
 
 
 def test_what_is_no_name_stops_no_list_and_doctor_names_it(

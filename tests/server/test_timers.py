@@ -267,7 +267,7 @@ def test_times_that_can_not_be_are_refused(
     with pytest.raises(InvalidTime, match="no time given"):
         seq.reschedule("g", "x")
     for change in changes(seq, "x"):
-        with pytest.raises(MessageNotFound, match=r"message 'x' of group \['g'\] is not pending in queue 'jobs'"):
+        with pytest.raises(MessageNotFound, match=r"message 'x' of group g is not pending in queue 'jobs'"):
             change()
 
 

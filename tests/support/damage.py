@@ -186,19 +186,19 @@ CASES = {
     ),
     "a lease of nobody": Case(
         lambda link, keys: link.command("HSET", keys.leases, "ghost", "00000000000000011me"),
-        "'ghost' has a lease but is not in the schedule",
+        "group ghost has a lease but is not in the schedule",
         "lease removed",
         is_explained=False,
     ),
     "a failure of nobody": Case(
         lambda link, keys: link.command("HSET", keys.failures, "ghost", FAILURE),
-        "'ghost' has a failure but is not in the schedule",
+        "group ghost has a failure but is not in the schedule",
         "failure removed",
         is_explained=False,
     ),
     "nobody in the schedule": Case(
         lambda link, keys: link.command("ZADD", keys.schedule, 1, "ghost"),
-        "'ghost' has 0 messages but is in the schedule",
+        "group ghost has 0 messages but is in the schedule",
         "removed from the schedule",
         is_explained=False,
     ),

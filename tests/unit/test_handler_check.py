@@ -35,6 +35,9 @@ def nothing() -> None: ...
 def two(message: Message, steps: object) -> None: ...
 
 
+def other(message: Message, db: object) -> None: ...
+
+
 def three(message: Message, steps: object, session: object) -> None: ...
 
 
@@ -67,6 +70,9 @@ REFUSED: list[tuple[Any, str]] = [
     (stream, "stream is an asynchronous generator function; "),
     (nothing, "nothing() -> 'None' can't be called with one argument, the message, nor"),
     (three, "nor with two, the message and its steps; give it one parameter, or two, and any others a default"),
+    (other, "other(message: 'Message', db: 'object') -> 'None' has a second parameter 'db', but a handler gets the "),
+    (wraps(other)(lambda *words: None), "message there: call it steps if it runs steps, or give 'db' a default"),
+    (partial(GIVEN, 1), "has a second parameter 'session', but"),
     (named, "can't be called with one argument, the message"),
     (partial(GIVEN, 1, 2, 3), "can't be called with one argument"),
 ]

@@ -114,7 +114,7 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
-        ("missing", GroupNotFound, r"group \['g'\] has no messages in queue 'q'"),
+        ("missing", GroupNotFound, r"group g has no messages in queue 'q'"),
         ("leased", GroupBusy, "is held by a consumer just now"),
         ("unfailed", NotParked, "has no failed head: it is not parked"),
     ],
@@ -155,7 +155,7 @@ def test_the_message_that_was_skipped_last_is_put_back(answer: Any) -> None:
 @pytest.mark.parametrize(
     ("answers", "options", "error", "words"),
     [
-        ([[[]]], {}, MessageNotFound, r"no skipped message of group \['g'\] is kept in queue 'q'"),
+        ([[[]]], {}, MessageNotFound, r"no skipped message of group g is kept in queue 'q'"),
         ([[[LETTER, KEPT]]], {"id": "m2"}, MessageNotFound, "no skipped message 'm2' of group"),
         ([[[LETTER, KEPT]]], {"group": "h"}, MessageNotFound, "another was skipped since"),
         ([[[LETTER, KEPT]], b"-"], {}, MessageNotFound, "it is there already"),

@@ -93,7 +93,7 @@ def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
     seq.drain()
     assert seq.resume("ann", id="g7", done={"charge": 1})
     seq.drain()
-    with pytest.raises(NotParked, match=r"group \['ann'\] stands at 'g8' by now, not at 'g7'"):
+    with pytest.raises(NotParked, match=r"group ann stands at 'g8' by now, not at 'g7'"):
         seq.resume("ann", id="g7", done={"charge": 1})
     found = seq.steps("ann")
     assert found is not None

@@ -16,6 +16,7 @@ from ...store.keys import LaneKeys
 from ...store.record import Kept, LetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
+from ...values.text import named
 from ...values.views import Redriven
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
@@ -122,9 +123,9 @@ def _refusal(id: Id, stay: Mapping[str, Sequence[SeenLetter]]) -> IdConflict | A
         for letter in letters:
             group = decode_group(LetterName.parse(letter.name).group)
             if kind == "asked":
-                said = f"dead letter {id!r} of group {list(group)} waits for an answer"
+                said = f"dead letter {id!r} of group {named(group)} waits for an answer"
                 return AnswerNeeded(f"{said}: say done= or again= of each step in question; see steps, or dead show")
-            return IdConflict(str(id), group, f"dead letter {id!r} of group {list(group)} stays one: {why[kind]}")
+            return IdConflict(str(id), group, f"dead letter {id!r} of group {named(group)} stays one: {why[kind]}")
     return None
 
 

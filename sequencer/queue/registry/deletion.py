@@ -14,10 +14,11 @@ from ...calls.net_protocol import Alone, Net
 from ...calls.register import adopt, register, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_LANES, QueueOptions
-from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.record import owner_of
 from ...store.registration import DELETED, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
+from .index import remove_from_index
 from .old_queue import find_old
 from .put_off import ask
 from .route_search import PAUSE_S, ROUNDS
@@ -88,7 +89,7 @@ async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
         count += await _delete_groups(net, alone, keys)
     await _delete_rest(net, alone, options, lanes)
     await ask(alone, net.name, [unregister(registry_key(options.namespace, options.queue), gone)])
-    await alone.send([("HDEL", index_key(options.namespace), options.queue)])
+    await remove_from_index(alone, options)
     return count
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from ...calls.net_protocol import Alone, Command
-from ...errors import SequencerError
+from ...errors import DataError, SequencerError
 from ...settings.options import QueueOptions
 from ...store.keys import index_key
-from ...store.registration import indexed
+from ...store.registration import foreign_index, indexed
 from ...store.replies import Reading
 
 log = logging.getLogger("sequencer")
@@ -25,5 +25,22 @@ async def write_index(alone: Alone, server: str, options: QueueOptions, word: st
         with Reading(server):
             names = [name for words in answers for name in indexed(words)]
     except SequencerError as error:
-        log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, error)
+        said = str(index_error(error, options.namespace))
+        log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, said)
     return names
+
+
+async def remove_from_index(alone: Alone, options: QueueOptions) -> None:
+    """Of a queue that is gone: where the index can't be written, that is no reason to say that it is still there."""
+    index = index_key(options.namespace)
+    try:
+        await alone.send([("HDEL", index, options.queue)])
+    except DataError as error:
+        said = str(index_error(error, options.namespace))
+        log.warning("queue %s: can't be taken out of %s (%s); see doctor", options.queue, index, said)
+
+
+def index_error(error: SequencerError, namespace: str) -> SequencerError:
+    """Where the index is of another type, the error that says so and what mends it; else the same."""
+    is_foreign = isinstance(error, DataError) and "WRONGTYPE" in str(error)
+    return DataError(foreign_index(index_key(namespace), namespace)) if is_foreign else error

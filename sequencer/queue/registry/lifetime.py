@@ -33,9 +33,9 @@ async def usage(session: Session) -> Usage:
 async def delete(session: Session) -> int:
     """Delete the queue for good: its messages, dead letters, policy and name; how many groups had messages.
 
-    A producer that is connected registers it again with its next append, and logs a WARNING. A deletion that was broken
-    off leaves a queue that nobody can use; `delete` again ends it. Raises ConfigurationError where there is no such
-    queue.
+    A producer that is connected registers it again with its next append, a consumer with its next claim, and each logs
+    a WARNING; a handler that runs goes on, and its lease is lost. A deletion that was broken off leaves a queue that
+    nobody can use; `delete` again ends it. Raises ConfigurationError where there is no such queue.
     """
     options = session.options
     session.forget()  # else a connection that is new would bring it back first

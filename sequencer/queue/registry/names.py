@@ -6,10 +6,11 @@ import logging
 
 from ...calls.net_protocol import SERVER, Net
 from ...doctor.server import parse_info
-from ...errors import ServerNotUsable
+from ...errors import DataError, ServerNotUsable
 from ...store.keys import index_key
 from ...store.registration import indexed
 from ...store.replies import Reading
+from .index import index_error
 
 log = logging.getLogger("sequencer")
 
@@ -21,7 +22,10 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
     new one, and a WARNING says that others may be missing.
     """
     key = index_key(namespace)
-    (words,) = await net.read(key, [("HGETALL", key)])
+    try:
+        (words,) = await net.read(key, [("HGETALL", key)])
+    except DataError as error:
+        raise index_error(error, namespace) from error
     with Reading(net.name):
         names = sorted(indexed(words))
     if count := await _evicted(net):

@@ -34,6 +34,13 @@ async def merged_fields(
         if any(count not in (None, b"0") for count in counts):
             raise
         found = merge_fields(queue, known, asked, is_used=False)
-        said = "queue %s: %s was %s, and nothing was appended by it; it is %s now"
-        log.warning(said, queue, BODY_FIELDS, known, found)
+        for name, old, new in zip(found._fields, known, found, strict=True):
+            if old not in (None, new):
+                said = "queue %s: %s was %s, and nothing was appended by it; it is %s now"
+                log.warning(said, queue, name, _written(old), _written(new))
     return write_fields(found, stored) if found != known else stored
+
+
+def _written(names: str | tuple[str, ...] | None) -> str:
+    """As the option of a command has it."""
+    return names if isinstance(names, str) else ",".join(names or ())

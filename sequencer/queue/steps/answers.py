@@ -14,6 +14,7 @@ from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...store.record import STAMP_DIGITS, Kept, LetterName, written_of
 from ...values.commands import command, id_option
+from ...values.text import named
 from ..explain import held_by
 from ..session import Session
 from ..state import is_leased
@@ -46,7 +47,7 @@ async def answered_head(
     id = member[STAMP_DIGITS:]
     (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)]) if member else (None,)
     if record is None or record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
-        name = f"group {list(decode_group(group))}"
+        name = f"group {named(decode_group(group))}"
         if is_leased(facts.visible_us, facts.lease, facts.now_us):
             raise GroupBusy(f"{name} is held by {held_by(facts)}; look again, and repeat if still needed")
         raise AnswerRefused(f"{name} has no failed message, so there is nothing to answer")

@@ -30,6 +30,7 @@ from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
 from ...values.commands import command, id_option
 from ...values.history import Skipped
+from ...values.text import named
 from ...values.views import Gap
 from ..explain import explanation, held_by, missing_number
 from ..session import Session
@@ -181,8 +182,8 @@ def _effects(group: str, member: str) -> EffectsNoted:
     return EffectsNoted(
         id,
         parts,
-        f"message {id!r} of group {list(parts)} is not skipped: effects of its steps are noted. Make it a dead letter, "
-        "which keeps them (dead_letter=True, --dead-letter), or say yes=True (--yes): unskip can bring it back then",
+        f"message {id!r} of group {named(parts)} is not skipped: effects of its steps are noted. Make it a dead "
+        "letter, which keeps them (dead_letter=True, --dead-letter), or say yes=True (--yes): unskip can undo that",
     )
 
 
@@ -249,6 +250,6 @@ def doubt(answer: Answer[Any], is_refused: bool, what: str) -> None:
         raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
 
 
-def name_of(group: str) -> list[str]:
+def name_of(group: str) -> str:
     """How a text calls an encoded group."""
-    return list(decode_group(group))
+    return named(decode_group(group))

@@ -94,7 +94,8 @@ async def unpause_many(
 ) -> ManySummary:
     """Let every group go on that was paused by itself (everything=True); a pause of the whole queue stays.
 
-    One that somebody else let go on meanwhile is counted as changed. Raises as `resume_many`.
+    One that somebody else let go on meanwhile is counted as changed. Where none is paused, `others` has the groups that
+    are parked. Raises as `resume_many`.
     """
     if not everything:
         raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
@@ -102,12 +103,13 @@ async def unpause_many(
     await session.allow("operate")
     names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes(register=False)]
     total, done, passed = sum(len(some) for _, some in names), 0, 0
+    others = {} if total else (await choose(session, FailureFilter())).errors
     async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
         answer = await session.net.ask_all([calls.pause(keys, name, False) for name in some])
         done += len(some) if answer.is_repeat else sum(answer.value)
         passed += len(some)
         how.tell(passed, total)
-    return ManySummary(total, done, passed - done, 0, {}, dry_run)
+    return ManySummary(total, done, passed - done, 0, {}, dry_run, others)
 
 
 # -- how all of them do it -------------------------------------------------------------------------------------
@@ -172,12 +174,14 @@ async def _run_answered(
 ) -> ManySummary:
     """One after the other: each ledger is read, and written with the answer."""
     await session.allow("operate")
-    chosen, counts = (await choose(session, wanted)).questions(), Counter[str]()
+    found, counts = await choose(session, wanted), Counter[str]()
+    chosen = found.questions()
+    others = most_first(found.others + Counter(found.without_questions().errors))
     pages: Pages[calls.ParkedGroup] = [(keys, [one]) for keys, some in chosen.by_lane for one in some]
     async for keys, (one,) in _paced(session.net, [] if how.dry_run else pages, how):
         counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
         how.tell(counts.total(), chosen.total)
-    return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run)
+    return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run, others)
 
 
 def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:

@@ -10,6 +10,7 @@ from ...store.item import Group, Id
 from ...store.record import LetterName, decode_letter
 from ...store.replies import Reading, pairs, text
 from ...values.message import Message
+from ...values.text import named
 from ..session import Session
 
 
@@ -35,9 +36,9 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
             return decode_letter(letter, record, 0.0, session.options.queue).message
         if outcome == "pending":
             parts = decode_group(key)
-            raise IdConflict(name.id, parts, f"message {name.id!r} of group {list(parts)} is pending again; see get")
+            raise IdConflict(name.id, parts, f"message {name.id!r} of group {named(parts)} is pending again; see get")
     which = "" if wanted is None else f" {wanted!r}"
     raise MessageNotFound(
-        f"no skipped message{which} of group {list(decode_group(key))} is kept in queue {session.options.queue!r}: "
+        f"no skipped message{which} of group {named(decode_group(key))} is kept in queue {session.options.queue!r}: "
         "it is there already, or another was skipped since"
     )

@@ -1,0 +1,92 @@
+"""Lanes that are in no table: what the doctor says of them, and that its commands keep what lies there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.doctor.diagnose import is_healthy
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.group import encode_group
+from sequencer.store.keys import lane_keys, lane_of, registry_key
+
+
+@pytest.fixture
+def admin(start_server: Callable[..., str]) -> Iterator[Link]:
+    """The way to a server of the test's own."""
+    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
+    yield link
+    link.close()
+
+
+def client(admin: Link, **options: Any) -> Sequencer:
+    return Sequencer("q", admin.endpoint.url, **options)
+
+
+def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:
+    with client(admin, lanes=4) as seq:
+        for n in range(20):
+            seq.append(n, f"g{n}")
+        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
+    with client(admin) as seq:
+        told = [one.text for one in seq.doctor() if "is registered with 1 lane, and there is a lane" in one.text]
+    assert len(told) == 3
+    assert all("to keep them, as queue q-lane-" in text for text in told)
+
+
+REDIS_CLI = """#!{python}
+import sys
+import redis
+
+with redis.Redis.from_url("{url}") as client:
+    if sys.argv[1] == "--scan":
+        for key in client.scan_iter(match=sys.argv[3]):
+            sys.stdout.buffer.write(key + b"\\n")
+    else:
+        client.execute_command(*sys.argv[1:])
+"""
+"""As much of redis-cli as the commands of doctor need."""
+
+
+@pytest.mark.parametrize("way", ["keep", "destroy"])
+def test_what_the_doctor_says_of_such_a_lane_can_be_run(admin: Link, tmp_path: Path, way: str) -> None:
+    groups = [["a b", n] for n in range(4)] + [["ü}", "policy"], ["x:y", "clock"]]
+    with client(admin, lanes=2, max_attempts=1, on_failure="dead_letter") as seq:
+        seq.append_many({"body": n, "group": group, "id": f"{n}"} for group in groups for n in range(3))
+        seq.consume(lambda message: 1 / int(message.id), max_messages=1)
+        before = {tuple(map(str, group)): [one.id for one in seq.peek(group)] for group in groups}
+        dead = seq.count_dead()
+        lane = {group for group in before if lane_of(encode_group(group), 2) == 1}
+        for key in (registry_key("sequencer", "q"), lane_keys("sequencer", "q", 0).policy):
+            admin.command("HSET", key, "table", "0")
+        (told,) = [one.text for one in seq.doctor() if "there is a lane 1" in one.text]
+    assert f"{sum(len(before[group]) for group in lane)} messages of {len(lane)} groups" in told
+    keeping, destroying = told.split("; to destroy all that is in this lane: ")
+    line = keeping.split("to keep them, as queue q-lane-1: ")[1] if way == "keep" else destroying
+    (tmp_path / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=admin.endpoint.url))
+    (tmp_path / "redis-cli").chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": str(admin.endpoint.url)}
+    done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with client(admin) as seq, Sequencer("q-lane-1", str(admin.endpoint.url)) as saved:
+        left = [one.text for one in seq.doctor() if "there is a lane 1" in one.text]
+        assert ["holds 0 messages of 0 groups, and 0 dead letters; to destroy" in text for text in left] == (
+            [True] if way == "keep" else []
+        )
+        if way == "keep":
+            assert {group: [one.id for one in saved.peek(group)] for group in lane} == {g: before[g] for g in lane}
+            assert saved.count_dead() + seq.count_dead() == dead
+            assert is_healthy([one for one in saved.doctor() if one.check != "persistence"])
+            saved.append("more", ["a b", 0])
+            waiting = saved.info().backlog
+            assert saved.consume(lambda message: None, until_empty=True).handled == waiting
