@@ -38,8 +38,7 @@ class Session:
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True
-        """Whether it registers again what it knew and is gone; not a client that only watches: a queue that was deleted
-        would come back by it."""
+        """Whether it registers again what it knew and is gone: who only watches must not bring a deleted queue back."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self._lanes: list[LaneKeys] = []
@@ -292,10 +291,9 @@ class Session:
                 await self.find_route(alone)
 
     async def _find_route(self, alone: Alone) -> None:
-        known, registers = self._registration, self._is_registered
-        found = await find_route(
-            self.net, alone, self.options, known=known, registers=registers, restores=self.restores
-        )
+        known = self._registration
+        how = {"registers": self._is_registered, "restores": self.restores}
+        found = await find_route(self.net, alone, self.options, known=known, **how)
         if found:
             self._learn(found)
         elif known is None or not self.restores:
