@@ -61,10 +61,8 @@ class Mutant:
 
 def _defines(text: str, name: str) -> bool:
     """Whether there is a test, or a class of tests, of this name; the parameters in brackets are not looked at."""
-    return (
-        re.search(rf"^ *(?:def|class) {re.escape(name.partition('[')[0])}\b|\b{re.escape(name)} = ", text, re.M)
-        is not None
-    )
+    word = re.escape(name.partition("[")[0])
+    return re.search(rf"^ *(?:def|class) {word}\b", text, re.MULTILINE) is not None
 
 
 def read(lists: Path) -> list[Mutant]:

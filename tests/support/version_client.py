@@ -16,12 +16,12 @@ from sequencer import Sequencer
 
 URL, NAMESPACE = os.environ["VERSION_URL"], os.environ["VERSION_NAMESPACE"]
 TWINS = {
-    "a digit more": (r"'0000([A0])'", r"'00000\1'"),
-    "a wrong flag": (r"'00000'", "'0000A'"),
+    "a digit more": (r"'0000([A0])'(?! \.\. time)", r"'00000\1'"),
+    "a wrong flag": (r"'00000'(?! \.\. time)", "'0000A'"),
     "leases in s": (r"now \+ lease_ms \* 1000", "now + lease_ms / 1000"),
 }
 """Name of a twin -> what its scripts have, and what they have instead: records with another head, leases that end
-before their time."""
+before their time. The zeros before a time's microseconds are none of a record's."""
 
 
 def queue(name: str, **options: Any) -> Sequencer:
