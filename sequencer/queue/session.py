@@ -292,8 +292,8 @@ class Session:
 
     async def _find_route(self, alone: Alone) -> None:
         known = self._registration
-        how = {"registers": self._is_registered, "restores": self.restores}
-        found = await find_route(self.net, alone, self.options, known=known, **how)
+        registers, restores = self._is_registered, self.restores
+        found = await find_route(self.net, alone, self.options, known=known, registers=registers, restores=restores)
         if found:
             self._learn(found)
         elif known is None or not self.restores:

@@ -93,12 +93,12 @@ def test_the_script_does_what_the_rules_say(link: Link, keys: LaneKeys, steps: l
         both.compare()
 
 
-def goes_back(link: Link, keys: LaneKeys, back_s: int) -> list[tuple[str, str, int]]:
+def goes_back(link: Link, keys: LaneKeys, back_s: int) -> list[tuple[str, str, str, int]]:
     """A kind that is seen each minute, and one each two seconds, both open for ten minutes, and what is told of them;
     in between the clock is set back.
     """
     link.command("DEL", keys.alarms)
-    now, told = NOW_US, []
+    now, told = NOW_US, list[tuple[str, str, str, int]]()
     for number in range(300):
         now += 2 * SECOND
         if number == 157:

@@ -59,7 +59,8 @@ with redis.Redis.from_url("{url}") as client:
 
 @pytest.mark.parametrize("way", ["keep", "destroy"])
 def test_what_the_doctor_says_of_such_a_lane_can_be_run(admin: Link, tmp_path: Path, way: str) -> None:
-    groups = [["a b", n] for n in range(4)] + [["ü}", "policy"], ["x:y", "clock"]]
+    pairs: list[tuple[str, str | int]] = [*(("a b", n) for n in range(4)), ("ü}", "policy"), ("x:y", "clock")]
+    groups: list[list[str | int]] = [list(pair) for pair in pairs]
     with client(admin, lanes=2, max_attempts=1, on_failure="dead_letter") as seq:
         seq.append_many({"body": n, "group": group, "id": f"{n}"} for group in groups for n in range(3))
         seq.consume(lambda message: 1 / int(message.id), max_messages=1)

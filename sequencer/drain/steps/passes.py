@@ -103,7 +103,7 @@ class Pass:
             return self._give_up(facts.refusal_ending, facts.refusal)
         if rules.has_killed(queue, facts.unanswered):
             expired = LeaseExpired(texts.no_answer(facts.unanswered, facts.lost_owner))
-            return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending or "park", expired)
+            return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending, expired)
         if lost := rules.without_result(self.ledger):
             return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
         return None

@@ -161,13 +161,17 @@ class Trial(_Setup):
                 self.wrong.append(f"{len(parked)} groups are parked, and {told} were told of")
             for info in parked:
                 (message,) = seq.peek(info.group, limit=1)
-                unknown = [step.name for step in seq.steps(info.group).steps if step.state == "started"]
+                noted = seq.steps(info.group)
+                unknown = [step.name for step in noted.steps if step.state == "started"] if noted else []
                 if not unknown:
                     self.wrong.append(f"group {info.group} is parked without a question")
                 self.answered += 1
                 word = "again" if self.answered % 2 else "done"
                 self.answers |= {(message.id, step): Answer(word, counts[message.id, step]) for step in unknown}
-                seq.resume(info.group, **{word: unknown if word == "again" else dict.fromkeys(unknown)})
+                if word == "again":
+                    seq.resume(info.group, again=unknown)
+                else:
+                    seq.resume(info.group, done=dict.fromkeys(unknown))
             status, more = super()._consume(seq, url, directory, armed)
             said += more
         runs = read_events(sorted(directory.glob("runs-*.ndjson")))
