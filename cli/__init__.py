@@ -1,7 +1,7 @@
 """The command line. A command reads its arguments, calls the library with the same words, and renders the answer.
 
 Not here: what a command does (`sequencer`), supervising processes (`processes`).
-The rule: commands of one subject share a file; what they do can be done from Python with the same words.
+The rule: commands of one subject share a file; what they do to a queue can be done from Python with the same words.
 """
 
 from __future__ import annotations

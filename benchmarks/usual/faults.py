@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...testing import Handled, check_history
+from ...values.text import many
 from .crew import Happened, Planned
 
 
@@ -31,8 +32,9 @@ def faults(
     if of:
         sequences = [record._replace(group=of(by_name[record.group, record.id])) for record in known]
         disorder = check_history({(of(one), one.id) for one in messages}, sequences).order_violations
-    counts = {"not handled": len(lost), "out of order": disorder, "overlaps": verdict.overlaps}
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    found = [f"{len(lost)} not handled"] if lost else []
+    found += [f"{disorder} out of order"] if disorder else []
+    return ", ".join([*found, many(verdict.overlaps, "overlap")] if verdict.overlaps else found)
 
 
 def repeats(handled: Sequence[Handled]) -> int:

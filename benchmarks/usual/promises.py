@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...values.text import many
 from ..load.fleet import MemberFailed
 from ..peers.host import Address
 from .crew import Crew, Planned, Player, plan
@@ -143,7 +144,7 @@ def producer_killed(crew: Crew, seed: int) -> tuple[Fault, int]:
     handled = crew.end().handled
     lost = names(stored) - {(one.group, one.id) for one in handled}
     groups = len({group for group, _ in lost})
-    return f"{len(lost)} stood still in {groups} groups" if lost else "", repeats(handled)
+    return f"{len(lost)} stood still in {many(groups, 'group')}" if lost else "", repeats(handled)
 
 
 def holder(message: Planned, *players: Player) -> Player | None:
@@ -198,7 +199,7 @@ def poison(crew: Crew, seed: int) -> tuple[Fault, int]:
     past = [one for one in happened.handled if one.group == bad.group and one.id != messages[0].id]
     done = {(one.group, one.id) for one in happened.handled}
     said = [
-        "" if is_held(crew.address.url, bad.id) else f"dropped after {len(happened.failed)} tries",
+        "" if is_held(crew.address.url, bad.id) else f"dropped after {many(len(happened.failed), 'try')}",
         f"{len(past)} of its group went past it" if past else "",
         f"{sum((one.group, one.id) not in done for one in others)} of other groups waited"
         if any((one.group, one.id) not in done for one in others)

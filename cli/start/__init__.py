@@ -2,6 +2,9 @@
 
 Until a command runs, Ctrl-C has its default action and ends the process without a traceback. (What comes before this
 file, the interpreter's own start, is Python's.)
+
+Not here: any command (`cli`).
+The rule: nothing of `sequencer` is imported before Ctrl-C ends the process quietly.
 """
 
 import gc

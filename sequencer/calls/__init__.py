@@ -1,6 +1,7 @@
-"""One typed function for each script: the request beside its reply. Pure.
+"""One typed function for each script, the request beside its reply; the scripts' texts; the Net that operations ask.
 
 Not here: sending (`net`).
+`source` reads the files of the scripts, once; all else is pure.
 The rule: only this room knows the order of a script's arguments and the form of its reply.
 """
 

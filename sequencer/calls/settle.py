@@ -1,4 +1,4 @@
-"""What a consumer tells the server of its leased groups: ack, nack, renew; a release is an ack without members."""
+"""What a consumer tells the server of its leased groups: ack, nack, note, renew. A release is an ack of no members."""
 
 from __future__ import annotations
 

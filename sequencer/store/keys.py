@@ -8,7 +8,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
 
     {sequencer:orders:0}:schedule       zset    group -> visible-at in us; ahead: leased, backing off, delayed ...;
                                                 9e15: paused; inf: parked
-    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone, owner and blanks
+    {sequencer:orders:0}:leases         hash    group -> 16-digit token, "1" if it was claimed alone or is all
+                                                that a stuck handler holds (else "0"), owner
     {sequencer:orders:0}:failures       hash    group -> last failure of its head (JSON)
     {sequencer:orders:0}:clock          string  the lane clock in us; stamps and tokens come from it
     {sequencer:orders:0}:dispatch       list    groups that just became due; a hint, may be lost

@@ -2,9 +2,12 @@
 here; those that most programs need are in `sequencer`, too.
 
 Not here: what lies in Redis (`store`), how a queue is set (`settings`).
-The rule: values hold data and decide nothing.
+In it too: texts that values and messages share (`text`, `commands`), the names of consumers (`owner`), the versions of
+Python and systems (`version`).
+The rule: values hold data and decide nothing; `version` refuses a system, and `owner` says what is held for too long.
 """
 
+from .alarms import Incident
 from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepFailure, StepInfo, Swept
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall, Tried
 from .unserved import Unserved
@@ -35,6 +38,7 @@ __all__ = [
     "Gap",
     "GroupInfo",
     "HistoryInfo",
+    "Incident",
     "ManySummary",
     "Message",
     "MessageInfo",

@@ -138,7 +138,7 @@ def test_a_run_that_a_kill_ended_overlaps_and_handles_nothing() -> None:
     assert [(one.id, one.ended) for one in begun] == [(victim.id, 99.0)]
     assert faults(MESSAGES, happened.handled, begun=begun) == "1 not handled"
     again = victim._replace(started=50.0, ended=50.1, consumer="other")
-    assert faults(MESSAGES, [*happened.handled, again], begun=begun) == "1 overlaps"
+    assert faults(MESSAGES, [*happened.handled, again], begun=begun) == "1 overlap"
     assert cut_short(happened, {}) == []
 
 
