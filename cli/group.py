@@ -149,7 +149,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     if done.done and not (discard or json):
         chosen = ["--error", how["error"]] if how["error"] else ["--all"]
         back = command("dead redrive", client.queue, namespace=client.options.namespace, options=chosen)
-        typer.echo(f"this puts all such dead letters back: {back}", err=True)
+        which = "of such an error back" if how["error"] else "of the queue back, not these alone"
+        typer.echo(f"this puts all dead letters {which}: {back}", err=True)
     return status
 
 

@@ -189,11 +189,11 @@ def log_fields(log: Sequence[Tried]) -> dict[str, str]:
 
 def message_table(messages: list[Message]) -> Table:
     """A narrow terminal shows the id in any case."""
-    numbers = (Column("score", 3), Column("attempt", 4), Column("appended", 5))
+    numbers = (Column("score", 3), Column("attempts", 4), Column("appended", 5))
     rows = table("id", *numbers, Column("body", 2, is_cut=True))
     for message in messages:
         body = message.body if isinstance(message.body, str) else orjson.dumps(message.body).decode()
-        values = (number(message.score), str(message.attempt), number(message.appended_at))
+        values = (number(message.score), str(message.attempt - 1), number(message.appended_at))
         rows.add_row(id_word(message.id), *cells(*values, body[:200]))
     return rows
 
