@@ -144,6 +144,7 @@ def test_what_is_said_of_attempts_is_true() -> None:
     assert str(refusal).startswith("attempt 4 ended without an answer: consumer host:7 died")
     refusal = refusal_of(queue, replace(leased, expired_owner=""), 0)
     assert str(refusal) == "it was tried 4 times, of at most 2, and is not tried again", "nobody knows that one died"
+    assert refusal is not None
     for error, said in [
         (ValueError("no"), "id=0 attempt=5 (the limit is 2) error=ValueError"),
         (refusal, "id=0 attempt=4 (the limit is 2) error=LeaseExpired"),
