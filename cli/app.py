@@ -147,10 +147,13 @@ def say_unread(command: Any) -> None:
     Until 0.5 every option had one, and FILE too.
     """
     below = getattr(command, "commands", {}).values()
+    found = dict[str, str]()
     for one in [*command.params, *(one for inner in below for one in inner.params)]:
         name = one.opts[0] if one.param_type_name == "option" or one.name != "file" else "FILE"
         if not one.envvar and (variable := variable_of(name)) in os.environ:
-            say(f"note: {variable} is not read, as it would hold for every call; say {name} in the call")
+            found[variable] = name
+    for variable, name in found.items():
+        say(f"note: {variable} is not read, as it would hold for every call; say {name} in the call")
 
 
 def _version(is_asked: bool) -> None:

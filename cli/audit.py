@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import typer
 
 from ..client import Sequencer
-from ..values.text import plain
+from ..values.text import many, plain
 from ..values.views import AuditReport, as_json
 from .app import FINE, FOUND, JsonOption, app, queue_command
 from .render import print_json
@@ -35,16 +35,16 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     """One line a fact; the first violation last."""
     first, last = (_when(at) for at in (report.first_at, report.last_at))
     facts = {
-        "messages": f"{report.messages:,} of {report.groups:,} groups",
+        "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
         "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
-        "duplicates": f"{report.duplicates:,} runs of messages handled before",
-        "refused": f"{report.refused:,} runs whose lease was lost",
+        "duplicates": f"{many(report.duplicates, 'run')} of messages handled before",
+        "refused": f"{many(report.refused, 'run')} whose lease was lost",
         "inversions": f"{report.inversions:,}",
         "overlaps": f"{report.overlaps:,}",
         "tokens going back": f"{report.tokens_back:,}",
     }
     if report.untimed:
-        facts["not timed"] = f"{report.untimed:,} runs: the server's clock had been set back"
+        facts["not timed"] = f"{many(report.untimed, 'run')}: the server's clock had been set back"
     facts |= {"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case}
     for name, value in facts.items():
         yield f"{name:<19}{plain(value)}"

@@ -9,7 +9,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..values.commands import command, id_option
-from ..values.text import named, plain
+from ..values.text import many, named, plain
 from ..values.views import Gap, as_json
 from .app import FINE, GroupArgument, JsonOption, OptionalGroupArgument, app, call_option, queue_command
 from .many import (
@@ -140,8 +140,8 @@ def skip(
 def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: bool, json: bool) -> int:
     how_they_end = f"their heads {'discarded' if discard else 'made dead letters'}"
     if discard and not dry_run:
-        count = "" if yes else f"{client.skip_many(**how, dry_run=True).chosen:,} "
-        if not confirm(f"Discard the failed heads of {count}groups of queue {client.queue} for good?", yes):
+        count = 0 if yes else client.skip_many(**how, dry_run=True).chosen
+        if not confirm(f"Discard the failed heads of {many(count, 'group')} of queue {client.queue} for good?", yes):
             return FINE
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
@@ -149,7 +149,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     if done.done and not (discard or json):
         chosen = ["--error", how["error"]] if how["error"] else ["--all"]
         back = command("dead redrive", client.queue, namespace=client.options.namespace, options=chosen)
-        typer.echo(f"this puts all such dead letters back: {back}", err=True)
+        which = "of such an error back" if how["error"] else "of the queue back, not these alone"
+        typer.echo(f"this puts all dead letters {which}: {back}", err=True)
     return status
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..client import Sequencer
-from ..values.text import plain
+from ..values.text import many, plain
 from ..values.views import Usage
 from .app import FINE, INTERRUPTED, JsonOption, app, call_option, queue_command
 from .many import YesOption, confirm
@@ -17,9 +17,11 @@ DryRunOption = Annotated[bool, call_option("--dry-run", help="Change nothing; sa
 
 
 def _said(used: Usage) -> str:
-    clients = "who is connected can't be seen" if used.clients is None else f"{len(used.clients)} consumers connected"
-    held = f"{used.leases} groups leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
-    return f"{used.groups} groups with messages, {used.dead} dead letters; {held}; {clients}"
+    clients = (
+        "who is connected can't be seen" if used.clients is None else f"{many(len(used.clients), 'consumer')} connected"
+    )
+    held = f"{many(used.leases, 'group')} leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
+    return f"{many(used.groups, 'group')} with messages, {many(used.dead, 'dead letter')}; {held}; {clients}"
 
 
 @queue_command(app)

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import OutcomeUnknown
 from ..values.commands import command
-from ..values.text import plain, quoted
+from ..values.text import many, plain, quoted
 from .app import is_of_call
 from .lines import GZIP
 from .render import say
@@ -49,7 +49,7 @@ def _input(ctx: typer.Context) -> str:
 
 
 def _perhaps(tally: Tally) -> str:
-    return f", and of the {tally.chunk} lines behind it perhaps some"
+    return f", and of the {many(tally.chunk, 'line')} behind it perhaps some"
 
 
 def rest_of(ctx: typer.Context, first_line: int) -> str:

@@ -20,7 +20,7 @@ from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
 from ..values.history import MessageInfo
 from ..values.message import Message, Tried
-from ..values.text import json_line, named, plain, quoted
+from ..values.text import json_line, many, named, plain, quoted
 from ..values.unserved import unserved_text
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
@@ -141,7 +141,7 @@ def outage_line(info: QueueInfo) -> str:
     """What holds the queue back, and the command that probes at once."""
     outage = info.outage
     assert outage is not None
-    of = f" {outage.lanes} of {info.lanes} lanes" if outage.lanes < info.lanes else ""
+    of = f" {outage.lanes} of {many(info.lanes, 'lane')}" if outage.lanes < info.lanes else ""
     said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}; "
     said += f"next probe in {outage.next_probe_s:.1f} s; to probe at once: "
     return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
@@ -157,7 +157,7 @@ def history_line(info: QueueInfo) -> str:
     """How far back the history of a queue goes."""
     assert info.history is not None
     reaches, window = seconds(info.history.reaches_s), seconds(info.history.window_s)
-    return plain(f"{info.queue}: history {reaches} of {window}, {info.history.messages:,} messages")
+    return plain(f"{info.queue}: history {reaches} of {window}, {many(info.history.messages, 'message')}")
 
 
 def message_info_table(infos: list[MessageInfo]) -> Table:
@@ -189,11 +189,11 @@ def log_fields(log: Sequence[Tried]) -> dict[str, str]:
 
 def message_table(messages: list[Message]) -> Table:
     """A narrow terminal shows the id in any case."""
-    numbers = (Column("score", 3), Column("attempt", 4), Column("appended", 5))
+    numbers = (Column("score", 3), Column("attempts", 4), Column("appended", 5))
     rows = table("id", *numbers, Column("body", 2, is_cut=True))
     for message in messages:
         body = message.body if isinstance(message.body, str) else orjson.dumps(message.body).decode()
-        values = (number(message.score), str(message.attempt), number(message.appended_at))
+        values = (number(message.score), str(message.attempt - 1), number(message.appended_at))
         rows.add_row(id_word(message.id), *cells(*values, body[:200]))
     return rows
 

@@ -62,7 +62,7 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
     if len(texts) > len(names):
         raise typer.BadParameter("it is the result of a step that --done names", param_hint="--result")
     if texts and len(texts) < len(names):
-        said = f"{len(names)} steps are done, and {len(texts)} have a result; give each one, null for none"
+        said = f"steps done: {len(names)}, results: {len(texts)}; give each step one, null for none"
         raise typer.BadParameter(said, param_hint="--result")
     named = {name: _result(texts, at) for at, name in enumerate(names)}
     return Answers(done=named, again=list(again or []), by=_user())

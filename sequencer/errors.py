@@ -101,7 +101,7 @@ class BatchRefused(SequencerError):
         first = refused[0]
         super().__init__(
             f"item {first.index} was refused: {first.error} "
-            f"({len(refused)} refused in its chunk; {stored} messages were stored). "
+            f"(refused in its chunk: {len(refused):,}; stored: {stored:,}). "
             "Correct it, or pass on_refused='skip' to store the others"
         )
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ...values.text import many
 from ..app import FINE, GAVE_UP, JsonOption, app, call_option
 from ..render import print_json
 from .run import Outcome, simulate
@@ -58,6 +59,6 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         f"order violations  {verdict.order_violations + verdict.overlaps:,}\n"
         f"losses            {verdict.losses + verdict.inventions:,}\n"
         f"duplicates        {verdict.duplicates:,}{again}\n"
-        f"seconds           {outcome.seconds:.1f}, with {outcome.consumers} consumers, one killed half-way\n"
+        f"seconds           {outcome.seconds:.1f}, with {many(outcome.consumers, 'consumer')}, one killed half-way\n"
         f"verdict           {'clean' if outcome.is_clean else 'NOT CLEAN ' + outcome.problem}"
     )

@@ -77,7 +77,7 @@ def _speaks_for_all(reply: bytes, count: int) -> bool:
     """
     is_first = len(reply) == _SIZE and (count == 1 or reply[:1] == b"+")
     if not is_first and len(reply) != count * _SIZE:
-        raise ValueError(f"{len(reply)} bytes say what became of {count} messages")
+        raise ValueError(f"{len(reply)} bytes say what became of messages: {count}")
     return is_first
 
 

@@ -21,7 +21,7 @@ from ..store.keys import LaneKeys, lane_keys
 from ..store.replies import micros, pairs, text
 from ..values.checks import check_name
 from ..values.commands import command
-from ..values.text import named
+from ..values.text import many, named
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .leases import held_long, told_unserved
@@ -218,7 +218,9 @@ def _invariants(
     seen = f"groups: {check.groups}, messages: {check.messages}"
     if check.is_cut:
         yield Finding(
-            "invariants", "warning", f"queue {queue}: stopped at the limit of {limit} names; {seen} were read"
+            "invariants",
+            "warning",
+            f"queue {queue}: stopped at the limit of {many(limit or 0, 'name')}; read were {seen}",
         )
     if not counts:
         yield Finding("invariants", "ok", f"queue {queue}: all hold ({seen})")

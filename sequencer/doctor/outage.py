@@ -13,6 +13,7 @@ from ..store.failure import decode_failure
 from ..store.keys import LaneKeys
 from ..store.replies import micros
 from ..values.commands import command
+from ..values.text import many
 from ..values.views import Finding
 
 
@@ -52,6 +53,7 @@ def told_outage(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -
         known, wait_s = decode_failure(failure or b"")[0], max(0.0, (int(probe_us) - now_us) / 1e6)
         error = f"{known.type}: {known.message}".split("\n")[0][:200]
         what = f"lane {lane} of queue {queue}" if len(lanes) > 1 else f"queue {queue}"
-        text = f"{what} is held back by an outage: {error}; {int(probes or 0)} probes failed, next in {wait_s:.1f} s"
+        failed = many(int(probes or 0), "probe")
+        text = f"{what} is held back by an outage: {error}; {failed} failed, next in {wait_s:.1f} s"
         mend = command("resume", queue, namespace=namespace, options=["--outage"])
         yield Finding("outage", "warning", f"{text}; to probe at once: {mend}")

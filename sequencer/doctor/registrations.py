@@ -158,19 +158,21 @@ def _check_unregistered(
     if count:
         lanes[queue] = count
         if used > count:
-            text = f"queue {queue} has keys in {used} lanes, but is registered with {count}: stop its clients, then"
-            yield Finding("queues", "problem", f"{text} HSET {index} {queue} {used}")
+            text = f"queue {queue} has keys in {many(used, 'lane')}, but is registered with {count}"
+            yield Finding("queues", "problem", f"{text}: stop its clients, then HSET {index} {queue} {used}")
         return
     if used:
         lanes[queue] = used
         if not old:
-            text = f"queue {queue} has keys in {used} lanes, but neither a registration nor a policy"
+            text = f"queue {queue} has keys in {many(used, 'lane')}, but neither a registration nor a policy"
             yield Finding("queues", "problem", f"{text}: a program that used it before registers it again")
         elif word is None or not is_index_word(word):
             if repair:
                 link.command("HSET", index, queue, used)
             said = f"says {word!r}" if word is not None else "does not know it"
-            yield Finding("queues", "problem", f"queue {queue} has keys in {used} lanes, but {index} {said}", repair)
+            yield Finding(
+                "queues", "problem", f"queue {queue} has keys in {many(used, 'lane')}, but {index} {said}", repair
+            )
 
 
 def _fields(link: Link, key: str) -> dict[str, str]:

@@ -58,10 +58,16 @@ def _evicts(info: Mapping[str, str]) -> bool:
     return info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy", "").startswith("allkeys-")
 
 
+def would_evict(info: Mapping[str, str]) -> bool:
+    """Whether it evicts as soon as it has a maxmemory."""
+    return info.get("maxmemory", "0") == "0" and info.get("maxmemory_policy", "").startswith("allkeys-")
+
+
 EVICTION = (
     "maxmemory-policy {maxmemory_policy} deletes halves of groups without an error; "
     "CONFIG SET maxmemory-policy noeviction"
 )
+NOT_YET = f"{EVICTION} (maxmemory is not set, so it evicts nothing yet; it does as soon as that is set)"
 RULES = (
     Rule(
         "version",
@@ -159,9 +165,8 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
         text = f"maxmemory-policy {policy}, maxmemory {size if size != '0' else 'not set'}: no key of sequencer has a "
         text += "time to live, so it evicts none; a backlog may drive out keys of others that have one"
         yield Finding("eviction", "warning", text)
-    elif policy != "noeviction" and size == "0":
-        text = f"{EVICTION.format_map(info)} (maxmemory is not set, so it does not yet)"
-        yield Finding("eviction", "warning", text)
+    elif would_evict(info):
+        yield Finding("eviction", "warning", NOT_YET.format_map(info))
     else:
         yield finding("eviction", f"noeviction, maxmemory {size if size != '0' else 'not set'}")
     if not _evicts(info):

@@ -16,7 +16,7 @@ from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
 from ..values.owner import end_command
-from ..values.text import duration, error_text, many, named, type_name
+from ..values.text import duration, error_text, many, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
 
@@ -33,8 +33,8 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         "error_type": type_name(one.error),
         "error": error_text(failure.message),
     }
-    is_told = not (one.is_late or decision.outage or one.steps)
-    tried = f" attempt={failure.attempt} of {options.max_attempts}" if is_told else ""
+    is_told = failure.attempt and not (one.is_late or decision.outage or one.steps)
+    tried = f" attempt={of_limit(failure.attempt, options.max_attempts)}" if is_told else ""
     said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
@@ -149,9 +149,9 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
         "owner": owner,
         "expired_owner": group.expired_owner,
         "id": head.id,
-        "attempt": head.attempt,
+        "attempt": head.attempt - 1,
     }
-    said = f"group={named(group.group)} owner={group.expired_owner} attempt={head.attempt}"
+    said = f"{_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
     return event("lease expired", queue, said, fields)
 
 

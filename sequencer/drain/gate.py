@@ -35,5 +35,5 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
         return refusal
     message = leased.messages[position]
     if has_expired(queue, message):
-        return LeaseExpired(no_answer(message, leased.expired_owner))
+        return LeaseExpired(no_answer(queue, message, leased.expired_owner))
     return None

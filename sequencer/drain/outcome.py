@@ -14,6 +14,7 @@ from ..settings.options import OnFailure, QueueOptions
 from ..store.failure import encode_failure
 from ..store.ledger import Written
 from ..values.message import Failure, Message
+from ..values.text import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +170,24 @@ def failed_with(
     return Failed(message, error, decision, describe(error, message, owner, at), is_held)
 
 
-def no_answer(message: Message, owner: str) -> str:
-    """What LeaseExpired says: of the attempts before this one, the last is known to have ended so."""
-    who = f"consumer {owner}" if owner else "its consumer"
-    return (
-        f"attempt {message.attempt - 1} ended without an answer: {who} died, or stood still for longer than its lease"
-    )
+def no_answer(options: QueueOptions, message: Message, owner: str) -> str:
+    """What LeaseExpired says; `owner`: whose lease on it ran out just before, if one did."""
+    tried = message.attempt - 1
+    if owner:
+        return (
+            f"attempt {tried} ended without an answer: consumer {owner} died, or stood still for longer than its lease"
+        )
+    return f"it was tried {many(tried, 'time')}, of at most {_limit(options)}, and is not tried again"
 
 
 def has_expired(options: QueueOptions, message: Message) -> bool:
-    """Whether so many leases ended without an answer that the message is not tried any more.
+    """Whether so many leases ended without an answer that the message is not tried any more."""
+    return message.attempt > _limit(options)
 
-    One alone may be a claim whose answer was lost, with no handler begun: that drops no message.
-    """
-    limit = max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
-    return message.attempt > limit
+
+def _limit(options: QueueOptions) -> int:
+    """One lease without an answer may be a claim whose answer was lost, with no handler begun: it drops no message."""
+    return max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
 
 
 def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int | None = None) -> Failure:
@@ -202,4 +206,4 @@ def describe(error: BaseException, message: Message, owner: str, at: float, atte
 
 def tries(message: Message, error: BaseException) -> int:
     """How often the message was tried, when it failed with this."""
-    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate) else message.attempt
+    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate | Undecodable) else message.attempt

@@ -24,7 +24,7 @@ from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
 from ..values.message import BatchReceipt, Receipt, Refused
-from ..values.text import named
+from ..values.text import many, named
 from .session import Session
 
 CHUNK, CHUNK_GROUPS = 200, 128
@@ -201,7 +201,8 @@ def _check_replicas(
             else "append it again with the same id: that adds nothing, and waits again"
         )
         raise NotReplicated(
-            f"message {what!r} is stored, but {confirmed} of {wanted} replicas confirmed it in {within} ms; {advice}",
+            f"message {what!r} is stored, but {confirmed} of {many(wanted, 'replica')} confirmed it in {within} ms; "
+            f"{advice}",
             what,
         )
 

@@ -18,8 +18,9 @@ from ..store.record import STAMP_DIGITS, decode_head, owner_of
 from ..store.watermark import Sequenced
 from ..values.commands import command
 from ..values.history import MessageSteps
+from ..values.message import Failure
 from ..values.owner import advice, ending, is_held_long
-from ..values.text import named
+from ..values.text import many, named
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
 from .state import is_leased, is_put_off
@@ -98,10 +99,8 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     if is_put_off(visible, now) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        tried = f"{failure.outages} outages, of which no attempt was counted," if failure.outages else ""
-        text = (
-            f"backs off until {_when(visible, now)} after {tried or _tries(failure.attempt)} of {failure.id} ({said})"
-        )
+        tried = _outages(failure, facts) if failure.outages else _tries(failure.attempt)
+        text = f"backs off until {_when(visible, now)} after {tried} of {failure.id} ({said})"
         return because("backoff", text, visible)
     if is_put_off(visible, now):
         text = f"is put off until {_when(visible, now)} by a rule that holds no more"
@@ -188,7 +187,16 @@ def _said(record: bytes) -> str:
 
 
 def _tries(count: int) -> str:
-    return f"{count} failed attempt{'' if count == 1 else 's'}"
+    return many(count, "failed attempt")
+
+
+def _outages(failure: Failure, facts: Facts) -> str:
+    """From the tenth in a row on one may count: then the record has it."""
+    is_counted = 0 < failure.attempt <= decode_head(facts.head_record).attempts
+    counted = (
+        f"the last of them counted as attempt {failure.attempt}" if is_counted else "of which no attempt was counted"
+    )
+    return f"{many(failure.outages, 'outage')}, {counted},"
 
 
 def _when(at_us: float, now_us: int) -> str:
@@ -235,9 +243,9 @@ def _broken(facts: Facts, policy: Policy) -> str:
     if size < 0 or facts.body_size < 0:
         return f"its {'order' if size < 0 else 'body'} key holds another type than ours"
     if size != facts.body_size:
-        return f"its order holds {size} messages and its body {facts.body_size}"
+        return f"its order holds {many(size, 'message')} and its body {facts.body_size:,}"
     if size and visible is None:
-        return f"it has {size} messages but is not in the schedule, so that no consumer sees it"
+        return f"it has {many(size, 'message')} but is not in the schedule, so that no consumer sees it"
     if not size and visible is not None:
         return "it is in the schedule without a message"
     if not size and (facts.lease or facts.failure):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
-from ..doctor.server import check_server, parse_info
+from ..doctor.server import NOT_YET, check_server, parse_info, would_evict
 from ..errors import ConfigurationError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
@@ -44,10 +44,9 @@ class Session:
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()
         self._registration: Registration | None = None
-        self._is_known = self._is_registered = self._was_fit = False
+        self._is_known = self._is_registered = self._was_fit = self._notes_starts = False
         self._tells_info = True
         self._roles: frozenset[Role] = frozenset()
-        self._notes_starts = False
 
     # -- what operations ask ------------------------------------------------------------------------------------
 
@@ -176,8 +175,7 @@ class Session:
         if register:
             with Reading(self.net.name):
                 self.fields.take(read_fields(found.policy.get(BODY_FIELDS)))
-        self._is_known = True
-        self._is_registered = register
+        self._is_known, self._is_registered = True, register
 
     def _learn(self, found: Registration) -> None:
         """In this order: another thread that sees a flag uses lanes and policy without waiting."""
@@ -257,8 +255,10 @@ class Session:
         if isinstance(info, Exception):
             raise info
         with Reading(self.net.name):
-            text = info.decode("utf-8", "replace")  # type: ignore[attr-defined]
-            check_server(parse_info(text), self.net.name, was_fit=self._was_fit)
+            fields = parse_info(info.decode("utf-8", "replace"))  # type: ignore[attr-defined]
+            check_server(fields, self.net.name, was_fit=self._was_fit)
+        if would_evict(fields) and not self._was_fit:
+            log.warning("server %s: %s", self.net.name, NOT_YET.format_map(fields))
         self._was_fit = True
 
     def _is_as_known(self, known: Registration, answers: list[object]) -> bool:

@@ -122,7 +122,7 @@ def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
         )
     tags = tuple(fields["table"].split())
     if not 1 <= len(tags) <= MAX_LANES or len({*tags}) < len(tags):
-        raise ValueError(f"a table of {len(tags)} lanes")
+        raise ValueError(f"a table of lanes: {len(tags)}")
     return Registration(protocol, int(epoch), int(fields["version"]), tags, policy)
 
 

@@ -20,6 +20,7 @@ from ..processes.handlers.apps import load_app
 from ..server import EmbeddedServer
 from ..store.group import encode_group
 from ..values.message import Message
+from ..values.text import many
 from ..values.views import GroupInfo
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import judge
@@ -115,7 +116,7 @@ class _Runs:
         self.report.questions += run.questions
         self.left = run.left if self.left is None else self.left
         if run.left != self.left:
-            run.problems.append(f"{run.left} messages left, {self.left} without a kill; {run.said[-500:]}")
+            run.problems.append(f"{many(run.left, 'message')} left, {self.left} without a kill; {run.said[-500:]}")
         where = f"killed at {point}, passage {passage}" if run.is_killed else "without a kill"
         self.report.problems += [f"{where}: {problem}" for problem in run.problems]
         self.report.duplicates += run.duplicates

@@ -25,6 +25,7 @@ from ..net.blocking import finish
 from ..net.link import Link
 from ..settings.options import ConsumerOptions
 from ..values.message import ConsumeSummary, Message
+from ..values.text import many
 
 if TYPE_CHECKING:
     from .memory_queue import MemoryQueue
@@ -97,8 +98,9 @@ class MemoryRun:
                         return summary
                     answer = self._do(effect, in_flight, link)
                 raise AssertionError(
-                    f"queue {queue.queue!r} is not drained after {max_effects} effects: {len(self.handled)} messages "
-                    f"were handled, {len(self.failed)} runs failed; does a handler append to its own queue, or fail "
+                    f"queue {queue.queue!r} is not drained after {max_effects} effects: "
+                    f"{many(len(self.handled), 'handled message')}, {many(len(self.failed), 'failed run')}; "
+                    "does a handler append to its own queue, or fail "
                     "with Retry for ever? And where nothing else is handled, an outage "
                     f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
                 )

@@ -87,6 +87,11 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
+def of_limit(attempt: int, limit: int) -> str:
+    """`2 of 5`; `3 (the limit is 2)` of one that is above it, as when the limit was lowered meanwhile."""
+    return f"{attempt} of {limit}" if attempt <= limit else f"{attempt} (the limit is {limit})"
+
+
 def many(count: int, noun: str) -> str:
     """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from .commands import command
+from .text import many
 
 APP = ["--app", "MODULE:NAME"]
 """To be filled in: without it, consume would print the messages, and they would be gone."""
@@ -32,8 +33,8 @@ class Unserved:
 
 def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
     """What is seen, and the command that begins to consume."""
-    many = f"{one.groups:,} groups are due, the first" if one.groups != 1 else "1 group is due,"
-    text = f"nobody consumes: {many} since {_moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "
+    due = f"{many(one.groups, 'group')} {'is due,' if one.groups == 1 else 'are due, the first'}"
+    text = f"nobody consumes: {due} since {_moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "
     text += "hand"
     if one.last_owner:
         text += f"; the lease of {one.last_owner} ran out at {_moment(one.last_until or 0.0)}"

@@ -58,7 +58,7 @@ def append(host: Host, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["one", "many"])
 def test_the_repeat_of_an_append_is_not_said_to_be_on_replicas_that_lack_it(primary: Host, how: str) -> None:
-    with pytest.raises(NotReplicated, match="0 of 1 replicas confirmed it"):
+    with pytest.raises(NotReplicated, match="0 of 1 replica confirmed it"):
         append(primary, how)
 
 

@@ -167,7 +167,7 @@ def test_every_script_that_changes_messages_has_a_kind_of_write() -> None:
 def test_an_append_that_no_replica_confirms_says_so_and_may_be_repeated(host: Host) -> None:
     with Sequencer("jobs", host.url, wait_replicas=1, wait_timeout=0.02) as seq:
         for _ in range(2):
-            with pytest.raises(NotReplicated, match="0 of 1 replicas confirmed it in 20 ms") as caught:
+            with pytest.raises(NotReplicated, match="0 of 1 replica confirmed it in 20 ms") as caught:
                 seq.append({"n": 1}, "a", id="x", score=1)
             assert caught.value.id == "x"
         with pytest.raises(NotReplicated):

@@ -30,7 +30,7 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
     assert (told.returncode, told.stderr) == (5, "")
     lines = dict(line.strip().split("  ", 1) for line in told.stdout.splitlines())
     found = {name: text.strip() for name, text in lines.items()}
-    assert found["messages"] == "2 of 1 groups"
+    assert found["messages"] == "2 of 1 group"
     assert (found["inversions"], found["overlaps"], found["tokens going back"]) == ("1", "0", "0")
     assert found["verdict"] == "violated"
     said = "inversion in group user 1: a\\x1b[31m (score 1) was handled after b (score 2), though it was there"

@@ -117,7 +117,7 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     done = cli.call("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
     back = f"sequencer dead redrive jobs --error LookupError --namespace {namespace}"
-    assert done.stderr == f"this puts all such dead letters back: {back}\n"
+    assert done.stderr == f"this puts all dead letters of such an error back: {back}\n"
     assert len(stuck.dead()) == 2
     said = refused(cli, "skip", "jobs", "--all", "--discard")
     assert "there is no terminal to ask on; add --yes to do it, or --dry-run to see how many it would be" in said
@@ -127,6 +127,14 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
         assert (asked.returncode, stuck.count_parked()) == (0, parked)
     assert (len(stuck.dead()), stuck.info().totals["skipped"]) == (2, 3)
     assert json_of(cli, "skip", "jobs", "--all", "--discard", "--yes")["chosen"] == 0
+
+
+def test_heads_that_were_skipped_by_time_go_back_with_all_others_and_that_is_said(
+    cli: Cli, stuck: Sequencer, namespace: str
+) -> None:
+    said = cli.call("skip", "jobs", "--since", "1h").stderr
+    back = f"sequencer dead redrive jobs --all --namespace {namespace}"
+    assert said == f"this puts all dead letters of the queue back, not these alone: {back}\n"
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,12 @@ def test_peek_shows_the_next_messages_in_order(cli: Cli, queue: Sequencer) -> No
     assert (nothing.returncode, nothing.stdout) == (0, "group nobody has no messages\n")
 
 
+def test_peek_and_groups_tell_the_same_attempts(cli: Cli, queue: Sequencer) -> None:
+    [info] = json_of(cli, "groups", "jobs", "--state", "parked")
+    names, line, *_ = cli.run("peek", "jobs", *info["group"]).stdout.splitlines()
+    assert dict(zip(names.split(), line.split(), strict=False))["attempts"] == str(info["attempts"]) == "1"
+
+
 def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer) -> None:
     [parked] = json_of(cli, "parked", "jobs")
     assert parked["group"] == ["parked", "7:%"]

@@ -20,8 +20,10 @@ import sequencer.net.endpoint
 import sequencer.server
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import ConfigurationError, ServerError, ServerNotUsable, ServerUnavailable
+from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
 from sequencer.server import default_directory, find_binary
 
+from ..support.link_clock import stopped_clock
 from .conftest import command
 
 CANARY = "canary-7f3a"
@@ -38,6 +40,23 @@ def test_a_server_that_evicts_is_refused(start_server: Callable[..., str]) -> No
     path = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
     assert "noeviction" in str(refused(f"unix://{path}"))
     assert command(path, "RANDOMKEY", default="none") == "none", "nothing was written"
+
+
+def test_a_server_that_will_evict_is_told_of_once_and_refused_when_it_does(
+    start_server: Callable[..., str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock = start_server("--maxmemory-policy", "allkeys-lru"), stopped_clock(monkeypatch)
+    with Sequencer("q", f"unix://{path}") as seq:
+        for n in range(2):
+            seq.append(n, "g")
+            clock.now += LOOK_EVERY_S + 1
+        (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert "allkeys-lru deletes halves of groups without an error; CONFIG SET maxmemory-policy noeviction" in said
+        assert said.endswith("(maxmemory is not set, so it evicts nothing yet; it does as soon as that is set)")
+        command(path, "CONFIG", "SET", "maxmemory", "100mb")
+        clock.now += CHECK_EVERY_S + 0.1
+        with pytest.raises(ServerNotUsable, match="evicts keys"):
+            seq.append(3, "g")
 
 
 def test_a_database_that_the_server_does_not_have_is_said(start_server: Callable[..., str]) -> None:

@@ -219,7 +219,7 @@ def test_many_problems_are_counted_and_a_limit_is_said(
     assert any("and 7 more like these" in text for text in problems(found))
     assert any(f"allow: sequencer doctor jobs --repair --namespace {namespace}" in text for text in problems(found))
     cut = examine(limit=1)
-    assert any("stopped at the limit of 1 names" in one.text and one.level == "warning" for one in cut)
+    assert any("stopped at the limit of 1 name;" in one.text and one.level == "warning" for one in cut)
     assert not any("stopped" in one.text for one in found)
     repaired = examine(repair=True)
     assert any(f"{MAX_SHOWN + 7} repaired, 0 left" in one.text and "--repair" not in one.text for one in repaired)

@@ -98,6 +98,22 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         5.0,
         [AT, "4 outages, of which no attempt was counted, of m1"],
     ),
+    (
+        "backoff",
+        {"failure": b'{"id":"m1","outages":1,"attempt":3}', "head_record": f"{STAMP}00020[1]".encode()}
+        | {"visible_us": LATER},
+        Policy(),
+        5.0,
+        ["1 outage, of which no attempt was counted, of m1"],
+    ),
+    (
+        "backoff",
+        {"failure": b'{"id":"m1","outages":11,"attempt":3}', "head_record": f"{STAMP}00030[1]".encode()}
+        | {"visible_us": LATER},
+        Policy(),
+        5.0,
+        ["11 outages, the last of them counted as attempt 3, of m1"],
+    ),
     ("outage", {"outage": HELD_BACK}, Policy(), 5.0, ["ConnectionError: refused; next probe at", AT, PROBE]),
     ("outage", {"outage": HELD_BACK, "failure": FAILURE, "visible_us": LATER}, Policy(), 5.0, ["next probe at"]),
     ("leased", {"outage": HELD_BACK, "lease": LEASE, "visible_us": LATER}, Policy(), 5.0, ["by host-7"]),

@@ -15,12 +15,15 @@ import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
+from sequencer.drain.consumer_events import expired, failed
 from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.gate import refusal_of
 from sequencer.drain.held import Held
+from sequencer.drain.outcome import failed_with
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.declared import Function, Steps, new_step
+from sequencer.errors import Undecodable
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
 from sequencer.settings.policy import OnLate
@@ -131,6 +134,39 @@ def test_the_first_rule_that_fits_says_why(
     case = Case(2, late, redriven, is_undecodable, attempt, "drop", "park", 3)
     assert type(refusal_of(case.queue(), case.leased(), 1)).__name__ == said
     assert refusal_of(case.queue(), case.leased(), 0) is None
+
+
+def test_what_is_said_of_attempts_is_true() -> None:
+    """Above the limit are those of a limit that was higher, and those that a message to be dropped has besides."""
+    case = Case(1, False, False, False, 5, "handle", "park", 2)
+    queue, leased = case.queue(), case.leased()
+    refusal = refusal_of(queue, replace(leased, expired_owner="host:7"), 0)
+    assert str(refusal).startswith("attempt 4 ended without an answer: consumer host:7 died")
+    refusal = refusal_of(queue, replace(leased, expired_owner=""), 0)
+    assert str(refusal) == "it was tried 4 times, of at most 2, and is not tried again", "nobody knows that one died"
+    assert refusal is not None
+    for error, said in [
+        (ValueError("no"), "id=0 attempt=5 (the limit is 2) error=ValueError"),
+        (refusal, "id=0 attempt=4 (the limit is 2) error=LeaseExpired"),
+    ]:
+        assert (
+            said in failed(queue, "me", failed_with(queue, leased.messages[0], error, owner="me", at=1, random=0)).text
+        )
+
+
+def test_what_nobody_can_read_was_not_tried() -> None:
+    case = Case(1, False, False, True, 1, "handle", "park", 2)
+    one = failed_with(case.queue(), case.leased().messages[0], Undecodable("no JSON"), owner="me", at=1, random=0)
+    assert (one.failure.attempt, one.told("m").attempts) == (0, 0)
+    assert "id=0 error=Undecodable: no JSON; see" in failed(case.queue(), "me", one).text
+
+
+def test_a_lease_that_ran_out_is_told_with_the_attempts_so_far() -> None:
+    (expired_lease,) = expired(
+        "q", "me", [replace(Case(1, False, False, False, 3, "handle", "park", 2).leased(), expired_owner="host:7")]
+    )
+    assert expired_lease.fields["attempt"] == 2
+    assert expired_lease.text == "q: lease expired: group=g id=0 owner=host:7; 2 attempts so far"
 
 
 def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
 from ...values.commands import command
 from ...values.message import Message
-from ...values.text import duration, error_text, named, plain, type_name
+from ...values.text import duration, error_text, named, of_limit, plain, type_name
 from ..outcome import Failed
 from .actions import CallStep, Finished
 from .rules import fitting
@@ -33,7 +33,9 @@ def step_failed(queue: QueueOptions, owner: str, message: Message, asked: CallSt
     tried, limit = asked.call.attempt, step.limit(queue.max_attempts)
     fields = _fields(message, owner) | {"step": step.name, "attempt": tried, "attempts": limit}
     fields |= {"error_type": type_name(error), "error": error_text(error)}
-    said = f"{_of(message)} step={name} attempt={tried} of {limit} error={fields['error_type']}: {fields['error']}"
+    said = (
+        f"{_of(message)} step={name} attempt={of_limit(tried, limit)} error={fields['error_type']}: {fields['error']}"
+    )
     if step.optional:
         said += "; it is optional, and holds nothing back"
     return event("step failed", queue.queue, said, fields, error=error)

@@ -9,6 +9,7 @@ from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
 from ...values.commands import command, id_option
+from ...values.text import many
 from .actions import Facts
 from .declared import Step, Steps
 
@@ -55,7 +56,7 @@ def result_invalid(queue: QueueOptions, facts: Facts, entry: Entry) -> StepResul
 def not_begun(queue: QueueOptions, name: str) -> Outage:
     """The start of a step may be lost at a failover, so the step was not called."""
     wanted = queue.wait_replicas
-    who = "the replica did not confirm" if wanted == 1 else f"fewer than {wanted} replicas confirmed"
+    who = "the replica did not confirm" if wanted == 1 else f"fewer than {many(wanted, 'replica')} confirmed"
     within = f"within {queue.wait_timeout_s:g} s (wait_replicas={wanted})"
     return Outage(f"step {name} was not called: {who} its start {within}")
 
@@ -83,8 +84,8 @@ def no_answer(unanswered: int, owner: str) -> str:
     """What LeaseExpired says."""
     who = f"consumer {owner}" if owner else "its consumer"
     return (
-        f"{unanswered} leases in a row ended without an answer, and no step was done meanwhile: {who} died, or stood "
-        "still for longer than its lease"
+        f"{many(unanswered, 'lease')} in a row ended without an answer, and no step was done meanwhile: {who} died, or "
+        "stood still for longer than its lease"
     )
 
 

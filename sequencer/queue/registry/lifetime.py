@@ -9,6 +9,7 @@ from ...errors import ConfigurationError, GroupBusy
 from ...store.keys import consumer_name, lane_keys, registry_key
 from ...store.registration import FIRST, NEWEST, registered
 from ...store.replies import Reading, field_texts
+from ...values.text import many
 from ...values.views import Usage
 from ..session import Session
 from .deletion import QueueUsers, delete_queue, find_lanes, users
@@ -66,7 +67,7 @@ async def upgrade(session: Session, to: int = NEWEST, *, force: bool = False) ->
             if held.leases and not force:
                 who, queue = ", ".join(held.owners[:5]), options.queue
                 raise GroupBusy(
-                    f"{held.leases} groups of queue {queue!r} are leased ({who}); stop its consumers, or force it"
+                    f"queue {queue!r} has {many(held.leases, 'leased group')} ({who}); stop its consumers, or force it"
                 )
             (fields,) = await alone.send([("HGETALL", registry)])
             with Reading(net.name):

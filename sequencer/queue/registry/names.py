@@ -10,6 +10,7 @@ from ...errors import DataError, ServerNotUsable
 from ...store.keys import index_key
 from ...store.registration import indexed
 from ...store.replies import Reading
+from ...values.text import many
 from .index import index_error
 
 log = logging.getLogger("sequencer")
@@ -29,9 +30,9 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
     with Reading(net.name):
         names = sorted(indexed(words))
     if count := await _evicted(net):
-        said = "the server has evicted %s keys since it began: queues may be missing from %s, and so from this list; "
+        said = "the server has evicted %s since it began: queues may be missing from %s, and so from this list; "
         said += "to list them again: sequencer doctor --repair; then, so that it is not said again: CONFIG RESETSTAT"
-        log.warning(said, f"{count:,}", key)
+        log.warning(said, many(count, "key"), key)
     return names
 
 

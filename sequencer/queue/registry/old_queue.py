@@ -11,6 +11,7 @@ from ...settings.options import MAX_LANES, QueueOptions
 from ...store.keys import index_key, lane_keys
 from ...store.registration import Registration, old_registration
 from ...store.replies import Reading
+from ...values.text import many
 from .put_off import ask
 
 PAGE = 32
@@ -54,8 +55,8 @@ async def restore_old(alone: Alone, name: str, options: QueueOptions, known: Reg
     (there,) = await alone.send([("HGET", index, queue)])
     if there != count:
         raise DataError(
-            f"queue {queue!r} had {len(known.tags)} lanes, and now {index} says {there!r}: the server lost its data, "
-            "and others registered the queue anew; start this program again"
+            f"queue {queue!r} had {many(len(known.tags), 'lane')}, and now {index} says {there!r}: the server lost its "
+            "data, and others registered the queue anew; start this program again"
         )
     lanes = [lane_keys(options.namespace, queue, tag) for tag in known.tags]
     # In one transaction: of two clients that come back with two policies, one sets all of it in all lanes.

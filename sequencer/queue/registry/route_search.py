@@ -31,6 +31,7 @@ from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
+from ...values.text import many
 from .index import write_index
 from .look import Seen, look_at
 from .old_queue import change_old, find_old, restore_old
@@ -174,13 +175,14 @@ class RouteSearch:
         options, known = self._options, self._known
         if known and self._restores and len(known.tags) != lanes:
             raise DataError(
-                f"queue {options.queue!r} had {len(known.tags)} lanes, and now {self._registry} says {lanes}: it was "
-                "deleted, or the server lost its data, and others registered the queue anew; start this program again"
+                f"queue {options.queue!r} had {many(len(known.tags), 'lane')}, and now {self._registry} says {lanes}: "
+                "it was deleted, or the server lost its data, and others registered the queue anew; start this program "
+                "again"
             )
         if options.lanes not in (None, lanes):
             raise ConfigurationError(
-                f"queue {options.queue!r} has {lanes} lanes since its first use, lanes={options.lanes} was asked; "
-                "leave lanes out, or use another queue name"
+                f"queue {options.queue!r} has {many(lanes, 'lane')} since its first use, lanes={options.lanes} was "
+                "asked; leave lanes out, or use another queue name"
             )
 
     async def _merged(self, there: Registration) -> Mapping[str, str]:

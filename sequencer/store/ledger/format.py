@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_args
 
 import orjson
 
+from ...values.text import many
 from ..envelope import has_non_finite
 from .entries import LOG, Entry, Ledger, LedgerError, State, Tried
 
@@ -92,7 +93,7 @@ def _checked(ledger: Ledger) -> Ledger:
     if len(ledger.entries) > MAX_STEPS:
         raise LedgerError(f"the ledger has {len(ledger.entries)} steps, at most {MAX_STEPS}")
     if len(ledger.log) > LOG:
-        raise LedgerError(f"the ledger's log has {len(ledger.log)} lines, at most {LOG}")
+        raise LedgerError(f"the ledger's log has {many(len(ledger.log), 'line')}, at most {LOG}")
     for entry in ledger.entries:
         if not (0 <= entry.tries <= MAX_COUNT and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
             raise LedgerError(f"step {entry.name}: a count is out of its range")
