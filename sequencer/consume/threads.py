@@ -67,7 +67,7 @@ class Consumer:
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, guide)
         route = (lambda: guide.route) if guide else str
-        self._waiter = Waiter(endpoint, [keys.dispatch for keys in lanes], self._main, route)
+        self._waiter = Waiter(endpoint, lanes, self._main, route)
         self._declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._held = Held(
             lanes,

@@ -96,10 +96,10 @@ if member ~= '' then
   end
 end
 call('HDEL', failures, group)
+call('HDEL', leases, group) -- of a paused group: it ran out, and its holder may wake and note
 
 if call('EXISTS', order) == 0 then
   call('ZREM', schedule, group)
-  call('HDEL', leases, group)
   retire(group, mark_us, mark_cap)
 elseif visible ~= 9e15 then -- a paused group stays so
   call('ZADD', schedule, fmt('%.0f', now), group)

@@ -12,6 +12,7 @@ from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import STOP_CHECK_S
+from ..store.keys import LaneKeys
 from .alone import Follower
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
 from .link import Link
@@ -25,13 +26,18 @@ class Waiter:
     message is on its way to the consumer without another round trip.
 
     The server looks at the timeouts of blocked clients about ten times a second only. A wait that must end sooner is
-    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost.
+    ended here, by CLIENT UNBLOCK from the other link, so that a hint popped at that moment is not lost. In front of it
+    goes a write that changes nothing: while writes are paused (CLIENT PAUSE, a failover) it waits, and the other behind
+    it, as Redis 7.0 dies of an UNBLOCK for a client that the pause holds.
     """
 
-    def __init__(self, endpoint: Endpoint, lists: Sequence[str], other: Link, route: Callable[[], str] = str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, lanes: Sequence[LaneKeys], other: Link, route: Callable[[], str] = str
+    ) -> None:
         """`route`: that of the queue as it is known now; the other link finds a new one."""
         self.link = Link(endpoint, Follower(route))
-        self._lists, self._other = lists, other
+        self._lists, self._other = [keys.dispatch for keys in lanes], other
+        self._write = ("HDEL", lanes[0].leases, "")
         self._client_id: tuple[Any, int] | None = None
 
     def wait(
@@ -52,7 +58,8 @@ class Waiter:
             while not connection.can_read(timeout=max(0.0005, min(STOP_CHECK_S, until - time.monotonic()))):
                 now = time.monotonic()
                 if should_stop() or (is_exact and now >= until):
-                    self._other.command("CLIENT", "UNBLOCK", self._client_id[1])  # type: ignore[index]
+                    unblock = "CLIENT", "UNBLOCK", self._client_id[1]  # type: ignore[index]
+                    self._other.commands([self._write, unblock])
                     break
                 if now >= until + SOCKET_TIMEOUT_S:
                     raise redis.TimeoutError(f"no answer to a wait of {seconds:.1f} s")

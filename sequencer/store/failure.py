@@ -66,6 +66,11 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
         return Failure("", "Broken", f"unreadable failure record: {text}", "", 0, 0.0, ""), ""
 
 
+def is_own_outage(record: bytes) -> bool:
+    """Whether it is an outage that is its group's own trouble, as lua/parts/outage/count.lua found."""
+    return b',"own":true,' in record[:80]
+
+
 def log_of(record: bytes) -> tuple[Tried, ...]:
     """What a message failed with: the tries before, and the last one."""
     failure = decode_failure(record)[0]

@@ -38,7 +38,7 @@ def other(seq: Sequencer) -> Iterator[Link]:
 
 @pytest.fixture
 def waiter(seq: Sequencer, keys: LaneKeys, other: Link) -> Iterator[Waiter]:
-    waiter = Waiter(seq.endpoint, [keys.dispatch], other)
+    waiter = Waiter(seq.endpoint, [keys], other)
     yield waiter
     waiter.link.close()
 
@@ -157,7 +157,7 @@ def test_a_waiting_consumer_knows_the_connection_on_which_it_waits(server: Embed
     """One that went stale is replaced by the first command on it; found by `python -m tests.faults simulate`."""
     endpoint = Endpoint.from_url(server.url)
     other, number = Link(endpoint), {}
-    waiter = Waiter(endpoint, ["t:none"], other)
+    waiter = Waiter(endpoint, [lane_keys("t", "none", 0)], other)
     waiter.link.connection()
     number["stale"] = waiter.link.command("CLIENT", "ID")
     other.command("CLIENT", "KILL", "ID", number["stale"])
@@ -180,10 +180,33 @@ def test_a_wait_whose_answer_never_comes_is_given_up(
         def sending(self, commands: list[Any]) -> list[Any]:
             return [("PING",) if words[0] != "BLPOP" else ("BLPOP", f"{keys.prefix}none", "30") for words in commands]
 
-    waiter = Waiter(wired(seq.endpoint, Silent), [keys.dispatch], other)
+    waiter = Waiter(wired(seq.endpoint, Silent), [keys], other)
     waiter._client_id = (waiter.link.connection(), 1)
     with pytest.raises(ServerUnavailable, match="no answer to a wait"):
         waiter.wait(1.0, lambda: False)
+
+
+def test_a_wait_that_a_pause_of_writes_holds_is_ended_behind_that(start_server: Callable[..., str]) -> None:
+    """Redis 7.0 dies of an UNBLOCK for a client that waits for the end of a pause, and takes the queue along."""
+    endpoint = Endpoint.from_url(f"unix://{start_server()}?socket_timeout=60")
+    operator, other = Link(endpoint), Link(endpoint)
+    waiter = Waiter(endpoint, [lane_keys("t", "none", 0)], other)
+    waiter.link.command("PING")
+    operator.command("CLIENT", "PAUSE", 600_000, "WRITE")
+    thread = threading.Thread(target=lambda: waiter.wait(0.02, lambda: False))
+    thread.start()
+
+    def held() -> set[str]:
+        clients = operator.command("CLIENT", "LIST").decode().splitlines()
+        words = [dict(word.partition("=")[::2] for word in client.split()) for client in clients]
+        return {client["cmd"] for client in words if "b" in client["flags"]}
+
+    wait_until(lambda: held() == {"blpop", "hdel"}, what="the wait, and what would end it, are held back by the pause")
+    operator.command("CLIENT", "UNPAUSE")
+    thread.join(60)
+    assert not thread.is_alive()
+    for link in (operator, other, waiter.link):
+        link.close()
 
 
 def test_a_wait_with_a_claim_behind_it_is_over_while_most_of_its_lease_is_left(

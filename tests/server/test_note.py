@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from sequencer.calls.claim import LeasedGroup
+from sequencer.calls.operate import pause, resume
 from sequencer.calls.settle import Nack, Nacked, Note, nack, note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
+from sequencer.store.keys import PAUSED
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import decode_head
 from sequencer.values.message import Failure
@@ -66,6 +68,25 @@ def test_a_plain_claim_has_no_ledgers(lane: Lane, held: LeasedGroup) -> None:
     assert [one is not None for one in lane.claim()["g"].ledgers] == [
         one.id == held.messages[1].id for one in held.messages
     ]
+
+
+@pytest.mark.parametrize("ending", ["", "discard"])
+def test_what_a_person_does_to_a_paused_group_ends_the_lease_that_ran_out(
+    lane: Lane, held: LeasedGroup, ending: Any
+) -> None:
+    """Its holder stands still, and may believe that it holds it: without this its note was said to be written."""
+    failure = encode_failure(Failure("a", "ValueError", "no", "", 1, 1.0, "me"), held.members[0])
+    assert lane.nack(held, 0.0, failure=failure, written=written())
+    held = lane.claim()["g"]
+    lane.run(pause(lane.keys, "g", True))
+    lane.later(60)
+    assert not lane.claim()
+    assert lane.visible("g") == PAUSED
+    words = {"ending": ending} if ending else {"written": written(2, Entry("mail", state="done", who="ann"))}
+    assert lane.run(resume(lane.keys, "g", failure, held.members[0], now_us=lane.now, **words)).status == "resumed"
+    assert noted(lane, held, written(2, Entry("mail", state="failed"))) == 0
+    assert noted(lane, held, written(), 1) == 0, "nor of what it handles next"
+    assert lane.visible("g") == PAUSED
 
 
 def test_a_note_needs_the_lease_the_message_and_the_ack_before_it(lane: Lane, held: LeasedGroup) -> None:

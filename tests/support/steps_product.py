@@ -117,7 +117,7 @@ def facts_of(facts: model.Facts) -> Facts:
         facts.unanswered,
         TooLate(1.0, "2", "drop") if facts.given_up else None,
         facts.given_up_as,  # type: ignore[arg-type]  # the same words
-        facts.outages,
+        facts.outages >= facts.counts_outage,
         facts.has_waited,
     )
 

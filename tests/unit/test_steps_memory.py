@@ -192,6 +192,45 @@ def test_an_outage_costs_no_try() -> None:
     assert bank.ran["points"] == 5
 
 
+@pytest.mark.parametrize(
+    ("error", "once"), [(ConnectionError("away"), False), (Outage("away"), False), (Outage("away"), True)]
+)
+def test_a_long_outage_parks_nothing(error: Exception, once: bool) -> None:
+    """However often two groups are tried: while the lane handles nothing, it is no trouble of their own."""
+    bank, seq = Bank(points=[error] * 60), MemoryQueue("gifts", max_attempts=2)
+    seq.step(name="points", once=once)(lambda message: bank("points"))
+    for group in ("ann", "bob"):
+        seq.append({}, group, id="g7")
+    done = seq.drain()
+    assert (len(done.handled), done.parked, bank.ran["points"]) == (2, [], 62)
+
+
+@pytest.mark.parametrize("is_check", [False, True])
+def test_what_one_group_alone_needs_is_no_outage_for_ever(is_check: bool) -> None:
+    """Else it waits for ever where others are handled: its step counts its tries, and so does a check."""
+    seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
+
+    def need(message: Any) -> None:
+        ran[message.group[0]] += 1
+        if message.group == ("ann",):
+            raise ConnectionError("no such host")
+
+    if is_check:
+        seq.step(name="charge", once=True)(need).check(need)
+    else:
+        seq.step(name="charge")(need)
+    seq.append({}, "ann", id="g7")
+    for _ in range(40):
+        seq.append({}, "bob")
+        seq.consume(max_messages=2)
+        seq.advance(60)
+    assert [group.failure and group.failure.type for group in seq.parked()] == [
+        "StepUnknown" if is_check else "ConnectionError"
+    ]
+    assert 10 <= ran["ann"] <= 15
+    assert ran["bob"] == 40
+
+
 def test_what_an_optional_step_needs_is_no_outage() -> None:
     """It is tried once, and neither its group nor the queue waits until its mail server is back."""
     bank, seq = Bank(mail=[ConnectionError("away")] * 9), MemoryQueue("gifts")

@@ -69,6 +69,10 @@ PASSES = [
     (case(ASKS, ledger=FAILED, checks={"charge": FAILS}), "check charge, nack after 2"),
     (case(replace(ASKS, tries=2), ledger=FAILED, checks={"charge": FAILS}), "check charge, nack park ?charge"),
     (case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}), "check charge, nack after 1"),
+    (
+        case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}, facts={"outages": 9}),
+        "check charge, nack after 2",
+    ),
     # after
     (case(Step("points", 1, after="charge"), CHARGE), "note, call charge, note, call points, finished"),
     (case(CHARGE, AFTER, calls={"charge": FAILS}), "note, call charge, nack park ?charge"),

@@ -35,8 +35,8 @@ class Facts:
     """Why the message is given up before its first step: it is late, or undecodable."""
     refusal_ending: Ending = "park"
     """What the policy says of that."""
-    outages: int = 0
-    """How many outages in a row its failure counts."""
+    outage_counts: bool = False
+    """Whether its outages are its group's own trouble, as the server says: then the next one counts a try."""
     has_waited: bool = False
     """Whether another version had `missing_wait` to take the message."""
     lost_owner: str = ""

@@ -207,8 +207,7 @@ class Pass:
         kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
         self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
-        counts = self._facts.outages >= rules.COUNTED_OUTAGES
-        limit = self._limit(step)
+        counts, limit = self._facts.outage_counts, self._limit(step)
         after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
         self._put(after)
         self._outage = heard.error if kind in ("outage", "outage by hand") else self._outage
@@ -222,7 +221,7 @@ class Pass:
             is_outage = kind in ("outage", "outage by hand")
             if is_outage:
                 self._outage = heard.error
-            else:  # it counts a try of its step: else it could go on for ever
+            if not is_outage or self._facts.outage_counts:  # a try of its step: else it could go on for ever
                 self._put(replace(entry, tries=entry.tries + 1, error=_said(heard.error), at=at))
         elif heard.result is None:
             self._put(entry.moved("open", token=0, at=at))

@@ -17,8 +17,6 @@ from ...store.ledger import MAX_LEDGER_BYTES, MAX_STEPS, Entry, Ledger, LedgerEr
 from .declared import HANDLER, Step
 
 Verdict = Literal["error", "never", "retry", "outage", "outage by hand", "park", "dead"]
-COUNTED_OUTAGES = 9
-"""Behind so many outages in a row the next one counts as a failure, as nack.lua counts them."""
 SPARE_BYTES = 16 * 1024
 """Of a ledger: what results leave for the errors that may come."""
 SHORT_ERROR = 20

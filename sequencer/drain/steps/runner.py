@@ -14,7 +14,7 @@ from ...calls.claim import LeasedGroup
 from ...errors import ServerUnavailable
 from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
-from ...store.failure import decode_failure
+from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Failure, Message
@@ -126,7 +126,7 @@ class StepRunner:
             message.attempt - 1,
             refusal,
             ending or "park",
-            failure.outages if failure else 0,
+            failure is not None and not leased.is_probe and is_own_outage(leased.failure),
             bool(since) and self.waited_s >= self.queue.missing_wait_s,
             leased.expired_owner if position == 0 else "",
         )

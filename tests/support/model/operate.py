@@ -120,6 +120,7 @@ class MendedLane(LaneState):
             elif record:
                 self.bodies[group][member[16:]] = self.rewritten(record, "0", ledger)
         self.failures.pop(group, None)
+        self.leases.pop(group, None)
         if visible != PAUSED:
             self.schedule[group] = self.now_us
         self.drop_empty()

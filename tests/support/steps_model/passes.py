@@ -135,7 +135,8 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
 def _checked(state: Pass, step: Step, event: Returned | Raised) -> Pass:
     entry = state.entry(step.name)
     if isinstance(event, Raised):
-        return _put(_told(state, event, entry), state.rules.check_raised(entry, event.error))
+        counts = state.facts.outages >= state.facts.counts_outage
+        return _put(_told(state, event, entry), state.rules.check_raised(entry, event.error, counts=counts))
     if event.result is None:
         return _put(state, entry.moved("open", token=0))
     return _put(state, entry.moved("done", result=event.result, error=""), has_progressed=True)

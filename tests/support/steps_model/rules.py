@@ -109,9 +109,12 @@ class Rules:
         counted = 1 if error == "retry" or counts else 0
         return entry.moved("open", tries=entry.tries + counted, error=error, token=0)
 
-    def check_raised(self, entry: Entry, error: str) -> Entry:
-        """A check that raises counts as a try of its step, but for an outage: else it could go on for ever."""
-        return entry if self.is_outage(entry, error) else replace(entry, tries=entry.tries + 1, error=error)
+    def check_raised(self, entry: Entry, error: str, *, counts: bool) -> Entry:
+        """A check that raises counts as a try of its step, as an outage that counts does: else it could go on for
+        ever.
+        """
+        is_free = self.is_outage(entry, error) and not counts
+        return entry if is_free else replace(entry, tries=entry.tries + 1, error=error)
 
     def stops_pass(self, error: str) -> str:
         """What a step asks for its message: the end of the pass with this ending; else the next step runs."""

@@ -25,7 +25,8 @@ local function count_outage(held_back, waits, before, handled)
   end
   local kept = fmt('{"outages":%d,"handled":%.0f,', count, handled_then) .. sub(failure, 2)
   if not held_back.probe_us and count >= IN_A_ROW and handled > handled_then then
-    return nil, nil, kept
+    return nil, nil, fmt('{"outages":%d,"handled":%.0f,"own":true,', count, handled_then)
+      .. sub(failure, 2)
   end
   return math.min(longest_ms, first_ms * 2 ^ math.min(count - 1, 30)), after_ms, kept
 end
