@@ -128,7 +128,7 @@ def test_a_master_tells_and_goes_on(
 def test_who_stops_waits_for_the_answer_to_what_is_under_way(cli: Cli, make: Callable[..., Sequencer]) -> None:
     seq = make()
     park(seq, "ann")
-    write(cli.directory, more="[alarms]\nto = ['slow']\n[targets.slow]\ntype = 'command'\nexec = './slow'\n")
+    write(cli.directory, more="[alarms]\nto = ['slow', 'ops']\n[targets.slow]\ntype = 'command'\nexec = './slow'\n")
     slow = cli.directory / "slow"
     slow.write_text("#!/bin/sh\ntouch began\nsleep 1\n")
     slow.chmod(0o700)
@@ -136,7 +136,7 @@ def test_who_stops_waits_for_the_answer_to_what_is_under_way(cli: Cli, make: Cal
     wait_until((cli.directory / "began").exists, PATIENCE_S, "it tells")
     watcher.signal()
     assert watcher.ended() == 0
-    assert [to.messages for to in seq.alarms()[0].told] == [1]
+    assert {to.target: to.messages for to in seq.alarms()[0].told}["slow"] == 1
 
 
 def test_watch_says_why_it_sees_nothing(

@@ -75,6 +75,11 @@ def read_alarms(
             found[queue] = _alarms(table, targets, whole)
     except SequencerError as error:
         raise ConfigurationError(f"{place}: {error}") from error
+    named = {name for one in found.values() for name in one.to}
+    if named and (unused := [name for name in targets if name not in named]):
+        raise ConfigurationError(
+            f"targets.{unused[0]}: nothing is sent to it; name it in `to` of [alarms], or leave it out"
+        )
     return found
 
 
