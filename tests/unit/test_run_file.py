@@ -183,6 +183,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too few: the queues have n=65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be at least 0.1 s"),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
+        ("redis = 'localhost:6379'\n" + ORDERS, "redis: server URL '***' must begin with redis://, rediss://, unix://"),
         ("redis = 'env:NO_REDIS'\n" + ORDERS, "redis: the variable NO_REDIS is not set"),
         ("namespace = 'a b'\n" + ORDERS, "namespace 'a b' must be 1 to 128 characters"),
     ],

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...errors import ConfigurationError, SequencerError, shown
+from ...net.endpoint import Endpoint
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
 from ...settings.tables import SECRET, converted, time_of, value_of, variables_in
 from ...values.checks import check_name
@@ -251,4 +252,10 @@ def _check_server(text: str | None) -> None:
 
 
 def _server(text: str | None) -> str | None:
-    return None if text is None else value_of("redis", text)
+    url = None if text is None else value_of("redis", text)
+    try:
+        if url:
+            Endpoint.from_url(url)
+    except SequencerError as error:
+        raise ConfigurationError(f"redis: {error}") from error
+    return url
