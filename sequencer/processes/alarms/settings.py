@@ -99,7 +99,7 @@ def _alarms(table: Mapping[str, Any], targets: Mapping[str, object], before: Que
 
 
 def _check_limit(name: str, value: float) -> None:
-    if value < 0 or (name in ("failing", "memory") and value > 1):
+    if not value >= 0 or (name in ("failing", "memory") and value > 1):
         most = ", at most 1" if name in ("failing", "memory") else ""
         raise ConfigurationError(f"{name}={value:g} must be at least 0{most}; 0: this is not told")
 

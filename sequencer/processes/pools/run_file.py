@@ -109,7 +109,7 @@ def read_file(
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"it can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -212,9 +212,17 @@ def _checked(
         wait_s=time_of("wait", table.wait, 0.001),
         hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after),
         cwd=cwd,
-        env={key: value_of(f"env.{key}", value) for key, value in table.env.items()},
+        env={key: _variable(key, value) for key, value in table.env.items()},
         check=table.check,
     )
+
+
+def _variable(name: str, text: str) -> str:
+    if not name or "=" in name or "\0" in name + text:
+        raise ConfigurationError(
+            f"env: {shown(name)} is no variable: its name has an equals sign, or one of them a NUL"
+        )
+    return value_of(f"env.{name}", text)
 
 
 def _env_of(pool: PoolPlan, redis: str | None) -> Mapping[str, str | None]:
@@ -253,6 +261,8 @@ def _check_server(text: str | None) -> None:
 
 def _server(text: str | None) -> str | None:
     url = None if text is None else value_of("redis", text)
+    if url == "":
+        raise ConfigurationError("redis is empty; name a server, or leave it out")
     try:
         if url:
             Endpoint.from_url(url)
