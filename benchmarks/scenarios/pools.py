@@ -24,12 +24,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,7 +36,8 @@ import typer
 from ...client import Sequencer
 from ...testing import Handled
 from ..kit.charts import Chart
-from ..kit.phase import limit_s, wait_drained
+from ..kit.hook import Hook
+from ..kit.phase import POLL_S, limit_s, wait_drained
 from ..kit.report import show_range
 from ..kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
@@ -66,7 +65,8 @@ TARGETS = 4
 DYING, IDLE = ("dying", "hanging"), ("later", "tomorrow", "someday")
 STARTS_S = 2.0
 """Consumers begin within about this time of one another; the backlog is larger by so much."""
-STOP_S = 3.0
+END_S, STOP_S = 30.0, 1.0
+"""So long consumers have to write down what they handled; and so long each harder stop has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def run_case(url: str, parameters: Parameters, case: Case) -> Run:
                     problem = wait_drained(url, namespace, Fleet([]), limit_s(messages) + 2 * parameters.seconds)
             except MemberFailed as error:
                 problem = problem or str(error)
-        handled = read_history(sorted(directory.glob("consumer-*.json")))
+        handled = read_history(histories(directory))
     run = assess(handled, plan, parameters.consumers, hook.times, problem)
     return replace(run, case=case, settings={"base": BASES[case]})
 
@@ -169,57 +169,24 @@ def running(words: list[str], url: str, namespace: str, directory: Path, paramet
         if process.poll() is not None:
             raise MemberFailed(f"{words[0]} ended with status {process.returncode} before it was told to")
     finally:
-        for _ in range(10):  # each stop is a harder one
-            process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + END_S
+        while process.poll() is None and len(histories(directory)) < parameters.consumers and time.monotonic() < until:
+            time.sleep(POLL_S)
+        for _ in range(10):  # each stop is a harder one, for handlers that hang
             try:
                 process.wait(STOP_S)
                 break
             except subprocess.TimeoutExpired:
-                continue
+                process.send_signal(signal.SIGTERM)
         else:
             process.kill()
             process.wait()
 
 
-class Hook:
-    """A receiver on this machine that answers each request with 500, or never; it keeps when they came."""
-
-    def __init__(self, *, hangs: bool) -> None:
-        self.times: list[float] = []
-        self._ends, asked = threading.Event(), threading.Event()
-        self._asked, times, ends = asked, self.times, self._ends
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                times.append(time.monotonic())
-                asked.set()
-                if hangs:
-                    ends.wait()
-                self.send_error(500)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing on standard error."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # whoever asked is gone
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> Hook:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def wait(self, seconds: float) -> None:
-        """Until it was asked. Raises MemberFailed."""
-        if not self._asked.wait(seconds):
-            raise MemberFailed("no alarm came to its targets")
+def histories(directory: Path) -> list[Path]:
+    """What consumers leave as they end."""
+    return sorted(directory.glob("consumer-*.json"))
 
 
 def assess(
