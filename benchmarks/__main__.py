@@ -14,7 +14,7 @@ import typer
 from ..errors import ConfigurationError, SequencerError
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
-from .scenarios import consumers, fairness, handlers, ordering, steps
+from .scenarios import consumers, fairness, handlers, ordering, pools, steps
 from .scenarios.floor import command as floor
 from .scenarios.growth import command as growth
 from .scenarios.latency import command as latency
@@ -35,6 +35,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "ordering": ordering.command,
     "peers": peers.command,
     "policies": policies.command,
+    "pools": pools.command,
     "skew": skew.command,
     "steps": steps.command,
     "timers": timers.command,

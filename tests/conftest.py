@@ -116,8 +116,8 @@ def namespace(link: Link) -> Iterator[str]:
         numbers = sorted(int(lane) for one, lane in lanes if one == queue)
         problems += check_invariants(link, [lane_keys(name, queue, lane) for lane in numbers])
     ours = [key for key in everything if key.startswith((f"{name}:".encode(), f"{{{name}:".encode()))]
-    if ours:
-        link.command("DEL", *ours)
+    if everything:
+        link.command("DEL", *everything)  # what is another's is told here, and not of each test that follows
     assert not problems, f"invariants broken at the end of the test: {problems}"
     assert len(ours) == len(everything), f"keys outside the namespace: {set(everything) - set(ours)}"
 

@@ -1,4 +1,4 @@
-"""The handler of scenario `handlers`, which the consumers of a real supervisor run as their `--app`.
+"""The handler of scenarios `handlers` and `pools`, which consumers of a real supervisor run as their `--app`.
 
 Each message says how long its handler is to sleep, and into which directory its process writes what it handled, in one
 piece when it ends.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +35,15 @@ def write() -> None:
     """Leave the history, if there is one, where the messages said."""
     for directory in _directory:
         write_history(str(Path(directory) / f"consumer-{os.getpid()}.json"), _rows)
+
+
+def die(_message: Message) -> None:
+    """Of scenario `pools`: its process is gone at each message."""
+    os._exit(3)
+
+
+def hang(_message: Message) -> None:
+    """Of scenario `pools`: it never ends, whatever interrupts it."""
+    while True:
+        with suppress(BaseException):
+            time.sleep(1000)

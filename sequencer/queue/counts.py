@@ -147,8 +147,9 @@ async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
         ("ZCARD", keys.dead),
         ("HMGET", keys.policy, "paused", "probe_us", "history_us"),
         ("HMGET", keys.outage, "since_us", "failure", "probes"),
+        ("GET", keys.clock),
     ]
-    size, due, paused, parked, stats, dead, rules, trouble = await net.read(keys.schedule, commands)
+    size, due, paused, parked, stats, dead, rules, trouble, clock = await net.read(keys.schedule, commands)
     is_paused, probe_us, history_us = rules
     with Reading(net.name):
         size, due, paused, parked, dead = map(int, (size, due, paused, parked, dead))
@@ -169,10 +170,17 @@ async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
         "dead": dead,
         "backlog": round(waiting * max(1.0, size / sampled)) if sampled else 0,
     }
-    lag_s = 0.0 if oldest is None else max(0.0, (now - oldest) / 1e6)
-    history = await _history(net, keys, now, window_s) if window_s else None
+    latest = _latest(now, clock)
+    lag_s = 0.0 if oldest is None else max(0.0, (latest - oldest) / 1e6)
+    history = await _history(net, keys, latest, window_s) if window_s else None
     is_estimate = 0 < sampled < size
     return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate, outage, history)
+
+
+def _latest(now: int, clock: bytes | None) -> int:
+    """Now, or what the lane's clock says, if the server's was set back: nothing gets younger by that."""
+    ticks = (clock or b"").removeprefix(b"+")
+    return max(now, int(ticks)) if ticks.isdigit() else now
 
 
 async def _history(net: Net, keys: LaneKeys, now: int, window_s: float) -> HistoryInfo:

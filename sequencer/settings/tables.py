@@ -17,10 +17,17 @@ from ..errors import ConfigurationError, shown
 from ..values.checks import nearest, seconds_of
 
 SECRET = "env:"
-KINDS = {"str": "text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "a table"}
+KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
 """What msgspec calls them, in words."""
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
-_WRONG = re.compile(r"Expected `([^`]+)`, got `([^`]+)` - at `\$\.([A-Za-z_]+).*`")
+_WRONG = re.compile(r"Expected `([^`]+)`, got `([^`]+)` - at `\$\.([A-Za-z_]+)(.*)`")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*\Z")
 TableT = TypeVar("TableT", bound=msgspec.Struct)
 
@@ -51,6 +58,8 @@ def _sentence(
         return said
     wanted, got, name = found[1].partition(" | ")[0], found[2], found[3]
     value = table.get(name)
+    if found[4]:  # inside of a list or a table, which may hold secrets
+        return f"{name}: each value must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
     is_shown = name not in secret
     if is_shown and wanted == "str" and got in ("int", "float"):
         return f'{name}={shown(value)} must be text; a time has its unit, as "{value}s"'
@@ -59,11 +68,13 @@ def _sentence(
 
 
 def time_of(name: str, text: str, low: float = 0.0) -> float:
-    """A time in seconds, at least `low`. Raises ConfigurationError."""
+    """A time in seconds, at least `low`; only 0 needs no unit. Raises ConfigurationError."""
     try:
         seconds = seconds_of(text)
     except ConfigurationError as error:
         raise ConfigurationError(f"{name}: {error}") from error
+    if seconds and text.strip()[-1] in ".0123456789":
+        raise ConfigurationError(f'{name}={shown(text)} has no unit; write "{text.strip()}s" if seconds are meant')
     if seconds < low:
         raise ConfigurationError(f"{name}={shown(text)} must be at least {low:g} s")
     return seconds

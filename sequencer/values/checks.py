@@ -94,7 +94,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return f"there are: {', '.join(names[:MAX_NAMES])}{more}"
+    return f"there are: {', '.join(names[:MAX_NAMES])}{more}" if names else "there are none"
 
 
 def check_error(error: object) -> None:

@@ -252,8 +252,8 @@ def test_check_names_all_that_is_wrong(cli: Cli, scene: RunScene) -> None:
     assert done.returncode == 2
     problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(problems) == 5
-    mend = "sequencer consume mails --app shop:mails"
-    assert problems[0] == f"error: orders: app shop:mails is for queue 'mails', not 'orders'; run: {mend}"
+    mend = "its table is [queues.mails]"
+    assert problems[0] == f"error: orders: app shop:mails is for queue 'mails', not 'orders'; {mend}"
     assert problems[1].startswith("error: mails: module 'shop' has no 'mials'; it has: ")
     assert problems[2] == "error: mails: check: shop:VERSION is int, no function"
     assert problems[3] == "error: bills: its application ended the process that loaded it (exit status 7)"

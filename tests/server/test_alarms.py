@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -16,8 +17,9 @@ from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.store.keys import LaneKeys, lane_keys
 
 from ..support.changed_script import changed_script
-from ..support.lane import Lane, item
+from ..support.lane import SECOND, Lane, item
 from ..support.watching import MakeSequencer, Watching
+from .test_history_windows import end
 
 
 @pytest.fixture
@@ -128,6 +130,24 @@ def test_a_clock_that_is_set_back_hides_no_dead_letter(link: Link, namespace: st
         lane.run(calls.told(lane.keys, "chat", dead_us=found.dead_us))
     assert lane.run(calls.untold(lane.keys, "chat")).dead == 0
     assert lane.run(calls.untold(lane.keys, "mail")).dead == 3
+
+
+def test_a_clock_that_is_set_back_makes_no_head_younger_and_no_history_shorter(
+    watching: Watching, link: Link, namespace: str
+) -> None:
+    """Else an incident of `lag` would end, and begin again when the clock has caught up."""
+    watching.make("old", history_window=86_400.0).connect()
+    lane = Lane(link, lane_keys(namespace, "old", 0))
+    lane.now = int(link.command("TIME")[0]) * SECOND - 11 * 3600 * SECOND
+    end(lane, "first", group="ended")
+    lane.later(12 * 3600)
+    lane.append(item("waits", "m"))
+    lane.later(1200)
+    lane.append(item("other", "m"))  # the clock was an hour and 20 minutes ahead, and is set back now
+    with closing(WatchedQueue("old", watching.seq.endpoint.url, namespace=namespace)) as client:
+        info = client.minute_facts(has_memory=False).info
+    assert info.history is not None
+    assert (info.lag_s, info.history.reaches_s) == (1200.0, 12 * 3600 + 1200.0)
 
 
 def test_three_who_watch_tell_it_once(watching: Watching) -> None:

@@ -140,6 +140,23 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[alarms]\nwait = 60\n" + ORDERS, 'alarms: wait=60 must be text; a time has its unit, as "60s"'),
         ("[alarms]\nbacklog = -1\n" + ORDERS, "alarms: backlog=-1 must be at least 0; 0: this is not told"),
         ("[alarms]\nfailing = 1.5\n" + ORDERS, "alarms: failing=1.5 must be at least 0, at most 1; 0: this is not"),
+        ("[alarms]\nfailing = nan\n" + ORDERS, "alarms: failing=nan must be at least 0, at most 1"),
+        ("[alarms]\nto = ['ops']\n" + ORDERS, "alarms: to: there is no target 'ops'; there are none"),
+        ("[alarms]\nfailing = '20%'\n" + ORDERS, "alarms: failing='20%' must be a number, not text"),
+        (
+            "[alarms]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
+            "targets.night: nothing is sent to it; name it in `to` of [alarms], or leave it out",
+        ),
+        (
+            "[tool.sequencer.queues.orders]\n",
+            "tables begin with tool.sequencer in pyproject.toml alone; here it is [qu",
+        ),
+        ("[queues.orders]\napp = a:b\n", "it is no TOML: Invalid value (at line 2, column 7); a text stands in quotes"),
+        (
+            ORDERS + "n = 1\nn = 2\n",
+            "it is no TOML: Cannot overwrite a value (at line 4, column 6); it stands there twice",
+        ),
+        (ORDERS + "grace = '25'\n", "queues.orders: grace='25' has no unit; write \"25s\" if seconds are meant"),
         ("[alarms]\nto = ['opps']\n" + OPS + ORDERS, "alarms: to: there is no target 'opps'; did you mean 'ops'?"),
         (ORDERS + "alarms = { lag = 'soon' }\n", "queues.orders.alarms: lag: 'soon' is no time like 90s, 10m, 2h or"),
         (ORDERS + "alarms = 1\n", "queues.orders: alarms=1 must be a table, not a whole number"),
@@ -160,7 +177,8 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "pass_redis = true\n", "queues.orders: pass_redis says what the commands of exec are given"),
         (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after is counted from max_age; give that too"),
         (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is no directory: "),
-        (ORDERS + "env = { A = 1 }\n", "queues.orders: env={'A': 1} must be text"),
+        (ORDERS + "env = { A = 'secret', B = 1 }\n", "queues.orders: env: each value must be text, not a whole number"),
+        (ORDERS + "env = { 'A=B' = 'x' }\n", "queues.orders: env: 'A=B' is no variable"),
         (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
         (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
@@ -168,6 +186,8 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too few: the queues have n=65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be at least 0.1 s"),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
+        ("redis = ''\n" + ORDERS, "redis is empty; name a server, or leave it out"),
+        ("redis = 'localhost:6379'\n" + ORDERS, "redis: server URL '***' must begin with redis://, rediss://, unix://"),
         ("redis = 'env:NO_REDIS'\n" + ORDERS, "redis: the variable NO_REDIS is not set"),
         ("namespace = 'a b'\n" + ORDERS, "namespace 'a b' must be 1 to 128 characters"),
     ],
@@ -179,6 +199,11 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> 
     assert str(caught.value).startswith(f"{path}: {said}")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_password_is_refused_though_another_server_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="redis has a password in it"):
+        read_file(write(tmp_path, "redis = 'redis://:secret@host/0'\n" + ORDERS), redis="redis://here/0")
 
 
 @pytest.mark.parametrize("text", ["", "[tool.sequencer]\napp = 'a:b'\n", "[tool]\nsequencer = 1\n", "tool = 1\n"])

@@ -173,7 +173,7 @@ def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
 
 def counted(size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, **stats: int) -> list[Any]:
     words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
-    return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None]]
+    return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"+170"]
 
 
 def test_counts_of_all_lanes_are_added_up() -> None:
@@ -241,6 +241,6 @@ def test_two_looks_at_one_moment_have_no_rate() -> None:
 
 @pytest.mark.parametrize("stats", [[b"appended", b"x"], [b"\xff", b"1"], [b"appended"]])
 def test_totals_that_others_wrote_are_an_error_of_ours(stats: list[bytes]) -> None:
-    session = session_of(TIME, [0, 0, 0, 0, stats, 0, [None, None, None], [None, None, None]])
+    session = session_of(TIME, [0, 0, 0, 0, stats, 0, [None, None, None], [None, None, None], None])
     with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
         run(info(session))

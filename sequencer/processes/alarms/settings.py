@@ -75,6 +75,11 @@ def read_alarms(
             found[queue] = _alarms(table, targets, whole)
     except SequencerError as error:
         raise ConfigurationError(f"{place}: {error}") from error
+    named = {name for one in found.values() for name in one.to}
+    if named and (unused := [name for name in targets if name not in named]):
+        raise ConfigurationError(
+            f"targets.{unused[0]}: nothing is sent to it; name it in `to` of [alarms], or leave it out"
+        )
     return found
 
 
@@ -94,7 +99,7 @@ def _alarms(table: Mapping[str, Any], targets: Mapping[str, object], before: Que
 
 
 def _check_limit(name: str, value: float) -> None:
-    if value < 0 or (name in ("failing", "memory") and value > 1):
+    if not value >= 0 or (name in ("failing", "memory") and value > 1):
         most = ", at most 1" if name in ("failing", "memory") else ""
         raise ConfigurationError(f"{name}={value:g} must be at least 0{most}; 0: this is not told")
 

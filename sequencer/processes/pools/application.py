@@ -205,7 +205,8 @@ def main() -> int:
 
 
 def _examined(config: WorkerConfig, check: str | None) -> Examined:
-    handles, problems, server, waits = f"command {config.command!r}", list[str](), None, False
+    handles = f"command {config.command!r}" if config.command else f"app {config.app}"
+    problems, server, waits = list[str](), None, False
     try:
         if config.command:
             check_command(config.command)
@@ -221,7 +222,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
         if check:
             _check_function(check)
     except SequencerError as error:
-        problems.append(f"check: {error}")
+        problems.append(f"check: {str(error).removeprefix('app ')}")
     return Examined(config.queue, handles, problems, server=server, waits=waits)
 
 

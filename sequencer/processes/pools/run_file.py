@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...errors import ConfigurationError, SequencerError, shown
+from ...net.endpoint import Endpoint
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
 from ...settings.tables import SECRET, converted, time_of, value_of, variables_in
 from ...values.checks import check_name
@@ -25,6 +26,7 @@ from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
 
 OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
+_HINTS = {"Invalid value": "a text stands in quotes", "Cannot overwrite a value": "it stands there twice"}
 MAX_PROCESSES = 1024
 
 
@@ -107,16 +109,19 @@ def read_file(
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"it can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"it is no TOML: {error}") from error
+        hints = [hint for said, hint in _HINTS.items() if said in str(error)]
+        raise ConfigurationError("; ".join([f"it is no TOML: {error}", *hints])) from error
     if path.name == PROJECT_FILE:
         tool = table.get("tool")
         table = tool.get("sequencer") if isinstance(tool, dict) else None
         if not isinstance(table, dict) or not table.get("queues"):
             raise ConfigurationError("it has no [tool.sequencer.queues.NAME], which says what to run for a queue")
+    elif "tool" in table:
+        raise ConfigurationError(f"tables begin with tool.sequencer in {PROJECT_FILE} alone; here it is [queues.NAME]")
     return dict(table)
 
 
@@ -124,6 +129,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     top = converted(table, TopTable, unnamed=["app"])
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
+    _check_server(top.redis)
     url, every_s = redis or _server(top.redis), time_of("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
@@ -206,9 +212,17 @@ def _checked(
         wait_s=time_of("wait", table.wait, 0.001),
         hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after),
         cwd=cwd,
-        env={key: value_of(f"env.{key}", value) for key, value in table.env.items()},
+        env={key: _variable(key, value) for key, value in table.env.items()},
         check=table.check,
     )
+
+
+def _variable(name: str, text: str) -> str:
+    if not name or "=" in name or "\0" in name + text:
+        raise ConfigurationError(
+            f"env: {shown(name)} is no variable: its name has an equals sign, or one of them a NUL"
+        )
+    return value_of(f"env.{name}", text)
 
 
 def _env_of(pool: PoolPlan, redis: str | None) -> Mapping[str, str | None]:
@@ -240,8 +254,18 @@ def _check_count(name: str, value: int, low: int) -> None:
         raise ConfigurationError(f"{name}={value} must be a whole number from {low} to {MAX_PROCESSES}")
 
 
-def _server(text: str | None) -> str | None:
-    url = None if text is None else value_of("redis", text)
+def _check_server(text: str | None) -> None:
     if text is not None and not text.startswith(SECRET) and urlsplit(text).password:
         raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
+
+
+def _server(text: str | None) -> str | None:
+    url = None if text is None else value_of("redis", text)
+    if url == "":
+        raise ConfigurationError("redis is empty; name a server, or leave it out")
+    try:
+        if url:
+            Endpoint.from_url(url)
+    except SequencerError as error:
+        raise ConfigurationError(f"redis: {error}") from error
     return url
