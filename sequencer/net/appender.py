@@ -82,10 +82,10 @@ class Appender:
         if isinstance(chunk, bool) or not isinstance(most[0], int) or not 1 <= most[0] <= calls.MAX_APPEND:
             raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
         tally = Tally(on_refused)
-        ahead = _Ahead(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
-        how: dict[str, Any] = {"on_refused": on_refused, "replace": replace, "meanwhile": ahead.look}
+        chunks = _Chunks(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
+        how: dict[str, Any] = {"on_refused": on_refused, "replace": replace, "meanwhile": chunks.prepare}
         try:
-            while (one := ahead.take()) is not None:
+            while (one := chunks.take()) is not None:
                 outcomes = list[calls.ItemOutcome]()
                 if tally.sends(one):
                     outcomes = finish(append_chunk(self._session, one.items, **how))
@@ -166,7 +166,7 @@ def _bytes_of(item: Item) -> int:
     return len(item.envelope) + len(item.group) + len(item.id)
 
 
-class _Ahead:
+class _Chunks:
     """Chunks one by one; the next one is made while the server works on the one before, if `is_eager`.
 
     Only for what can be read again: from an iterator nothing is taken that may then not be sent.
@@ -177,7 +177,7 @@ class _Ahead:
         self._found: list[Chunk | None] = []
         self._error: Exception | None = None
 
-    def look(self) -> None:
+    def prepare(self) -> None:
         """Make the next chunk; an error of it is raised when it is taken."""
         if self._is_eager and not self._found:
             try:

@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alarms.notices import Place
+from sequencer.processes.alarms.notices import Origin
 from sequencer.processes.alarms.watched_queue import WatchedQueue
 from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.store.keys import LaneKeys, lane_keys
@@ -214,7 +214,7 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
         {"old": None},
         [],
         url=seq.endpoint.url,
-        place=Place(seq.options.namespace, "", "web1"),
+        origin=Origin(seq.options.namespace, "", "web1"),
         every_s=0.01,
         emit=watching.events.append,
     )

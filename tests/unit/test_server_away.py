@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.alarms.notices import Place, away_notice
+from sequencer.processes.alarms.notices import Origin, away_notice
 from sequencer.processes.alarms.server_away import HOLD_S, AwayGrant, ServerAway
 from sequencer.settings.thresholds import Thresholds
 
@@ -73,13 +73,13 @@ def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_en
 
 
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
-    walk, place = Walk(), Place("shop", "production", "web-1")
+    walk, origin = Walk(), Origin("shop", "production", "web-1")
     walk.takes.clear()
     walk.look_for("connection refused", 30)
     (first,) = walk.look("connection refused")
     walk.look("")
     (last,) = walk.look("", HOLD_S)
-    notices = [away_notice(place, "orders", Thresholds(), one) for one in (first, last)]
+    notices = [away_notice(origin, "orders", Thresholds(), one) for one in (first, last)]
     assert {one.incident for one in notices} == {f"shop::away@web-1:{round((AT + 2) * 1e6)}"}
     assert notices[0].lines == [
         "sequencer production: away",

@@ -36,8 +36,8 @@ class WatchState:
         """Of the server's memory one queue tells, the first of the file."""
         self.minute: Facts = Facts()
         """What was seen at the last minute, until it was told."""
-        self.places: dict[str, dict[str, untold.LanePlace]] = {}
+        self.progress: dict[str, dict[str, untold.LaneProgress]] = {}
         """By target and lane: how far parked groups were looked through."""
-        self.places_at = self.minute_at = 0.0
+        self.progress_at = self.minute_at = 0.0
         self.trouble: Exception | None = None
         """Why the last look failed."""

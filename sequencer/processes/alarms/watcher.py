@@ -25,7 +25,7 @@ from ...values.text import error_text
 from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use
-from .notices import Place, away_notice, notice_of
+from .notices import Origin, away_notice, notice_of
 from .sender import Sender
 from .server_away import KIND as AWAY
 from .server_away import AwayGrant, ServerAway
@@ -73,15 +73,15 @@ class Watcher:
         targets: Iterable[Target],
         *,
         url: str | None,
-        place: Place,
+        origin: Origin,
         every_s: float,
         emit: Callable[[Event], object],
         local: Callable[[str], Local] = lambda _: Local(),
         away: ServerAway | None = None,
     ) -> None:
-        self._place, self._every_s, self._emit, self._local = place, every_s, emit, local
+        self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
         self._queues = [
-            WatchState(name, url, place.namespace, one or QueueAlarms(), is_first=position == 0)
+            WatchState(name, url, origin.namespace, one or QueueAlarms(), is_first=position == 0)
             for position, (name, one) in enumerate(alarms.items())
         ]
         self._told = {name: one for name, one in alarms.items() if one is not None}
@@ -168,7 +168,7 @@ class Watcher:
         if not is_told:
             return
         look, local = client.look(), self._local(client.queue)
-        limits, host = one.alarms.limits, self._place.host
+        limits, host = one.alarms.limits, self._origin.host
         waits_long = look.due and look.waits_s >= limits.unserved > 0
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
@@ -189,12 +189,12 @@ class Watcher:
     def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
-        if now >= one.places_at:
-            one.places_at, one.places = now + WHOLE_S, {name: {} for name in one.alarms.to}
+        if now >= one.progress_at:
+            one.progress_at, one.progress = now + WHOLE_S, {name: {} for name in one.alarms.to}
         if look.parked or look.dead:
             known = one.client.marks()
-            for target, places in one.places.items():
-                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None, known=known)
+            for target, progress in one.progress.items():
+                news = one.client.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
                 for kind, count in news.counts().items():
                     found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
         return {kind: Untold([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
@@ -215,7 +215,7 @@ class Watcher:
             self._emit(service_events.alarm_sent(one.client.queue, grant.kind, grant.what, grant.target))
 
         self._senders[grant.target].offer(
-            start_by, notice_of(self._place, one.client.queue, one.alarms, grant, news), on_sent
+            start_by, notice_of(self._origin, one.client.queue, one.alarms, grant, news), on_sent
         )
 
     def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
@@ -229,7 +229,7 @@ class Watcher:
                 away.sent(grant, time.monotonic())
                 self._emit(service_events.alarm_sent("", AWAY, grant.what, grant.target))
 
-            notice = away_notice(self._place, next(iter(self._told)), first.limits, grant)
+            notice = away_notice(self._origin, next(iter(self._told)), first.limits, grant)
             self._senders[grant.target].offer(now + SEND_S, notice, on_sent)
 
     def _say_failed(self, target: str, error: str) -> None:
@@ -247,7 +247,7 @@ def watcher_of(
         {pool.queue: pool.alarms for pool in plan.pools},
         plan.targets,
         url=plan.url,
-        place=Place(
+        origin=Origin(
             plan.namespace,
             plan.environment,
             socket.gethostname(),

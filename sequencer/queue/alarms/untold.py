@@ -88,7 +88,7 @@ Mark = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class LanePlace:
+class LaneProgress:
     """How far a lane was looked through for a target."""
 
     first: int = 0
@@ -122,36 +122,36 @@ async def marks(session: Session) -> dict[str, Mark]:
 async def news_of(
     session: Session,
     target: str,
-    places: MutableMapping[str, LanePlace],
+    progress: MutableMapping[str, LaneProgress],
     *,
     pages: int | None = None,
     known: Mapping[str, Mark] | None = None,
 ) -> News:
-    """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
+    """What the target was not told of, from where `progress` (by lane) say that the last look ended; they are set anew.
 
     At most `pages` hundreds of parked groups are looked at in each lane; None: all. `known`: `marks` from before this
     look; a lane in which nothing was new is left out until it has another. Raises ServerError.
     """
     found = News()
     for keys in await session.lanes(register=False):
-        place, mark = places.setdefault(keys.prefix, LanePlace()), (known or {}).get(keys.prefix)
-        if mark is None or mark != place.quiet:
-            await _look_at(session, keys, target, place, mark, pages, found)
+        one, mark = progress.setdefault(keys.prefix, LaneProgress()), (known or {}).get(keys.prefix)
+        if mark is None or mark != one.quiet:
+            await _look_at(session, keys, target, one, mark, pages, found)
     del found.dead_heads[NAMED:]
     return found
 
 
 async def _look_at(
-    session: Session, keys: LaneKeys, target: str, place: LanePlace, mark: Mark | None, pages: int | None, found: News
+    session: Session, keys: LaneKeys, target: str, at: LaneProgress, mark: Mark | None, pages: int | None, found: News
 ) -> None:
-    if not place.first:
-        place.began, place.is_clean = mark, True
+    if not at.first:
+        at.began, at.is_clean = mark, True
     looked, is_end = 0, False
     while not is_end and (pages is None or looked < pages):
-        lane = (await session.net.ask(calls.untold(keys, target, place.first))).value
+        lane = (await session.net.ask(calls.untold(keys, target, at.first))).value
         looked, is_end = looked + 1, lane.looked_at < 100
-        place.first = 0 if is_end else place.first + lane.looked_at
-        place.is_clean = place.is_clean and not lane.groups and not lane.dead
+        at.first = 0 if is_end else at.first + lane.looked_at
+        at.is_clean = at.is_clean and not lane.groups and not lane.dead
         for one in lane.groups:
             found.groups.append((keys, one))
             if len(found.heads) < NAMED:
@@ -160,7 +160,7 @@ async def _look_at(
         found.dead += lane.dead
         found.letters.append((keys, lane.dead_us))
         found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
-    place.quiet = mark if is_end and place.is_clean and place.began == mark else None
+    at.quiet = mark if is_end and at.is_clean and at.began == mark else None
 
 
 async def keep_told(session: Session, target: str, news: News, kind: str) -> None:
