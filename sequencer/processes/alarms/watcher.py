@@ -190,9 +190,10 @@ class Watcher:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
         if now >= one.progress_at:
-            one.progress_at, one.progress = now + WHOLE_S, {name: {} for name in one.alarms.to}
+            one.progress_at = now + WHOLE_S
+            one.begin_again()
         if look.parked or look.dead:
-            known = one.client.marks()
+            known = one.client.amounts()
             for target, progress in one.progress.items():
                 news = one.client.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
                 for kind, count in news.counts().items():
