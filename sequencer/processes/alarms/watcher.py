@@ -26,9 +26,9 @@ from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use
 from .notices import Origin, away_notice, notice_of
-from .sender import Sender
+from .sender import ALL_TRIES_S, Sender
+from .server_away import HOLD_S, AwayGrant, ServerAway
 from .server_away import KIND as AWAY
-from .server_away import AwayGrant, ServerAway
 from .settings import QueueAlarms
 from .targets.table import Target
 from .watched_queue import WatchState
@@ -47,9 +47,6 @@ WHOLE_S = 600.0
 """So often all is gone through even where no total says that there is something new."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one try of a target."""
-SEND_S = 18.0
-"""A message may take so long to be sent, with its repeats: one that is not begun by then before the end of the hold is
-left to the next who gets the right."""
 
 
 class Local(NamedTuple):
@@ -177,7 +174,7 @@ class Watcher:
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
-            self._tell(one, grant, asked_at + times.hold - SEND_S)
+            self._tell(one, grant, _start_by(asked_at, times.hold))
 
     def _each_minute(self, one: WatchState, now: float, *, is_told: bool) -> None:
         one.client.sweep()
@@ -231,10 +228,17 @@ class Watcher:
                 self._emit(service_events.alarm_sent("", AWAY, grant.what, grant.target))
 
             notice = away_notice(self._origin, next(iter(self._told)), first.limits, grant)
-            self._senders[grant.target].offer(now + SEND_S, notice, on_sent)
+            self._senders[grant.target].offer(_start_by(now, HOLD_S), notice, on_sent)
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(service_events.alarm_not_sent(target, error))
+
+
+def _start_by(asked_at: float, hold_s: float) -> float:
+    """Until when to begin with what may be told: all tries end within the hold, or the next who gets the right tells it
+    too.
+    """
+    return asked_at + hold_s - ALL_TRIES_S
 
 
 def watcher_of(
