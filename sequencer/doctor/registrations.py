@@ -208,7 +208,8 @@ def _lanes_used(link: Link, namespace: str) -> dict[str, int]:
 
 
 def _pattern(namespace: str, queue: str) -> re.Pattern[bytes]:
-    return re.compile(rf"\{{{re.escape(namespace)}:({queue}):(\d{{1,4}})\}}:".encode())
+    """Queue and lane of a key; not of incidents, which a queue may have before it is used: that its pool is down."""
+    return re.compile(rf"\{{{re.escape(namespace)}:({queue}):(\d{{1,4}})\}}:(?!alarms\Z)".encode())
 
 
 def _pages_of_names(link: Link, prefix: str) -> Iterator[list[bytes]]:
