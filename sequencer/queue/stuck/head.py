@@ -16,25 +16,27 @@ from ...errors import (
     EffectsNoted,
     GroupBusy,
     GroupNotFound,
+    LeaseExpired,
     NotParked,
     OutcomeUnknown,
     ServerUnavailable,
 )
 from ...store.envelope import encode_id
-from ...store.failure import decode_failure, digest_of
+from ...store.failure import decode_failure, digest_of, encode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, readable_message
+from ...store.record import STAMP_DIGITS, decode_head, owner_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
 from ...values.commands import command, id_option
 from ...values.history import Skipped
+from ...values.message import Failure
 from ...values.text import named
 from ...values.views import Gap
 from ..explain import explanation, held_by, missing_number
 from ..session import Session
-from ..state import is_put_off
+from ..state import expired_head, is_put_off
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
 
@@ -151,7 +153,9 @@ async def _resume(
     seen: str | None = None
     for _ in range(TRIES):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
-        member = _failed_member(facts)
+        member, told = _failed_member(facts), b""
+        if ending and (head := expired_head(facts)) not in ("", member):
+            member, told = head, _unanswered(facts)
         _check_head(group, member, id)
         if ending and seen not in (None, member):
             break  # only what was seen is skipped
@@ -160,7 +164,7 @@ async def _resume(
         written = None
         if answers is not None:
             written = await answered_head(session, keys, group, facts, member, answers, by)
-        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written)
+        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
         answer = await _ask(session, call)
         done = answer.value
         if done.status == "resumed":
@@ -233,6 +237,14 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
 def _failed_member(facts: calls.Facts) -> str:
     """The member that a group's failure is about: the head if it names none; "" without a failure."""
     return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
+
+
+def _unanswered(facts: calls.Facts) -> bytes:
+    """The failure that is kept with a head that is taken away after its lease ran out."""
+    id, owner, attempts = facts.head[STAMP_DIGITS:], owner_of(facts.lease), decode_head(facts.head_record).attempts
+    said = f"consumer {owner} had it in hand when its lease ran out, and did not answer; then somebody skipped it"
+    failure = Failure(id, LeaseExpired.__name__, said, "", attempts + 1, facts.now_us / 1e6, owner)
+    return encode_failure(failure, facts.head)
 
 
 async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
