@@ -76,7 +76,10 @@ def show_message(info: MessageInfo) -> None:
 
 @queue_command(app)
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """Remove a pending message, so that it will not be handled. Refused while a consumer may have it in hand."""
+    """Remove a pending message, so that it will not be handled. Refused while a consumer has it in hand.
+
+    Once the lease of that consumer ran out it is removed, though the handler may have begun: see `skip`.
+    """
     client.cancel(group, id)
     value = {"group": group, "id": id, "cancelled": True}
     print_either(json, value, f"cancelled {plain(id)} of group {named(group)}")
@@ -106,7 +109,7 @@ def reschedule(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a pending message another time, and fresh attempts. Refused while a consumer may have it in hand."""
+    """Give a pending message another time, and fresh attempts. Refused while a consumer has it in hand."""
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)
     client.reschedule(group, id, delay=delay, at=time, score=new_score)

@@ -16,25 +16,24 @@ from ...errors import (
     EffectsNoted,
     GroupBusy,
     GroupNotFound,
-    LeaseExpired,
     NotParked,
     OutcomeUnknown,
     ServerUnavailable,
 )
 from ...store.envelope import encode_id
-from ...store.failure import decode_failure, digest_of, encode_failure
+from ...store.failure import decode_failure, digest_of
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, decode_head, owner_of, readable_message
+from ...store.record import STAMP_DIGITS, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
 from ...values.commands import command, id_option
 from ...values.history import Skipped
-from ...values.message import Failure
 from ...values.text import named
 from ...values.views import Gap
-from ..explain import explanation, held_by, missing_number
+from ..explain import explanation, missing_number
+from ..holder import held_by, unanswered
 from ..session import Session
 from ..state import expired_head, is_put_off
 from ..steps.answers import answered_head, given_answers
@@ -96,8 +95,10 @@ async def skip(
 ) -> Skipped | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
-    It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
-    if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
+    So is a head removed that a consumer had in hand when its lease ran out: a handler may hang at it, whichever
+    consumer takes it over. That consumer is refused when it wakes. `pause` the group before, so that none does. It is
+    kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
+    if it is this message. In a sequence that waits for a number, step over what is missing instead;
     returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
     effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
     than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
@@ -155,7 +156,7 @@ async def _resume(
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         member, told = _failed_member(facts), b""
         if ending and (head := expired_head(facts)) not in ("", member):
-            member, told = head, _unanswered(facts)
+            member, told = head, unanswered(facts)
         _check_head(group, member, id)
         if ending and seen not in (None, member):
             break  # only what was seen is skipped
@@ -225,26 +226,17 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
     if done.status == "missing":
         raise GroupNotFound(f"group {name_of(group)} has no messages in queue {session.options.queue!r}")
     if done.status in ("leased", "changed"):
-        said = f"group {name_of(group)} is held by {held_by(facts)}"
-        raise GroupBusy(f"{said}; look again, and repeat if still needed")
+        raise GroupBusy(f"group {name_of(group)} is held by {held_by(group, facts, session.options)}")
     if done.status == "unfailed":
-        raise NotParked(
-            f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; explain "
-            "says what it waits for"
-        )
+        said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
+        more, options = decode_group(group), session.options
+        see = command("explain", options.queue, *more, namespace=options.namespace)
+        raise NotParked(f"{said}see: {see}; one that waits is taken away by cancel")
 
 
 def _failed_member(facts: calls.Facts) -> str:
     """The member that a group's failure is about: the head if it names none; "" without a failure."""
     return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
-
-
-def _unanswered(facts: calls.Facts) -> bytes:
-    """The failure that is kept with a head that is taken away after its lease ran out."""
-    id, owner, attempts = facts.head[STAMP_DIGITS:], owner_of(facts.lease), decode_head(facts.head_record).attempts
-    said = f"consumer {owner} had it in hand when its lease ran out, and did not answer; then somebody skipped it"
-    failure = Failure(id, LeaseExpired.__name__, said, "", attempts + 1, facts.now_us / 1e6, owner)
-    return encode_failure(failure, facts.head)
 
 
 async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
