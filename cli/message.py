@@ -36,9 +36,9 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     """One message: its state, when it is due, attempts, error and content; or how it ended.
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
-    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content). Where the
-    queue keeps a history, how it ended: finished, failed (finished, but parts of it failed), skipped, dropped,
-    cancelled, replaced.
+    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
+    dropped or skipped). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of it
+    failed), skipped, dropped, cancelled, replaced.
     """
     found = client.get(group, id)
     if found is None:
@@ -52,7 +52,10 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 def show_message(info: MessageInfo) -> None:
     """For people, a field a line."""
     fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
-    if info.finished_at is not None:
+    if info.state == "handled":  # or not: nobody knows at which phase it ended
+        del fields["phase"]
+        fields |= {"state": "handled, dropped or skipped", "note": info.note}
+    elif info.finished_at is not None:
         fields |= ended_fields(info)
     elif info.began_at is not None:
         fields |= {"began": moment(info.began_at), "consumer": info.consumer}
