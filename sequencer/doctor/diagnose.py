@@ -104,7 +104,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _invariants(check, namespace, name, repair, limit)
             if check.has_once:
                 yield from once_findings(name, *facts[:2])
-            yield from held_long(link, name, keys)
+            yield from held_long(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)

@@ -17,6 +17,7 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
+from ..values.commands import command
 from ..values.owner import advice, is_held_long
 from ..values.text import named, plain
 from ..values.unserved import Unserved, unserved_text
@@ -29,15 +30,17 @@ UNSERVED_S = 5.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: five times IDLE_S."""
 
 
-def held_long(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
     """A warning for each group that is leased for more than LONG_LEASES leases: it may be meant so."""
     count = 0
     for keys in lanes:
         for group, owner, seconds in _held(link, keys):
             count += 1
             if count <= MAX_SHOWN:
+                see = command("explain", queue, *decode_group(group), namespace=namespace)
                 said = f"group {named(decode_group(group))} is leased by {plain(owner)} for {seconds:.0f} s"
-                yield Finding("leases", "warning", f"queue {queue}: {said}; {advice(plain(owner))}")
+                said += f"; {advice(plain(owner))}; to take its message away, see: {see}"
+                yield Finding("leases", "warning", f"queue {queue}: {said}")
     if count > MAX_SHOWN:
         yield Finding("leases", "warning", f"queue {queue}: and {count - MAX_SHOWN} more like these")
 

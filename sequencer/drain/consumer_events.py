@@ -15,7 +15,7 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
-from ..values.owner import end_command
+from ..values.owner import end_command, removal
 from ..values.text import duration, error_text, many, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
@@ -120,8 +120,8 @@ def runs_long(options: QueueOptions, owner: str, message: Message, seconds: floa
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
     fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
     said = f"{message_name(message)} for {seconds:.0f} s{'; the stop waits for it' if is_stopping else ''}; "
-    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (the message is tried again; "
-    said += "--handler-timeout sets a limit)"
+    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (--handler-timeout sets a limit): "
+    said += _removal(options, owner, message)
     return event("handler runs", options.queue, said, fields)
 
 
@@ -133,7 +133,7 @@ def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *
     said += "its lease is not renewed any more, and the end of it counts as an attempt"
     if is_ended:
         return event("handler stuck", options.queue, f"{said}; its consumer is killed", fields)
-    said += f"; see: {fields['see']}; to end its process: {fields['mend']}"
+    said += f"; see: {fields['see']}; to end its process: {fields['mend']}: {_removal(options, owner, message)}"
     return event("handler stuck", options.queue, said, fields)
 
 
@@ -263,6 +263,10 @@ def _of(group: tuple[str, ...], message_id: str) -> str:
 
 def _mended(said: str, fields: Mapping[str, Any]) -> str:
     return f"{said}; see: {fields['see']}; then: {fields['mend']}"
+
+
+def _removal(options: QueueOptions, owner: str, message: Message) -> str:
+    return removal(owner, message.id, message.group, options.queue, options.namespace)
 
 
 def _explain(options: QueueOptions, group: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from ..queue.append import (
     call_for,
     receipt_of,
     refuse_unknown,
+    with_marks,
 )
 from ..queue.session import Session
 from ..store.item import Item, ItemMaker
@@ -56,6 +57,8 @@ class Appender:
                 refuse_unknown(item.id, error, replaces=replace)
                 raise
             confirmed = link.confirmed
+        if outcomes[0].outcome == "refused":
+            outcomes = finish(with_marks(self._session, [item], outcomes))
         return receipt_of(item, outcomes, confirmed, self._wait, replace=replace)
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:

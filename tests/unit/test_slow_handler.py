@@ -97,7 +97,12 @@ def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
     assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
     assert told.fields["mend"] == "kill -KILL 4711"
     assert "for 10 s; see: sequencer explain orders g 1" in told.text
-    assert "if it hangs, end its process: kill -KILL 4711 (the message is tried again; --handler-timeout" in told.text
+    assert "if it hangs, end its process: kill -KILL 4711 (--handler-timeout sets a limit): that" in told.text
+    assert told.text.endswith(
+        "to take m1 away instead, in this order: sequencer pause orders g 1 --namespace shop; on host.example: kill "
+        "-KILL 4711; once its lease ran out: sequencer skip orders g 1 --id m1 --dead-letter --namespace shop; "
+        "sequencer unpause orders g 1 --namespace shop"
+    )
 
 
 def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
