@@ -35,7 +35,7 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     }
     is_told = failure.attempt and not (one.is_late or decision.outage or one.steps)
     tried = f" attempt={of_limit(failure.attempt, options.max_attempts)}" if is_told else ""
-    said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
+    said = f"{name_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
         return event("message failed", queue, f"{said}; {then}", fields, error=one.error)
@@ -103,7 +103,7 @@ def outage_over(queue: str, owner: str, one: Ended) -> Event:
 
 def message_name(message: Message) -> str:
     """A message in a sentence: its group and id."""
-    return _of(message.group, message.id)
+    return name_of(message.group, message.id)
 
 
 def interrupted(queue: str, owner: str, message: Message, step: str = "") -> Event:
@@ -151,7 +151,7 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
         "id": head.id,
         "attempt": head.attempt - 1,
     }
-    said = f"{_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
+    said = f"{name_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
     return event("lease expired", queue, said, fields)
 
 
@@ -172,7 +172,7 @@ def halted(options: QueueOptions, owner: str, one: Halted) -> Event:
 def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event:
     first, last = one.missing or (None, None)
     which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
-    said = f"{_of(one.group, one.id)}: {which if first else 'a number is'} missing before {one.number}"
+    said = f"{name_of(one.group, one.id)}: {which if first else 'a number is'} missing before {one.number}"
     fields |= {
         "id": one.id,
         "number": one.number,
@@ -257,7 +257,8 @@ def _raised(error: BaseException) -> tuple[str, dict[str, str]]:
     return f"{fields['error_type']}: {fields['error']}", fields
 
 
-def _of(group: tuple[str, ...], message_id: str) -> str:
+def name_of(group: tuple[str, ...], message_id: str) -> str:
+    """The same of one that is known by its group and id."""
     return f"group={named(group)} id={message_id}"
 
 
