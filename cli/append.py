@@ -33,7 +33,7 @@ from .app import (
     option,
 )
 from .interruption import Interruption
-from .lines import GZIP, parse, unpacked
+from .lines import GZIP, PRINTED, parse, unpacked
 from .queues import new_queue_said
 from .remainder import say_broken_off, say_interrupted
 from .render import print_json
@@ -71,7 +71,8 @@ def append(
 
     With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
     "headers": ..., "delay": seconds from now, "at": seconds since 1970}. A score may be ISO 8601 text. user.id names a
-    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on.
+    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on. A line that
+    `consume` printed is that message, with its group, id and score.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {
@@ -109,13 +110,14 @@ def _append_lines(
     tally: Tally,
     interruption: Interruption,
 ) -> None:
-    numbered = _numbered(source, tally)
+    numbered, fields = _numbered(source, tally), tally.fields.group_by
+    takes_printed = not PRINTED.intersection(name.partition(".")[0] for name in fields or ())
     while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
             try:
-                good.append((number, parse(line, is_envelope=tally.fields.group_by is None)))
+                good.append((number, parse(line, is_envelope=fields is None, takes_printed=takes_printed)))
             except ValueError as error:
                 problem = f"line {number}: {error}"
                 if on_error == "stop":

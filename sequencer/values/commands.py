@@ -20,6 +20,17 @@ def id_option(id: str) -> list[str]:
     return [f"--id={id}"] if id.startswith("-") else ["--id", id]
 
 
+def move_all(queue: str, to: str, namespace: str) -> str:
+    """What brings all messages of a queue into another: where it breaks off, the same line goes on, and loses nothing.
+
+    Each message is acknowledged once the file has it, and the ids keep what is appended again from being there twice.
+    """
+    file = f"moved-from-{queue}.ndjson"
+    options = ["--until-empty", "-n", "1", "--exec", f"cat >> {file}"]
+    taken = command("consume", queue, namespace=namespace, options=options)
+    return f"{taken} && {command('append', to, file, namespace=namespace)}"
+
+
 def resume_all(queue: str, namespace: str) -> str:
     """What lets all parked groups of a queue go on."""
     return command("resume", queue, namespace=namespace, options=["--all"])

@@ -277,6 +277,8 @@ class AuditReport:
 class Usage:
     """How much is in a queue that is to be deleted or upgraded, and who uses it, as far as can be seen."""
 
+    messages: int
+    """Messages that are pending."""
     groups: int
     """Groups with messages."""
     dead: int
