@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -93,7 +92,7 @@ def _is_slip(name: str, other: str) -> bool:
     """Whether one letter is wrong, too many or missing, or two are exchanged; a name with more behind it is another."""
     if name.startswith(other) or other.startswith(name):
         return False
-    start = len(os.path.commonprefix([name, other]))
+    start = next(at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs)
     short, long = sorted((name[start:], other[start:]), key=len)
     if len(short) < len(long):
         return long[1:] == short
