@@ -106,6 +106,11 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
     rights, is_full = _rights(link, namespace, queues or [SCRATCH])
     yield from memory_findings(facts[0], cli, refuses=True) if is_full else memory
     yield from rights
+    if repair and is_full:
+        again = command("doctor", *([] if queue is None else [queue]), namespace=namespace, options=["--repair"])
+        text = f"a server that is full takes no repair that needs room: make room first, as said above, then: {again}"
+        yield Finding("memory", "warning", text)
+    counted = Counter[bool]()
     if denied:
         yield Finding("queues", "problem", f"can't be listed: {denied}")
         return
@@ -122,7 +127,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _history(link, namespace, name, keys[0])
             yield from _numbers(link, name, keys, limit)
             check = InvariantCheck(link, keys, repair=repair, limit=limit)
-            yield from _invariants(check, namespace, name, repair, limit)
+            yield from _invariants(check, namespace, name, repair, limit, counted)
             if check.has_once:
                 yield from once_findings(name, *facts[:2], cli)
             yield from held_long(link, name, keys)
@@ -131,6 +136,9 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
                 yield from check_units(link, namespace, name, keys, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
+    if repair and counted and len(queues) > 1:
+        said = f"in all queues: {counted[True]:,} repaired, {counted[False]:,} left"
+        yield Finding("invariants", "problem" if counted[False] else "ok", said)
     if not queues:
         yield Finding("queues", "ok", f"none in namespace {namespace!r}")
 
@@ -203,7 +211,7 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                         said = f"group {name}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
-        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these")
+        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
@@ -222,20 +230,22 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
 
 
 def _invariants(
-    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None
+    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None, counted: Counter[bool]
 ) -> Iterator[Finding]:
+    """What is broken in a queue, and how many things; these `counted` too, by whether they are repaired now."""
     counts: Counter[tuple[str, bool]] = Counter()
     for one in check.run():
         kind = one.check, one.repaired
         counts[kind] += 1
+        counted[one.repaired] += 1
         if counts[kind] <= MAX_SHOWN:
             yield replace(one, text=f"queue {queue}: {one.text}")
     for (name, repaired), count in counts.items():
         if count > MAX_SHOWN:
-            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these", repaired)
+            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these", repaired)
     repaired_count = sum(count for (_, repaired), count in counts.items() if repaired)
     left = counts.total() - repaired_count
-    seen = f"groups: {check.groups}, messages: {check.messages}"
+    seen = f"groups: {check.groups:,}, messages: {check.messages:,}"
     if check.is_cut:
         yield Finding(
             "invariants",
@@ -248,4 +258,4 @@ def _invariants(
         level: Level = "problem" if left else "ok"
         repairing = command("doctor", queue, namespace=namespace, options=["--repair"])
         mend = "" if repair else f"; to repair what the data allow: {repairing}"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen}){mend}")
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count:,} repaired, {left:,} left ({seen}){mend}")

@@ -22,6 +22,8 @@ MAX_CLOCK_OFF_S = 1.0
 MIN_VERSION = (6, 2)
 NEARLY_FULL = 0.9
 """Part of maxmemory from which on it is said, before appends are refused."""
+LEAST_ROOM = 64 * 1024 * 1024
+"""The least maxmemory that is named: links and scripts alone take some of it."""
 
 
 def parse_info(text: str) -> dict[str, str]:
@@ -200,7 +202,9 @@ def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False)
         text += "queue waits: sequencer info), or raise it"
     elif is_nearly:
         text += "; when it is full it refuses appends; to raise it"
-    yield Finding("memory", level, f"{text}: {cli} CONFIG SET maxmemory {2 * limit}" if is_nearly or is_full else text)
+    if level != "ok":
+        text += f": {cli} CONFIG SET maxmemory {max(2 * used, 2 * limit, LEAST_ROOM)}"
+    yield Finding("memory", level, text)
 
 
 def admin_command(endpoint: Endpoint) -> str:
