@@ -34,7 +34,7 @@ from .app import (
     option,
 )
 from .interruption import Interruption
-from .lines import GZIP, parse, unpacked
+from .lines import GZIP, PRINTED, parse, unpacked
 from .queues import new_queue_said
 from .remainder import say_broken_off, say_interrupted
 from .render import print_json
@@ -62,6 +62,9 @@ def append(
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")
     ] = False,
+    from_line: Annotated[
+        int, call_option("--from-line", min=1, help="Begin with this line of the input, the first is 1.")
+    ] = 1,
     max_body_bytes: Annotated[int, option("--max-body-bytes", help="Largest body.")] = DEFAULTS["max_body_bytes"],
     lanes: Annotated[int | None, option("--lanes", help="Shards; fixed at first use.")] = None,
     redis: RedisOption = None,
@@ -72,7 +75,8 @@ def append(
 
     With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
     "headers": ..., "delay": seconds from now, "at": seconds since 1970}. A score may be ISO 8601 text. user.id names a
-    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on.
+    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on. A line that
+    `consume` printed is that message, with its group, id and score.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {
@@ -83,14 +87,15 @@ def append(
         "lanes": lanes,
     }
     client = Sequencer(queue, redis, namespace=namespace, **settings)
-    began, tally, interruption = time.monotonic(), Tally(chunk=chunk), Interruption()
+    began, interruption = time.monotonic(), Interruption()
+    tally = Tally(chunk=chunk, last_line=from_line - 1)
     with _opened(file) as source, client:
         with new_queue_said():
             client.connect()
         tally.fields = client.fields
         try:
             with interruption.heard():
-                _append_lines(client, source, on_error, replace, tally, interruption)
+                _append_lines(client, _numbered(source, tally, from_line), on_error, replace, tally, interruption)
         except KeyboardInterrupt:
             say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
             _say_counts(tally, time.monotonic() - began, json)
@@ -104,19 +109,20 @@ def append(
 
 def _append_lines(
     client: Sequencer,
-    source: Iterator[bytes],
+    numbered: Iterator[tuple[int, bytes]],
     on_error: OnError,
     replace: bool,
     tally: Tally,
     interruption: Interruption,
 ) -> None:
-    numbered = _numbered(source, tally)
+    fields = tally.fields.group_by
+    takes_printed = not PRINTED.intersection(name.partition(".")[0] for name in fields or ())
     while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
             try:
-                good.append((number, parse(line, is_envelope=tally.fields.group_by is None)))
+                good.append((number, parse(line, is_envelope=fields is None, takes_printed=takes_printed)))
             except ValueError as error:
                 problem = f"line {number}: {error}"
                 if on_error == "stop":
@@ -130,12 +136,14 @@ def _append_lines(
     tally.problem = tally.problem or tally.end  # where it ends before the first line
 
 
-def _numbered(source: Iterator[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, with their numbers. What is read before the input breaks off is not lost."""
+def _numbered(source: Iterator[bytes], tally: Tally, first: int) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, with their numbers, from the first on that is wanted. What is read before the
+    input breaks off is not lost.
+    """
     number = 0
     try:
         for number, line in enumerate(source, 1):
-            if line.strip():
+            if number >= first and line.strip():
                 yield number, line
     except InvalidMessage as error:
         tally.end = f"line {number}: {error}"

@@ -12,6 +12,7 @@ from ..client import Sequencer
 from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
 from ..values.checks import near_name
+from ..values.commands import command
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .many import since_of
 from .queues import names_of_queues
@@ -101,7 +102,7 @@ def configure(
         with setting:
             _connect_quietly(setting)
             policy = setting.policy
-    _show(queue, policy, before, fields, known, bool(wanted), json)
+    _show(queue, namespace, policy, before, fields, known, bool(wanted), json)
 
 
 def _connect_quietly(client: Sequencer) -> None:
@@ -114,6 +115,7 @@ def _connect_quietly(client: Sequencer) -> None:
 
 def _show(
     queue: str,
+    namespace: str,
     policy: Policy,
     before: Policy,
     fields: dict[str, Any],
@@ -129,7 +131,9 @@ def _show(
         return
     if is_new:
         state, policy_is = ("new", "its policy") if is_set else ("not there yet", "its policy would be")
-        other = f' there is "{near}";' if near else ""
-        typer.echo(f"queue {queue} is {state};{other} {policy_is}:")
+        other = f" there is {near!r};" if near else ""
+        if near and is_set:
+            other += f" if that was meant: {command('delete', queue, namespace=namespace)};"
+        typer.echo(f"queue {queue!r} is {state};{other} {policy_is}:")
     names = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     console().print(policy_table({**now, **names}, was))

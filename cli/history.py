@@ -118,4 +118,4 @@ def sweep(
         what = f"{many(swept.history, 'message')} of the history, {many(swept.dead, 'dead letter')}"
         typer.echo(plain(f"{name}: deleted {what}"))
     if not done:
-        typer.echo("no queues yet")
+        typer.echo("no queues")

@@ -21,7 +21,8 @@ def _said(used: Usage) -> str:
         "who is connected can't be seen" if used.clients is None else f"{many(len(used.clients), 'consumer')} connected"
     )
     held = f"{many(used.leases, 'group')} leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
-    return f"{many(used.groups, 'group')} with messages, {many(used.dead, 'dead letter')}; {held}; {clients}"
+    there = f"{many(used.messages, 'message')} of {many(used.groups, 'group')}, {many(used.dead, 'dead letter')}"
+    return f"{there}; {held}; {clients}"
 
 
 @queue_command(app)
@@ -33,12 +34,19 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     What was broken off is ended by the same command.
     """
     used = client.usage()
-    told = {"queue": client.queue, "groups": used.groups, "dead": used.dead, "leases": used.leases}
+    told = {
+        "queue": client.queue,
+        "messages": used.messages,
+        "groups": used.groups,
+        "dead": used.dead,
+        "leases": used.leases,
+    }
     if dry_run:
         print_either(json, {**told, "is_deleted": False}, f"would delete {client.queue}: {_said(used)}")
         return FINE
     typer.echo(f"queue {client.queue}: {_said(used)}", err=True)
-    if not confirm(f"delete queue {client.queue}, with all that is in it?", yes):
+    lost = f"{many(used.messages, 'message')} and {many(used.dead, 'dead letter')}"
+    if not confirm(f"delete queue {client.queue}, with {lost}, for good?", yes):
         return INTERRUPTED
     client.delete()
     print_either(json, {**told, "is_deleted": True}, f"deleted {client.queue}")

@@ -28,11 +28,12 @@ def require_queue(client: Sequencer) -> None:
             return
     except (ServerNotUsable, DataError):
         return
-    near = nearest(client.queue, known) if known else "there is none yet"
-    make = command("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
+    near = nearest(client.queue, known)
+    if not known:
+        make = command("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
+        near = f"there is none yet (the first append makes a queue, or: {make})"
     raise ConfigurationError(
-        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near} "
-        f"(the first append makes a queue, or: {make})"
+        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -12,7 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer, find_server, list_queues
+from ..doctor.diagnose import memory_trouble
+from ..errors import SequencerError
 from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
@@ -39,6 +42,7 @@ from .render import (
     print_either,
     print_json,
     queue_table,
+    say,
     unserved_line,
 )
 
@@ -69,7 +73,10 @@ def info(
                 live.update(_screen(infos), refresh=True)
     else:
         for infos in looks:
-            console().print(_queues(infos) if infos else "no queues yet")
+            console().print(_queues(infos) if infos else "no queues")
+        with suppress(SequencerError):  # who may not ask is told by doctor
+            if said := memory_trouble(find_server(redis)):
+                say(f"memory: {said}")
 
 
 def _queues(infos: list[QueueInfo]) -> str:

@@ -25,6 +25,9 @@ from ..store.watermark import Sequenced, late_below
 from ..values.message import Message
 from .call import Call, ms_text, now_text
 
+NO_BODY = "the message has no body in Redis"
+"""What is said of a member of the order that has no record: somebody deleted or evicted it."""
+
 
 @dataclass(slots=True)
 class LeasedGroup:
@@ -117,7 +120,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 messages.append(decode_record(member, score, record, group, number, queue, below))
             except ValueError as error:
                 messages.append(raw_message(member, score, record, group, number, queue, below))
-                undecodable = str(error) if record else "the message has no body in Redis"
+                undecodable = str(error) if record else NO_BODY
                 members = members[: len(messages)]
                 break
         owner = padded.rstrip(" ")

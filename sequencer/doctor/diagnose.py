@@ -29,7 +29,15 @@ from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
 from .scores import SCORE, check_units, hash_pairs
-from .server import MAX_CLOCK_OFF_S, full, once_findings, reply_or_error, server_facts, server_findings
+from .server import (
+    MAX_CLOCK_OFF_S,
+    admin_command,
+    memory_findings,
+    once_findings,
+    reply_or_error,
+    server_facts,
+    server_findings,
+)
 from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
@@ -67,13 +75,25 @@ def is_healthy(findings: list[Finding]) -> bool:
     return all(one.level != "problem" or one.repaired for one in findings)
 
 
+def memory_trouble(endpoint: Endpoint) -> str:
+    """What is to be said of a server that is full, or nearly; "" for others. Raises ServerError."""
+    link = Link(endpoint)
+    try:
+        found = memory_findings(server_facts(link)[0], admin_command(endpoint))
+        return next((one.text for one in found if one.level != "ok"), "")
+    finally:
+        link.close()
+
+
 def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None) -> Iterator[Finding]:
     link.connection()
-    facts = server_facts(link)
-    server = list(server_findings(*facts))
-    yield from server
+    facts, cli = server_facts(link), admin_command(link.endpoint)
+    server = list(server_findings(*facts, cli))
+    memory = [one for one in server if one.check == "memory"]
+    yield from (one for one in server if one not in memory)
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
+        yield from memory
         return
     lanes, denied = dict[str, int](), ""
     try:
@@ -83,8 +103,14 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
     except SequencerError as error:
         denied = str(error)
     queues = sorted(lanes) if queue is None else [queue]
-    is_full = any(one.level == "problem" and one.check == "memory" for one in server)
-    yield from _rights(link, namespace, queues or [SCRATCH], is_full)
+    rights, is_full = _rights(link, namespace, queues or [SCRATCH])
+    yield from memory_findings(facts[0], cli, refuses=True) if is_full else memory
+    yield from rights
+    if repair and is_full:
+        again = command("doctor", *([] if queue is None else [queue]), namespace=namespace, options=["--repair"])
+        text = f"a server that is full takes no repair that needs room: make room first, as said above, then: {again}"
+        yield Finding("memory", "warning", text)
+    counted = Counter[bool]()
     if denied:
         yield Finding("queues", "problem", f"can't be listed: {denied}")
         return
@@ -101,32 +127,34 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _history(link, namespace, name, keys[0])
             yield from _numbers(link, name, keys, limit)
             check = InvariantCheck(link, keys, repair=repair, limit=limit)
-            yield from _invariants(check, namespace, name, repair, limit)
+            yield from _invariants(check, namespace, name, repair, limit, counted)
             if check.has_once:
-                yield from once_findings(name, *facts[:2])
+                yield from once_findings(name, *facts[:2], cli)
             yield from held_long(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
+    if repair and counted and len(queues) > 1:
+        said = f"in all queues: {counted[True]:,} repaired, {counted[False]:,} left"
+        yield Finding("invariants", "problem" if counted[False] else "ok", said)
     if not queues:
-        yield Finding("queues", "ok", f"none in namespace {namespace!r} yet")
+        yield Finding("queues", "ok", f"none in namespace {namespace!r}")
 
 
-def _rights(link: Link, namespace: str, queues: list[str], is_full: bool) -> Iterator[Finding]:
+def _rights(link: Link, namespace: str, queues: list[str]) -> tuple[list[Finding], bool]:
+    """What is said of the rights, and whether the server refused a trial because it is full."""
     rights = try_rights(link, namespace, queues)
+    is_full = any("maxmemory" in text for text in rights.errors)
     if rights.missing:
         names = " ".join(sorted(rights.missing))
-        yield Finding("rights", "problem", f"the user lacks {names}; grant it with ACL SETUSER")
-    elif any("maxmemory" in text for text in rights.errors):
-        yield Finding("rights", "warning", "not all tried, because the server is full")
-        if not is_full:
-            yield full("it has too little left of its maxmemory for an append")
-    else:
-        yield from (Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_SHOWN])
-        if not rights.errors:
-            yield Finding("rights", "ok", "every command and script of ours may be run")
+        return [Finding("rights", "problem", f"the user lacks {names}; grant it with ACL SETUSER")], is_full
+    if is_full:
+        return [Finding("rights", "warning", "not all tried, because the server is full")], True
+    if not rights.errors:
+        return [Finding("rights", "ok", "every command and script of ours may be run")], False
+    return [Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_SHOWN]], False
 
 
 def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> Iterator[Finding]:
@@ -183,7 +211,7 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                         said = f"group {name}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
-        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these")
+        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
@@ -202,20 +230,22 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
 
 
 def _invariants(
-    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None
+    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None, counted: Counter[bool]
 ) -> Iterator[Finding]:
+    """What is broken in a queue, and how many things; these `counted` too, by whether they are repaired now."""
     counts: Counter[tuple[str, bool]] = Counter()
     for one in check.run():
         kind = one.check, one.repaired
         counts[kind] += 1
+        counted[one.repaired] += 1
         if counts[kind] <= MAX_SHOWN:
             yield replace(one, text=f"queue {queue}: {one.text}")
     for (name, repaired), count in counts.items():
         if count > MAX_SHOWN:
-            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN} more like these", repaired)
+            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these", repaired)
     repaired_count = sum(count for (_, repaired), count in counts.items() if repaired)
     left = counts.total() - repaired_count
-    seen = f"groups: {check.groups}, messages: {check.messages}"
+    seen = f"groups: {check.groups:,}, messages: {check.messages:,}"
     if check.is_cut:
         yield Finding(
             "invariants",
@@ -228,4 +258,4 @@ def _invariants(
         level: Level = "problem" if left else "ok"
         repairing = command("doctor", queue, namespace=namespace, options=["--repair"])
         mend = "" if repair else f"; to repair what the data allow: {repairing}"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count} repaired, {left} left ({seen}){mend}")
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count:,} repaired, {left:,} left ({seen}){mend}")

@@ -16,7 +16,7 @@ from ..values.checks import is_name
 from ..values.commands import command
 from ..values.text import many, quoted
 from ..values.views import Finding
-from .server import reply_or_error
+from .server import admin_command, reply_or_error
 
 
 def check_registrations(
@@ -42,19 +42,23 @@ def check_registrations(
             continue
         if word is not None and not is_index_word(word):
             text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
-            if repair and (there := registered(_fields(link, registry_key(namespace, name)))):
-                link.command("HSET", index, name, _index_word(there))
+            there = registered(_fields(link, registry_key(namespace, name))) if repair else None
+            if there and _is_mended(link, "HSET", index, name, _index_word(there)):
                 yield Finding("queues", "problem", text, True)
             else:
                 yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
         elif is_foreign:
             pass
         elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
-            if repair:
-                link.command("HSET", index, name, _index_word(there))
-            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", repair)
+            is_mended = repair and _is_mended(link, "HSET", index, name, _index_word(there))
+            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", is_mended)
         if name in used or name in listed:
             yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+
+
+def _is_mended(link: Link, *words: object) -> bool:
+    """Whether the server took it: one that is full does not, and the rest is to be looked at."""
+    return not reply_or_error(link, *words)[1]
 
 
 def _index_word(there: Registration) -> str:
@@ -177,14 +181,16 @@ def _check_unregistered(
         lanes[queue] = used
         if not old:
             text = f"queue {queue} has keys in {many(used, 'lane')}, but neither a registration nor a policy"
-            yield Finding("queues", "problem", f"{text}: a program that used it before registers it again")
+            clock = quoted(lane_keys(namespace, queue, 0).clock)
+            make = command("append", queue, "/dev/null", namespace=namespace, options=["--lanes", str(used)])
+            check = command("doctor", queue, namespace=namespace, options=["--repair"])
+            text += ": a program that used it before registers it again; where none runs: "
+            yield Finding("queues", "problem", f"{text}{admin_command(link.endpoint)} DEL {clock} && {make} && {check}")
         elif word is None or not is_index_word(word):
-            if repair:
-                link.command("HSET", index, queue, used)
+            is_mended = repair and _is_mended(link, "HSET", index, queue, used)
             said = f"says {word!r}" if word is not None else "does not know it"
-            yield Finding(
-                "queues", "problem", f"queue {queue} has keys in {many(used, 'lane')}, but {index} {said}", repair
-            )
+            text = f"queue {queue} has keys in {many(used, 'lane')}, but {index} {said}"
+            yield Finding("queues", "problem", text, is_mended)
 
 
 def _fields(link: Link, key: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from ..calls.examine import Found
 from ..store.group import decode_group
 from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
-from ..store.record import STAMP_DIGITS
+from ..store.record import STAMP_DIGITS, LetterName
 from ..values.text import named
 from ..values.views import Finding
 
@@ -25,9 +25,9 @@ class Sentence(NamedTuple):
 SENTENCES = {
     "type": Sentence("keys", "key {name!r} holds another type than ours; rename or delete it"),
     "no content": Sentence(
-        "dead letters", "dead letter {name!r} has no content, only a place in the list", "removed from the list"
+        "dead letters", "dead letter {letter} has no content, only a place in the list", "removed from the list"
     ),
-    "unlisted": Sentence("dead letters", "dead letter {name!r} has no place in the list", "put into the list"),
+    "unlisted": Sentence("dead letters", "dead letter {letter} has no place in the list", "put into the list"),
     "no record": Sentence(
         "messages",
         "{group}: order and body differ: {id!r}, score {detail}, has no record to handle",
@@ -44,7 +44,7 @@ SENTENCES = {
         "the score of the order taken",
     ),
     "ledger": Sentence("messages", "{group}: the ledger of {name!r} {detail}; once it is its turn, it parks"),
-    "dead ledger": Sentence("dead letters", "the ledger of dead letter {name!r} {detail}; put back, it parks"),
+    "dead ledger": Sentence("dead letters", "the ledger of dead letter {letter} {detail}; put back, it parks"),
     "skipped ledger": Sentence(
         "dead letters", "the ledger of the message that was skipped last, {name!r}, {detail}; put back, it parks"
     ),
@@ -111,11 +111,19 @@ def ledger_problem(told: str) -> str:
     return f"names a lease ahead of the clock, in step {ahead[0]}" if ahead else ""
 
 
+def _letter(name: str) -> str:
+    """A dead letter by its id and group; a name that no client of ours gave it stays as it is."""
+    stamp, group, message_id = LetterName.parse(name)
+    is_ours = stamp.isdecimal() and len(stamp) == STAMP_DIGITS and group and message_id
+    return f"{message_id!r} of group {named(decode_group(group))}" if is_ours else repr(name)
+
+
 def finding_of(group: str, one: Found) -> Finding:
     """The finding for one row of the script's reply about this group; "" for none."""
     check, problem, repair = SENTENCES[one.what]
     name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
-    text = problem.format(group=f"group {named(decode_group(group))}", name=one.name, id=name, detail=one.detail)
+    words = {"name": one.name, "id": name, "letter": _letter(one.name), "detail": one.detail}
+    text = problem.format(group=f"group {named(decode_group(group))}", **words)
     if one.repaired:
         text += f"; repaired: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
     return Finding(check, "problem", text, one.repaired)

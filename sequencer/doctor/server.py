@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from shutil import which
 from typing import Any, NamedTuple
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
+from ..net.endpoint import Endpoint
 from ..net.link import Link
+from ..values.commands import server_command
 from ..values.views import Finding, Level
 
 MAX_CLOCK_OFF_S = 1.0
@@ -18,6 +22,8 @@ MAX_CLOCK_OFF_S = 1.0
 MIN_VERSION = (6, 2)
 NEARLY_FULL = 0.9
 """Part of maxmemory from which on it is said, before appends are refused."""
+LEAST_ROOM = 64 * 1024 * 1024
+"""The least maxmemory that is named: links and scripts alone take some of it."""
 
 
 def parse_info(text: str) -> dict[str, str]:
@@ -65,7 +71,7 @@ def would_evict(info: Mapping[str, str]) -> bool:
 
 EVICTION = (
     "maxmemory-policy {maxmemory_policy} deletes halves of groups without an error; "
-    "CONFIG SET maxmemory-policy noeviction"
+    "{cli} CONFIG SET maxmemory-policy noeviction"
 )
 NOT_YET = f"{EVICTION} (maxmemory is not set, so it evicts nothing yet; it does as soon as that is set)"
 RULES = (
@@ -144,12 +150,15 @@ def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
     return parse_info(text.decode("utf-8", "replace")) if text else {}, config, ahead_s
 
 
-def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s: float) -> Iterator[Finding]:
-    """What INFO, settings and clock say of a server. Pure."""
+def server_findings(
+    info: Mapping[str, str], config: Mapping[str, str], ahead_s: float, cli: str = "redis-cli"
+) -> Iterator[Finding]:
+    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that mends it begins. Pure."""
     if not info:
         yield Finding("version", "warning", "unknown, and so is all else: INFO is not permitted; grant +info")
         return
-    broken = {rule.check: rule.finding.format_map(info) for rule in reversed(RULES) if rule.is_broken(info)}
+    words = {**info, "cli": cli}
+    broken = {rule.check: rule.finding.format_map(words) for rule in reversed(RULES) if rule.is_broken(info)}
 
     def finding(check: str, ok: str) -> Finding:
         return Finding(check, "problem", broken[check]) if check in broken else Finding(check, "ok", ok)
@@ -166,11 +175,11 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
         text += "time to live, so it evicts none; a backlog may drive out keys of others that have one"
         yield Finding("eviction", "warning", text)
     elif would_evict(info):
-        yield Finding("eviction", "warning", NOT_YET.format_map(info))
+        yield Finding("eviction", "warning", NOT_YET.format_map(words))
     else:
         yield finding("eviction", f"noeviction, maxmemory {size if size != '0' else 'not set'}")
     if not _evicts(info):
-        yield from _memory(int(info.get("used_memory", "0")), int(size))
+        yield from memory_findings(info, cli)
     yield from _persistence(info, config)
     yield _replicas(info, config)
     level: Level = "warning" if abs(ahead_s) > MAX_CLOCK_OFF_S else "ok"
@@ -180,22 +189,28 @@ def server_findings(info: Mapping[str, str], config: Mapping[str, str], ahead_s:
     )
 
 
-def _memory(used: int, limit: int) -> Iterator[Finding]:
-    """What is used of maxmemory, where that is set. At that the server refuses appends."""
+def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False) -> Iterator[Finding]:
+    """What is used of maxmemory, where that is set. At that the server refuses appends; `refuses`: it was seen to."""
+    used, limit = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
     if not (used and limit):
         return
-    if used >= limit:
-        yield full(f"it uses {used:,} bytes, and maxmemory is {limit:,}", 2 * limit)
-    else:
-        level: Level = "warning" if used >= NEARLY_FULL * limit else "ok"
-        then = "; when it is full it refuses appends" if level == "warning" else ""
-        yield Finding("memory", level, f"{used:,} bytes used of maxmemory {limit:,} ({used / limit:.0%}){then}")
+    is_full, is_nearly = used >= limit or refuses, used >= NEARLY_FULL * limit
+    level: Level = "problem" if is_full else "warning" if is_nearly else "ok"
+    text = f"{used:,} bytes used of maxmemory {limit:,} ({int(100 * used / limit)}%)"
+    if is_full:
+        text = f"the server is full ({text}): it refuses appends, and consumers go on; let them make room (see which "
+        text += "queue waits: sequencer info), or raise it"
+    elif is_nearly:
+        text += "; when it is full it refuses appends; to raise it"
+    if level != "ok":
+        text += f": {cli} CONFIG SET maxmemory {max(2 * used, 2 * limit, LEAST_ROOM)}"
+    yield Finding("memory", level, text)
 
 
-def full(why: str, more: int | str = "BYTES") -> Finding:
-    """A server that refuses appends because of its maxmemory, and what mends that."""
-    text = f"the server is full ({why}): it refuses appends, and consumers go on; let them make room (see which queue "
-    return Finding("memory", "problem", f"{text}waits: sequencer info), or raise it: CONFIG SET maxmemory {more}")
+def admin_command(endpoint: Endpoint) -> str:
+    """How a line for a shell begins that sends a command to this server."""
+    program = next((name for name in ("redis-cli", "valkey-cli") if which(name)), "")
+    return server_command(endpoint.url or "", program, sys.executable)
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
@@ -224,18 +239,24 @@ def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Iterator
             yield Finding("persistence", "problem", f"{name} is {info[name]}: it can't write to disk; look at its log")
 
 
-def once_findings(queue: str, info: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
+def once_findings(
+    queue: str, info: Mapping[str, str], config: Mapping[str, str], cli: str = "redis-cli"
+) -> Iterator[Finding]:
     """What this server may lose of the starts of `once` steps, of which the queue has some: such a step runs twice."""
     has_file, fsync = info.get("aof_enabled") == "1", config.get("appendfsync", "?")
     said = (
         f"queue {queue} has steps that run once, and a crash of the server may lose the start of one, so that it runs "
     )
     if not has_file:
-        yield Finding("persistence", "warning", f"{said}twice: there is no append-only file; CONFIG SET appendonly yes")
+        yield Finding(
+            "persistence", "warning", f"{said}twice: there is no append-only file; {cli} CONFIG SET appendonly yes"
+        )
     elif fsync == "no":
-        yield Finding("persistence", "warning", f"{said}twice: appendfsync is no; CONFIG SET appendfsync everysec")
+        yield Finding(
+            "persistence", "warning", f"{said}twice: appendfsync is no; {cli} CONFIG SET appendfsync everysec"
+        )
     elif fsync != "always":
-        text = f"{said}twice, within about its last second; CONFIG SET appendfsync always closes that"
+        text = f"{said}twice, within about its last second; {cli} CONFIG SET appendfsync always closes that"
         yield Finding("persistence", "ok", text)
 
 

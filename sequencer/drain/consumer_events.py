@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..calls.claim import Halted, LeasedGroup
+from ..calls.claim import NO_BODY, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..errors import SequencerError, StepResultInvalid, StepUnknown
+from ..errors import SequencerError, StepResultInvalid, StepUnknown, Undecodable
 from ..settings.events import Event, event
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
@@ -50,13 +50,17 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         return question(options, one, one.error, fields)
     if decision.ending == "park":
         answer = one.error.done if isinstance(one.error, StepResultInvalid) else ""
-        mend = answer or _command(options, "resume", *message.group)
-        fields |= {"see": _explain(options, message.group), "mend": mend}
-        fields["skip"] = _command(options, "skip", *message.group)
-        said = f"{_mended(said, fields)}; or without this message: {fields['skip']}"
-        if parked:
+        mend, skip = answer or _command(options, "resume", *message.group), _command(options, "skip", *message.group)
+        is_lost = isinstance(one.error, Undecodable)  # to resume it would park it again
+        if is_lost:
+            mend = _command(options, "doctor", more=["--repair"]) if str(one.error) == NO_BODY else skip
+        fields |= {"see": _explain(options, message.group), "mend": mend, "skip": skip}
+        said = _mended(said, fields)
+        said += "" if mend == skip else f"; or without this message: {skip}"
+        if parked and not is_lost:
             fields["mend_all"] = resume_all(options.queue, options.namespace)
-            said += f"; or all parked groups: {fields['mend_all']}"
+            alike = _command(options, "resume", more=["--error", fields["error_type"]])
+            said += f"; or all that are parked by {fields['error_type']}: {alike}"
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error

@@ -8,6 +8,7 @@ import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading as Reading
+from ..values.commands import command
 
 # One table from the server's words to our errors. Order matters: the first that fits.
 _LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
@@ -19,7 +20,7 @@ _REFUSED = "it refused user or password; check the URL"
 _NO_KEYS = "the user lacks the right to a key; grant ~{NAMESPACE:QUEUE:* and ~NAMESPACE:queues with ACL SETUSER"
 
 
-_FULL = "the server is full (at its maxmemory); consumers go on and make room, or raise it: CONFIG SET maxmemory BYTES"
+_FULL = "the server is full (at its maxmemory); consumers go on and make room, or raise it, as this says: "
 
 
 _UNNAMED = "the user lacks a right, which `doctor` names; grant it with ACL SETUSER"  # so Redis 7.0 refuses in scripts
@@ -95,12 +96,19 @@ def unrefused(answers: list[Any]) -> list[Any]:
     return answers
 
 
+def _doctor(name: str) -> str:
+    """The command that looks at this server; a URL of which a part is not shown is left to SEQUENCER_REDIS."""
+    is_whole = name.startswith(("unix://", "redis://", "valkey://")) and "***" not in name
+    return command("doctor", options=["--redis", name] if is_whole else [])
+
+
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
     for words, kind, advice in _REPLIES:
         if words in text or isinstance(error, _CLASSES.get(words, ())):
-            return kind(f"server {name}: {advice}" + ("" if kind is QueueFull else f" ({text[:200]})"))
+            more = _doctor(name) if kind is QueueFull else f" ({text[:200]})"
+            return kind(f"server {name}: {advice}{more}")
     if isinstance(error, redis.exceptions.AuthenticationError):
         return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")
     if isinstance(error, redis.InvalidResponse):

@@ -258,7 +258,7 @@ class Session:
             fields = parse_info(info.decode("utf-8", "replace"))  # type: ignore[attr-defined]
             check_server(fields, self.net.name, was_fit=self._was_fit)
         if would_evict(fields) and not self._was_fit:
-            log.warning("server %s: %s", self.net.name, NOT_YET.format_map(fields))
+            log.warning("server %s: %s", self.net.name, NOT_YET.format_map({**fields, "cli": "redis-cli"}))
         self._was_fit = True
 
     def _is_as_known(self, known: Registration, answers: list[object]) -> bool:

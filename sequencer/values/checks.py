@@ -84,7 +84,19 @@ def near_name(name: str, known: Iterable[str]) -> str:
     """The other name that was perhaps meant; "" for none. One that differs from others in numbers only is no slip."""
     others = [other for other in known if other != name]
     is_of_series = any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others)
-    return "" if is_of_series else next(iter(difflib.get_close_matches(name, others, n=1)), "")
+    slips = [other for other in others if _is_slip(name, other)]
+    return "" if is_of_series else next(iter(difflib.get_close_matches(name, slips, n=1)), "")
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Whether one letter is wrong, too many or missing, or two are exchanged; a name with more behind it is another."""
+    if name.startswith(other) or other.startswith(name):
+        return False
+    start = next(at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs)
+    short, long = sorted((name[start:], other[start:]), key=len)
+    if len(short) < len(long):
+        return long[1:] == short
+    return short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

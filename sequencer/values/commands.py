@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .text import quoted
 
@@ -20,6 +21,44 @@ def id_option(id: str) -> list[str]:
     return [f"--id={id}"] if id.startswith("-") else ["--id", id]
 
 
+def move_all(queue: str, to: str, namespace: str) -> str:
+    """What brings all messages of a queue into another: where it breaks off, the same line goes on, and loses nothing.
+
+    Each message is acknowledged once the file has it, and the ids keep what is appended again from being there twice.
+    """
+    file = f"moved-from-{queue}.ndjson"
+    options = ["--until-empty", "-n", "1", "--exec", f"cat >> {file}"]
+    taken = command("consume", queue, namespace=namespace, options=options)
+    return f"{taken} && {command('append', to, file, namespace=namespace)}"
+
+
 def resume_all(queue: str, namespace: str) -> str:
     """What lets all parked groups of a queue go on."""
     return command("resume", queue, namespace=namespace, options=["--all"])
+
+
+def server_command(url: str, program: str, python: str) -> str:
+    """How a line for a shell begins that sends a command to a server, with redis-cli or a program like it.
+
+    Where there is none (""), with Python and redis-py, which is there. A password is asked for, and never shown.
+    """
+    parts = urlsplit(url)
+    has_password, is_tls, options = bool(parts.password), parts.scheme in ("rediss", "valkeys"), parse_qsl(parts.query)
+    if not program and url:
+        given = ", password=__import__('getpass').getpass()" if has_password else ""
+        script = f"import redis, sys; print(redis.from_url(sys.argv[1]{given}).execute_command(*sys.argv[2:]))"
+        user = f"{parts.username}@" if parts.username else ""
+        place = f"{parts.scheme.replace('valkey', 'redis')}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+        place += f"?{parts.query}" if parts.query else ""
+        return " ".join(map(quoted, (python, "-c", script, place)))
+    words = [program or "redis-cli"]
+    if parts.scheme == "unix":
+        words += ["-s", unquote(parts.path)]
+    elif parts.hostname:
+        words += ["-h", parts.hostname, "-p", str(parts.port or 6379)]
+    if is_tls:
+        files = {"ssl_ca_certs": "--cacert", "ssl_certfile": "--cert", "ssl_keyfile": "--key"}
+        words += ["--tls", *(word for name, file in options if name in files for word in (files[name], file))]
+    if parts.username:
+        words += ["--user", unquote(parts.username)]
+    return " ".join(map(quoted, [*words, "--askpass"] if has_password else words))

@@ -277,6 +277,7 @@ class AuditReport:
 class Usage:
     """How much is in a queue that is to be deleted or upgraded, and who uses it, as far as can be seen."""
 
+    messages: int
     groups: int
     """Groups with messages."""
     dead: int
@@ -284,7 +285,6 @@ class Usage:
     leases: int
     """Groups that consumers hold."""
     owners: tuple[str, ...]
-    """Who holds them."""
     clients: tuple[str, ...] | None
     """Addresses of connected consumers of this queue; None where the user may not ask (CLIENT LIST)."""
 

@@ -35,7 +35,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.run("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
-    assert done.stderr == 'queue "xxx_job" is new\n'
+    assert done.stderr == "queue 'xxx_job' is new\n"
     messages = make("xxx_job").peek([1002, 77])
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
@@ -243,10 +243,10 @@ def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: S
     assert running.ended() == 130
     assert "a rerun stores them again, because they have no ids" in running.stderr
     if is_second:
-        assert "up to line 0 is stored, and of the 128 lines behind it perhaps some" in running.stderr
+        assert "interrupted: nothing is stored yet, and of the 128 lines behind it perhaps some" in running.stderr
     else:
-        assert "what stands up to line 3 is stored; " in running.stderr
-        assert "tail -n +4" in running.stderr
+        assert "the lines up to 3 are stored; " in running.stderr
+        assert "--from-line 4" in running.stderr
         assert [message.body for message in seq.peek(["a"])] == [0, 1, 2]
 
 

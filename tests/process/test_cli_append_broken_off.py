@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +40,7 @@ def lines(count: int, **more: object) -> str:
 
 
 def the_rest(said: str) -> str:
-    return said.rpartition("to go on from there: ")[2].strip()
+    return said.rpartition("; to go on: ")[2].strip()
 
 
 def run_in_shell(cli: Cli, line: str, **environment: str) -> str:
@@ -69,12 +71,20 @@ def test_a_full_server_is_said_with_the_first_line_not_stored_and_the_command_fo
         assert 0 < stored < LINES
         full, said = done.stderr.splitlines()
         assert full.startswith(f"error: server {own.url}: the server is full (at its maxmemory); consumers go on and ")
-        read = f"gzip -dc 'a b.gz' | tail -n +{stored + 1}" if is_packed else f"tail -n +{stored + 1} 'a b'"
+        doctor = full.partition(", as this says: ")[2]
+        assert doctor == f"sequencer doctor --redis {own.url}"
+        assert cli.call(*shlex.split(doctor)[1:]).stdout.count("the server is full (") == 1
+        info = cli.run("info", SEQUENCER_REDIS=own.url).stderr
+        assert re.match(r"memory: .*[0-9,]+ bytes used of maxmemory [0-9,]+ \([0-9]+%\).* it refuses appends", info)
         assert said == (
-            f"what stands up to line {stored:,} is stored; line {stored + 1:,} is the first that is not; to go on from "
-            f"there: {read} | sequencer append jobs --chunk 10 --namespace {namespace}"
+            f"the lines up to {stored:,} are stored; line {stored + 1:,} is the first that is not; to go on: sequencer "
+            f"append jobs '{name}' --chunk 10 --from-line {stored + 1} --namespace {namespace}"
         )
         assert done.stdout.startswith(f"appended {stored:,}, duplicates 0, refused 0 in ")
+        again = cli.run(*shlex.split(the_rest(said))[1:], SEQUENCER_REDIS=own.url)
+        more = seq.info().backlog
+        assert the_rest(again.stderr) == the_rest(said).replace(f"-line {stored + 1} ", f"-line {more + 1} ")
+        stored, said = more, again.stderr
         link.command("CONFIG", "SET", "maxmemory", 0)
         assert run_in_shell(cli, the_rest(said), SEQUENCER_REDIS=own.url).startswith(f"appended {LINES - stored:,}, ")
         assert [message.body[0] for message in seq.peek("a", limit=2 * LINES)] == list(range(LINES))
@@ -91,9 +101,9 @@ def test_refused_lines_are_counted_and_the_options_of_the_call_are_those_of_the_
         given = ("--on-error", "skip", "--chunk", 4, "--redis", proxy.url)
         done = cli.run("append", "jobs", *given, input=text)
         assert done.returncode == 3
-        nothing = "nothing is stored yet; line 1 is the first that is not; to go on from there, with the same input: "
-        options = f"--on-error skip --chunk 4 --redis {proxy.url} --namespace {namespace}"
-        assert f"{nothing}tail -n +1 | sequencer append jobs {options}\n" in done.stderr
+        nothing = "nothing is stored yet; line 1 is the first that is not; to go on, give the whole input again to: "
+        options = f"--on-error skip --chunk 4 --redis {proxy.url} --from-line 1 --namespace {namespace}"
+        assert f"{nothing}sequencer append jobs {options}\n" in done.stderr
         assert "the others are stored" not in done.stderr
         assert json.loads(cli.run("append", "jobs", *given, "--json", input=text).stdout)["appended"] == 0
 
@@ -104,4 +114,4 @@ def test_a_server_that_goes_away_leaves_the_lines_in_hand_unknown(cli: Cli, seq:
         proxy.add("reply lost", on=["append"], times=None)
         done = cli.run("append", "jobs", "--chunk", 4, "--redis", proxy.url, input=lines(9))
     assert done.returncode == 3
-    assert "nothing is stored yet, and of the 4 lines behind it perhaps some; to go on from there, " in done.stderr
+    assert "nothing is stored yet, and of the 4 lines behind it perhaps some; to go on, give " in done.stderr

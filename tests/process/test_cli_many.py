@@ -212,7 +212,8 @@ def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, names
     assert done.stderr.endswith(line)
     stuck.resume_many(everything=True)
     done = cli.run("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty")
-    assert f"; or all parked groups: sequencer resume jobs --all --namespace {namespace}" in done.stderr
+    alike = f"sequencer resume jobs --error CommandFailed --namespace {namespace}"
+    assert f"; or all that are parked by CommandFailed: {alike}" in done.stderr
 
 
 @pytest.mark.parametrize(

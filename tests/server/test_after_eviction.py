@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sysconfig
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from sequencer import Message, Sequencer, list_queues
 from sequencer.doctor.diagnose import diagnose, is_healthy
+from sequencer.errors import ConfigurationError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import index_key, lane_keys
+from sequencer.store.keys import index_key, lane_keys, registry_key
+
+from .test_doctor_memory import stand_in_for_redis_cli
 
 KEYS = lane_keys("sequencer", "q", 0)
 
@@ -80,3 +87,76 @@ def test_the_doctor_lists_again_what_is_missing_from_the_index(admin: Link, seq:
     assert list_queues(admin.endpoint.url) == []
     diagnose(admin.endpoint, "sequencer", repair=True)
     assert list_queues(admin.endpoint.url) == ["q"]
+
+
+@pytest.mark.parametrize("lost", ["all but messages", "all but the clock", "all but the index"])
+def test_what_a_list_shows_can_be_deleted(admin: Link, seq: Sequencer, lost: str) -> None:
+    seq.append(1, "g")
+    known = [registry_key("sequencer", "q"), KEYS.policy]
+    gone = {
+        "all but messages": [*known, KEYS.clock, index_key("sequencer")],
+        "all but the clock": [*known, index_key("sequencer"), KEYS.schedule, KEYS.stats],
+        "all but the index": [key.decode() for key in admin.command("KEYS", "{*")],
+    }
+    admin.command("DEL", *gone[lost])
+    with Sequencer("q", str(admin.endpoint.url)) as other:
+        assert other.usage().leases == 0
+        other.delete()
+        assert admin.command("KEYS", "*") == []
+        with pytest.raises(ConfigurationError, match="there is no queue"):
+            other.delete()
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
+    admin: Link, tmp_path: Path, lanes: int
+) -> None:
+    with Sequencer("q", str(admin.endpoint.url), lanes=lanes) as seq:
+        seq.append_many({"body": n, "group": f"g{n}"} for n in range(20))
+        seq.consume(lambda _: None, max_messages=3)
+        policies = [lane_keys("sequencer", "q", lane).policy for lane in range(lanes)]
+    admin.command("DEL", registry_key("sequencer", "q"), *policies, index_key("sequencer"))
+    diagnose(admin.endpoint, "sequencer", repair=True)
+    (told,) = [one.text for one in diagnose(admin.endpoint, "sequencer") if "neither a registration" in one.text]
+    line = told.partition("where none runs: ")[2]
+    place = {"SEQUENCER_REDIS": str(admin.endpoint.url), "PATH": f"{tmp_path}:{sysconfig.get_path('scripts')}"}
+    stand_in_for_redis_cli(tmp_path)
+    place = {**os.environ, **place}
+    done = subprocess.run(["/bin/sh", "-c", line], env=place, capture_output=True, text=True, check=False)
+    assert "problem" not in done.stdout, done.stdout + done.stderr
+    with Sequencer("q", str(admin.endpoint.url)) as seq:
+        assert seq.consume(lambda _: None, until_empty=True).handled == 17
+        assert seq.info().lanes == lanes
+
+
+def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) -> None:
+    seq.append(1, "g")
+    admin.command("DEL", index_key("sequencer"))
+    admin.command("CONFIG", "SET", "maxmemory", 1)
+    found = diagnose(admin.endpoint, "sequencer", repair=True)
+    assert [one.repaired for one in found if "does not know it" in one.text] == [False]
+    assert any(one.text.endswith("make room first, as said above, then: sequencer doctor --repair") for one in found)
+    assert any("queue q: " in one.text for one in found), "the queues are looked at all the same"
+    admin.command("CONFIG", "SET", "maxmemory", 0)
+    mended(seq)
+
+
+def test_a_repair_of_several_queues_says_how_much_it_was(admin: Link, seq: Sequencer) -> None:
+    for name in ("q", "p"):
+        with Sequencer(name, str(admin.endpoint.url)) as one:
+            one.append(1, "g")
+            admin.command("DEL", lane_keys("sequencer", name, 0).order("g"))
+    found = diagnose(admin.endpoint, "sequencer", repair=True)
+    counts = [int(one.text.partition(": ")[2].partition(" ")[0]) for one in found if ", 0 left (" in one.text]
+    assert len(counts) == 2
+    assert [one.text for one in found if "in all queues" in one.text] == [
+        f"in all queues: {sum(counts)} repaired, 0 left"
+    ]
+
+
+def test_a_dead_letter_is_named_by_its_id_and_group(admin: Link, seq: Sequencer) -> None:
+    admin.command("ZADD", KEYS.dead, 1, "1" * 16 + "a b:c\nm57", 2, "odd")
+    seq.append(1, "g")
+    told = [one.text for one in seq.doctor() if one.check == "dead letters"]
+    assert "queue q: dead letter 'm57' of group 'a b' c has no content, only a place in the list" in told
+    assert "queue q: dead letter 'odd' has no content, only a place in the list" in told

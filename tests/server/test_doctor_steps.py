@@ -39,7 +39,7 @@ def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..
         (found,) = of_once(seq)
         assert found.level == "warning"
         assert "queue gifts has steps that run once, and a crash of the server may lose the start of one" in found.text
-        assert found.text.endswith("there is no append-only file; CONFIG SET appendonly yes")
+        assert found.text.endswith(" CONFIG SET appendonly yes")
         command(path, "CONFIG", "SET", "appendonly", "yes")
         (found,) = of_once(seq)
         assert (found.level, "its last second" in found.text) == ("ok", True)

@@ -13,6 +13,7 @@ from sequencer.queue.registry.put_off import wake_put_off_groups
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import plain_tags
+from sequencer.values.commands import move_all
 
 from ..support.listed_net import ListedNet, run
 from ..support.model.clients import ModelNet, connected, looked, made, session
@@ -55,14 +56,15 @@ def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.
 @pytest.mark.parametrize(
     ("others", "level", "said"),
     [
-        ({}, logging.INFO, 'q: queue new: queue "q" is new'),
-        ({"orders": "p1", "orders-2": "p1"}, logging.INFO, 'q: queue new: queue "q" is new'),
+        ({}, logging.INFO, "q: queue new: queue 'q' is new"),
+        ({"orders": "p1", "orders-2": "p1"}, logging.INFO, "q: queue new: queue 'q' is new"),
         (
-            {"orders": "p1", "qq": "p1", "odd": "x"},
+            {"orders": "p1", "aq": "p1", "odd": "x"},
             logging.WARNING,
-            'q: queue new: queue "q" is new; there is "qq"; if that was meant: sequencer delete q --namespace n',
+            f"q: queue new: queue 'q' is new; there is 'aq'; if that was meant, append there, then move what is in "
+            f"this one: {move_all('q', 'aq', 'n')}; then, as nothing is left in it: sequencer delete q --namespace n",
         ),
-        ({"qq": "of somebody else"}, logging.INFO, 'q: queue new: queue "q" is new'),
+        ({"aq": "of somebody else"}, logging.INFO, "q: queue new: queue 'q' is new"),
     ],
 )
 def test_a_new_queue_is_told_once_with_a_name_like_its_own(
@@ -79,8 +81,8 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
         connected(server)
     [record] = caplog.records
     assert (record.levelno, record.getMessage()) == (level, said)
-    near = "qq" if level == logging.WARNING else ""
-    mend = "sequencer delete q --namespace n" if near else ""
+    near = "aq" if level == logging.WARNING else ""
+    mend = move_all("q", near, "n") if near else ""
     assert (record.event, record.queue, record.near, record.mend) == ("queue new", "q", near, mend)  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,7 @@ from ...calls.net_protocol import Alone, Net
 from ...calls.register import adopt, register, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_LANES, QueueOptions
-from ...store.keys import LaneKeys, lane_keys, registry_key
+from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
 from ...store.record import owner_of
 from ...store.registration import DELETED, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
@@ -62,17 +62,27 @@ async def find_lanes(net: Net, alone: Alone, options: QueueOptions) -> Registrat
     """What is registered, or what the first lane says; None where nothing is left of the queue. Changes nothing."""
     first = lane_keys(options.namespace, options.queue, 0)
     registry = registry_key(options.namespace, options.queue)
-    fields, lane, has_clock = await alone.send(
-        [("HGETALL", registry), ("HGETALL", first.policy), ("EXISTS", first.clock)]
+    fields, lane, has_keys = await alone.send(
+        [
+            ("HGETALL", registry),
+            ("HGETALL", first.policy),
+            ("EXISTS", first.clock, first.schedule, first.dead, first.letters, first.stats),
+        ]
     )
     with Reading(net.name):
         policy = field_texts(lane)
         there = registered(field_texts(fields)) or of_lane(policy)
     if there is None and is_old(policy):
         return await find_old(alone, net.name, options, policy)
-    if there is None and has_clock:
+    if there is None and (has_keys or await _is_listed(alone, options)):
         return Registration(0, 0, 0, plain_tags(options.lanes or 1), {})
     return there
+
+
+async def _is_listed(alone: Alone, options: QueueOptions) -> bool:
+    """Whether the index still has it, as where a server evicted the rest."""
+    (word,) = await alone.answers([("HGET", index_key(options.namespace), options.queue)])
+    return isinstance(word, bytes)
 
 
 async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...calls.net_protocol import Alone, Net
 from ...calls.register import register
 from ...errors import ConfigurationError, GroupBusy
-from ...store.keys import consumer_name, lane_keys, registry_key
+from ...store.keys import LaneKeys, consumer_name, lane_keys, registry_key
 from ...store.registration import FIRST, NEWEST, registered
-from ...store.replies import Reading, field_texts
+from ...store.replies import Reading, field_texts, scanned, texts
 from ...values.text import many
 from ...values.views import Usage
 from ..session import Session
-from .deletion import QueueUsers, delete_queue, find_lanes, users
+from .deletion import PAGE, QueueUsers, delete_queue, find_lanes, users
 from .put_off import ask
 from .route_search import find_route
 
@@ -27,8 +28,23 @@ async def usage(session: Session) -> Usage:
         lanes = [lane_keys(options.namespace, options.queue, tag) for tag in there.tags]
         found: QueueUsers = await users(net, alone, lanes, consumer_name(options.namespace, options.queue))
         sizes = await alone.send([("ZCARD", key) for keys in lanes for key in (keys.schedule, keys.dead)])
+        messages = sum([await _messages(net, alone, keys) for keys in lanes])
     clients = None if found.clients is None else tuple(found.clients)
-    return Usage(sum(sizes[::2]), sum(sizes[1::2]), found.leases, tuple(found.owners), clients)
+    return Usage(messages, sum(sizes[::2]), sum(sizes[1::2]), found.leases, tuple(found.owners), clients)
+
+
+async def _messages(net: Net, alone: Alone, keys: LaneKeys) -> int:
+    """How many a lane holds, page by page."""
+    count = 0
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        (page,) = await alone.send([("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+        with Reading(net.name):
+            cursor, words = scanned(page)
+            groups = texts(words[::2])
+        if groups:
+            count += sum(await alone.send([("ZCARD", keys.order(group)) for group in groups]))
+    return count
 
 
 async def delete(session: Session) -> int:

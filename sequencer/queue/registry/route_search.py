@@ -31,6 +31,7 @@ from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
+from ...values.commands import command
 from ...values.text import many
 from .index import write_index
 from .look import Seen, look_at
@@ -144,9 +145,10 @@ class RouteSearch:
         if not self._registers:
             return True, None
         if seen.has_clock:
+            see = command("doctor", options.queue, namespace=options.namespace)
             raise DataError(
                 f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
-                "append with a program that used it before, or see doctor"
+                f"append with a program that used it before, or see: {see}"
             )
         new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), {})
         new = replace(new, policy=await self._merged(new))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...settings.events import Event, event
 from ...values.checks import near_name
-from ...values.commands import command
+from ...values.commands import command, move_all
 from ...values.text import many
 
 log = logging.getLogger("sequencer")
@@ -28,10 +28,12 @@ def queue_restored(queue: str, lanes: int, *, from_lane: bool = False) -> Event:
 
 def queue_new(queue: str, known: Iterable[str], namespace: str) -> Event:
     """A client made a queue; `known`: the names of all. One that is like another's may be a slip."""
-    near = near_name(queue, known)
-    mend = command("delete", queue, namespace=namespace) if near else ""
-    said = f'; there is "{near}"; if that was meant: {mend}' if near else ""
-    return event("queue new", queue, f'queue "{queue}" is new{said}', {"near": near, "mend": mend})
+    near, said, mend = near_name(queue, known), "", ""
+    if near:
+        mend, delete = move_all(queue, near, namespace), command("delete", queue, namespace=namespace)
+        said = f"; there is {near!r}; if that was meant, append there, then move what is in this one: {mend}; then, as "
+        said += f"nothing is left in it: {delete}"
+    return event("queue new", queue, f"queue {queue!r} is new{said}", {"near": near, "mend": mend})
 
 
 def tell(told: Event) -> None:
