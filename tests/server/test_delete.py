@@ -19,6 +19,7 @@ from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.registry import deletion
+from sequencer.queue.registry.index import remove_from_index
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import Registration, plain_tags
@@ -87,14 +88,13 @@ def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
 
 def test_a_queue_that_is_made_anew_as_its_deletion_ends_is_listed(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer that is connected appends just before the name is removed."""
-    remove = deletion.remove_from_index
     with client(admin) as seq, client(admin) as other:
         seq.append(1, "g")
 
         async def late(alone: Any, options: Any) -> None:
             with suppress(SequencerError):
                 seq.append(2, "g")
-            await remove(alone, options)
+            await remove_from_index(alone, options)
 
         monkeypatch.setattr(deletion, "remove_from_index", late)
         other.delete()
