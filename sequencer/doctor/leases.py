@@ -30,20 +30,20 @@ UNSERVED_S = 5.0
 
 
 def held_long(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
-    """A warning for each group that is leased for more than LONG_LEASES leases: it may be meant so."""
+    """A warning for each group that is leased for long: it may be meant so."""
     count = 0
     for keys in lanes:
-        for group, owner, seconds in _held(link, keys):
+        for group, owner, since_us, seconds in _held(link, keys):
             count += 1
             if count <= MAX_SHOWN:
                 said = f"group {named(decode_group(group))} is leased by {plain(owner)} for {seconds:.0f} s"
-                yield Finding("leases", "warning", f"queue {queue}: {said}; {advice(plain(owner))}")
+                yield Finding("leases", "warning", f"queue {queue}: {said}; {advice(plain(owner), since_us)}")
     if count > MAX_SHOWN:
         yield Finding("leases", "warning", f"queue {queue}: and {count - MAX_SHOWN} more like these")
 
 
-def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
-    """Group, owner and seconds of each such lease."""
+def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, int, float]]:
+    """Group, owner, beginning and seconds of each such lease."""
     now_us = micros(link.command("TIME"))
     cursor: bytes | None = b"0"
     while cursor is not None:
@@ -53,7 +53,7 @@ def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
         for (group, lease), at in zip(leases, times, strict=True):
             since_us, until_us = number_of(lease), float(at or 0)
             if now_us < until_us < PAUSED and is_held_long(now_us, since_us, until_us):
-                yield group, owner_of(lease), (now_us - since_us) / 1e6
+                yield group, owner_of(lease), since_us, (now_us - since_us) / 1e6
 
 
 # -- nobody consumes --------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ..store.watermark import Sequenced
 from ..values.commands import command
 from ..values.history import MessageSteps
 from ..values.message import Failure
-from ..values.owner import advice, ending, is_held_long
+from ..values.owner import advice, ending, is_gone, is_held_long
 from ..values.text import many, named
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
@@ -82,8 +82,11 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
         owner, since_s = _holder(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
-        end = advice(owner) if is_held_long(now, now - since_s * 1e6, visible) else ending(owner)
-        text += f" unless that is prolonged; it moves when {head} is handled{then}; {end}"
+        since_us = now - since_s * 1e6
+        end = (advice if is_held_long(now, since_us, visible) else ending)(owner, since_us)
+        if not is_gone(owner, since_us):
+            text += f" unless that is prolonged; it moves when {head} is handled"
+        text += f"{then}; {end}"
         return because("leased", text, visible)
     if math.isinf(visible) and facts.failure:
         failure = decode_failure(facts.failure)[0]
@@ -138,8 +141,11 @@ def held_by(facts: Facts) -> str:
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
         pause = ", which a pause keeps off: unpause first" if facts.is_paused or facts.is_queue_paused else ""
         return f"{owner}, whose lease ran out, until a consumer takes it over{pause}"
-    held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
-    return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
+    since_us = facts.now_us - since_s * 1e6
+    held = f"{owner} for {since_s:.1f} s now, since {_moment(since_us)}"
+    if is_gone(owner, since_us):
+        held += f", until {_when(facts.visible_us or 0.0, facts.now_us)}"
+    return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner, since_us)}"
 
 
 def with_commands(found: Explanation, options: QueueOptions) -> Explanation:

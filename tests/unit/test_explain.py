@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +15,13 @@ from hypothesis import strategies as st
 
 from sequencer.calls.examine import Facts, HeldBack
 from sequencer.errors import StepUnknown
-from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
+from sequencer.queue.explain import explanation, held_by, missing_number, with_commands, with_unserved
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
 from sequencer.values.message import Failure
+from sequencer.values.owner import ending, is_gone, owner_text
 from sequencer.values.unserved import Unserved, unserved_text
 
 NOW = 1_700_000_100_000_000
@@ -68,7 +73,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         {"lease": b"1700000020000000" + b"1host-7", "visible_us": LATER},
         Policy(),
         5.0,
-        ["for 80.0 s", "more than 10 leases", "if its handler hangs, end that consumer", "--handler-timeout"],
+        ["for 80.0 s", "that is long", "if its handler hangs, end that consumer", "--handler-timeout"],
     ),
     (
         "leased",
@@ -271,3 +276,22 @@ def test_any_facts_get_a_sentence(
     assert said.moves_in_s is None or 0 <= said.moves_in_s < 1e6
     if sizes[0] != sizes[1]:
         assert said.reason == "broken"
+
+
+def test_a_holder_whose_process_is_gone_is_no_living_one() -> None:
+    """Nobody is told to kill what is gone, or another program that has its number by now."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+    host = os.uname().nodename
+    others = owner_text(host, os.getpid(), 1)
+    assert not is_gone(others, time.time() * 1e6)
+    assert "kill -KILL" in ending(others, time.time() * 1e6)
+    assert is_gone(others, 0) == Path("/proc/self/stat").exists(), "it began after that lease"
+    assert not is_gone(owner_text("other.example", child.pid, 1), 0), "of another host nothing is known"
+    gone = owner_text(host, child.pid, 1)
+    facts = SOUND._replace(lease=f"{NOW - 90_000_000:016d}1{gone}".encode(), visible_us=LATER)
+    for text in (explanation("a:1", facts, Policy()).text, held_by(facts)):
+        assert f"until {AT}" in text
+        assert f"process {child.pid} on {host} is gone" in text
+        assert "kill" not in text
+        assert "when m1 is handled" not in text
