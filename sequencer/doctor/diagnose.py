@@ -131,6 +131,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             if check.has_once:
                 yield from once_findings(name, *facts[:2], cli)
             yield from held_long(link, name, keys)
+            yield from _parked(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)
@@ -212,6 +213,14 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
         yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these")
+
+
+def _parked(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """Groups that stand still until a person lets them go on: no fault of the data."""
+    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in lanes]))
+    if count:
+        see = command("parked", queue, namespace=namespace)
+        yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

@@ -205,6 +205,21 @@ def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Seq
     assert [letter.message.id for letter in stuck.dead()] == ["m0"]
 
 
+def test_a_skip_of_one_group_says_what_it_would_do(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+    for options, what in (((), "remove m0"), (("--dead-letter",), "make a dead letter of m0")):
+        done = cli.run("skip", "jobs", "g", "1", "--dry-run", *options)
+        assert done.stdout.startswith(f"would {what}: group g 1 is parked on m0 after 1 failed attempt (")
+    assert "m7 is not to be skipped: group g 1 is parked on m0" in refused(
+        cli, "skip", "jobs", "g", "1", "--dry-run", "--id", "m7"
+    )
+    assert stuck.count_parked() == 5
+    warnings = [one for one in stuck.doctor() if one.check == "parked"]
+    see = f"sequencer parked jobs --namespace {namespace}"
+    assert [(one.level, one.text) for one in warnings] == [("warning", f"queue jobs: 5 parked groups; see: {see}")]
+    skipped = json.loads(cli.call("skip", "jobs", "g", "1").stdout)
+    assert (skipped["id"], skipped["attempts"], "attempt" in skipped) == ("m0", 1, False)
+
+
 def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 4
