@@ -17,6 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from ..client import Sequencer
 from ..errors import InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.options import DEFAULTS, QueueSettings
+from ..values.commands import command
 from ..values.text import many, plain
 from .app import (
     FINE,
@@ -103,7 +104,7 @@ def append(
             say_broken_off(tally, ctx, error)
             _say_counts(tally, time.monotonic() - began, json)
             return SERVER
-    return _summarize(tally, time.monotonic() - began, json)
+    return _summarize(client, tally, time.monotonic() - began, json)
 
 
 def _append_lines(
@@ -159,12 +160,17 @@ def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, 
     return some
 
 
-def _summarize(tally: Tally, elapsed_s: float, as_json: bool) -> int:
+def _summarize(client: Sequencer, tally: Tally, elapsed_s: float, as_json: bool) -> int:
     if tally.problem:
         hint = "" if tally.end else " (--on-error skip goes on)"
         typer.echo(f"error: {plain(tally.problem)}; stopped there, the lines before it are stored{hint}", err=True)
         tally.refused += 1
     _say_counts(tally, elapsed_s, as_json)
+    for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):
+        if count:
+            see = command("doctor", client.queue, namespace=client.options.namespace)
+            said = f"{many(count, 'late message')} {fate}, as on_late says: a higher score of that group was handled"
+            typer.echo(f"warning: {said}; if those scores are times in another unit, see: {see}", err=True)
     if tally.refused and not tally.problem:
         typer.echo(f"error: {many(tally.refused, 'line')} refused, as said above; the others are stored", err=True)
     return WRONG_USE if tally.problem else GAVE_UP if tally.refused else FINE

@@ -107,9 +107,7 @@ def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
 def skip(
     client: Sequencer,
     group: ManyGroupsArgument = None,
-    id: Annotated[
-        str | None, call_option("--id", help="Only if this message is the failed head.", show_default=False)
-    ] = None,
+    id: Annotated[str | None, call_option("--id", help="Only if it is this message.", show_default=False)] = None,
     dead_letter: Annotated[bool, call_option("--dead-letter", help="Make it a dead letter.")] = False,
     everything: AllOption = False,
     error: ErrorOption = None,
@@ -122,6 +120,8 @@ def skip(
 ) -> int:
     """Remove the failed head of a group, and let the group go on. Prints the removed message; `unskip` puts it back.
 
+    So is a head taken away that a consumer had in hand when its lease ran out, say one at which each handler hangs:
+    pause the group, end that consumer, and skip it then.
     In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
     the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
     A message of which steps had effects is removed with --yes only. What became of its steps is printed too.
@@ -182,7 +182,9 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     )
     until = "" if dead_letter else "until the next skip, "
     if not json:
-        said = f"{what} {plain(skipped.id)} from group {named(group)}, which goes on"
+        is_paused = client.explain(group).reason in ("paused", "queue paused")
+        then = "is paused" if is_paused else "goes on"
+        said = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}"
         typer.echo(f"{said}; {until}this puts it back: {back}", err=True)
         if skipped.steps:
             show_steps(skipped.steps, err=True)

@@ -82,7 +82,8 @@ def find(
     """
     found: list[MessageInfo] = client.find(id)
     if not found:
-        raise MessageNotFound(f"no group of queue {client.queue!r} has a message {id!r}, and no history tells of one")
+        said = f"no group of queue {client.queue!r} has a message {id!r}, and no history tells of one"
+        raise MessageNotFound(f"{said}; with its group, get says whether its id is known")
     if json:
         print_json(found)
         return

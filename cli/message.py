@@ -36,9 +36,9 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     """One message: its state, when it is due, attempts, error and content; or how it ended.
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
-    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content). Where the
-    queue keeps a history, how it ended: finished, failed (finished, but parts of it failed), skipped, dropped,
-    cancelled, replaced.
+    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
+    dropped or skipped). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of it
+    failed), skipped, dropped, cancelled, replaced.
     """
     found = client.get(group, id)
     if found is None:
@@ -52,7 +52,10 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 def show_message(info: MessageInfo) -> None:
     """For people, a field a line."""
     fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
-    if info.finished_at is not None:
+    if info.state == "handled":  # or not: nobody knows at which phase it ended
+        del fields["phase"]
+        fields |= {"state": "handled, dropped or skipped", "note": info.note}
+    elif info.finished_at is not None:
         fields |= ended_fields(info)
     elif info.began_at is not None:
         fields |= {"began": moment(info.began_at), "consumer": info.consumer}
@@ -76,7 +79,10 @@ def show_message(info: MessageInfo) -> None:
 
 @queue_command(app)
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """Remove a pending message, so that it will not be handled. Refused while a consumer may have it in hand."""
+    """Remove a pending message, so that it will not be handled. Refused while a consumer has it in hand.
+
+    Once the lease of that consumer ran out it is removed, though the handler may have begun: see `skip`.
+    """
     client.cancel(group, id)
     value = {"group": group, "id": id, "cancelled": True}
     print_either(json, value, f"cancelled {plain(id)} of group {named(group)}")
@@ -106,7 +112,7 @@ def reschedule(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a pending message another time, and fresh attempts. Refused while a consumer may have it in hand."""
+    """Give a pending message another time, and fresh attempts. Refused while a consumer has it in hand."""
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)
     client.reschedule(group, id, delay=delay, at=time, score=new_score)

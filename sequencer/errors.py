@@ -80,7 +80,7 @@ class NumberTaken(IdConflict):
 class LateMessage(SequencerError):
     """The score lies below one already handled in its group, and the queue refuses such messages (`on_late`)."""
 
-    def __init__(self, message_id: str, group: tuple[str, ...], text: str = "") -> None:
+    def __init__(self, message_id: str, group: tuple[str, ...], text: str) -> None:
         self.id = message_id
         self.group = group
         super().__init__(text)

@@ -39,16 +39,18 @@ def resume(
     ending: Ending = "",
     mark: str = "",
     written: Written | None = None,
+    told: bytes = b"",
     now_us: int | None = None,
 ) -> Call[Resumed]:
     """Make a parked or waiting group due; with an ending, take away the failed member first and set the watermark.
 
-    `written`: the ledger with what a person said of its steps.
+    `written`: the ledger with what a person said of its steps. `told`: the failure of the head of a group whose lease
+    ran out, where the one that was seen is not about it; only that head is taken away then.
     """
     return Call(
         "resume",
         (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.skipped),
-        (keys.prefix, group, failure, member, ending, mark, written.text() if written else "", now_text(now_us)),
+        (keys.prefix, group, failure, member, ending, mark, written.text() if written else "", told, now_text(now_us)),
         lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )
 

@@ -1,20 +1,38 @@
-"""The process of a consumer: its name; and a child that a handler forked, which must not become a second consumer."""
+"""The process of a consumer: its name; the message that it has in hand, for who looks after it; and a child that a
+handler forked, which must not become a second consumer.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import socket
+import struct
 import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from ..values.message import Message
 from ..values.owner import owner_text
+
+IN_HAND = struct.Struct("1024s")
+"""Group and id of the message in hand, a part a line; what is longer is cut."""
+Memory = mmap.mmap | None
+"""Where a supervisor reads that, or nobody does."""
 
 
 def owner_name() -> str:
     """Who holds a lease, for people: host, process and a few random characters."""
     return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
+
+
+def write_in_hand(memory: Memory, message: Message | None) -> Message | None:
+    """This message is begun, or none is in hand. A plain handler's is written by `threads.py`, without this call."""
+    if memory is not None:
+        line = "\n".join((*message.group, message.id)) if message else ""
+        IN_HAND.pack_into(memory, 0, line.encode("utf-8", "surrogateescape"))
+    return message
 
 
 class Fork:

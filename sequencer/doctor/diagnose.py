@@ -24,7 +24,7 @@ from ..values.commands import command
 from ..values.text import many, named
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
-from .leases import held_long, told_unserved
+from .leases import held_long, told_parked, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
@@ -130,8 +130,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from _invariants(check, namespace, name, repair, limit, counted)
             if check.has_once:
                 yield from once_findings(name, *facts[:2], cli)
-            yield from held_long(link, name, keys)
-            yield from _parked(link, namespace, name, keys)
+            yield from held_long(link, namespace, name, keys)
+            yield from told_parked(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)
@@ -213,14 +213,6 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
                         yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
     if count > MAX_SHOWN:
         yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these")
-
-
-def _parked(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
-    """Groups that stand still until a person lets them go on: no fault of the data."""
-    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in lanes]))
-    if count:
-        see = command("parked", queue, namespace=namespace)
-        yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:

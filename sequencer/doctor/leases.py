@@ -1,4 +1,4 @@
-"""What leases say of consumers: that one has held a group for so long that its handler may hang; that nobody consumes.
+"""What keeps groups from moving: a lease that is held for so long that its handler may hang; nobody consumes; parked.
 
 Nothing is written for that. A consumer holds leases while it works, and claims what is due within a second else: see
 IDLE_S. Where a group has been due for longer, and nobody holds any, there is no consumer that works.
@@ -17,8 +17,9 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
+from ..values.commands import command
 from ..values.owner import advice, is_held_long
-from ..values.text import named, plain
+from ..values.text import many, named, plain
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Finding
 
@@ -29,15 +30,17 @@ UNSERVED_S = 5.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: five times IDLE_S."""
 
 
-def held_long(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
     """A warning for each group that is leased for more than LONG_LEASES leases: it may be meant so."""
     count = 0
     for keys in lanes:
         for group, owner, seconds in _held(link, keys):
             count += 1
             if count <= MAX_SHOWN:
+                see = command("explain", queue, *decode_group(group), namespace=namespace)
                 said = f"group {named(decode_group(group))} is leased by {plain(owner)} for {seconds:.0f} s"
-                yield Finding("leases", "warning", f"queue {queue}: {said}; {advice(plain(owner))}")
+                said += f"; {advice(plain(owner))}; to take its message away, see: {see}"
+                yield Finding("leases", "warning", f"queue {queue}: {said}")
     if count > MAX_SHOWN:
         yield Finding("leases", "warning", f"queue {queue}: and {count - MAX_SHOWN} more like these")
 
@@ -173,6 +176,14 @@ async def _connections(alone: Alone, name: str) -> int | None:
         return None
     lines = said.decode("utf-8", "replace").splitlines()
     return sum(f"name={name}" in line.split(" ") for line in lines)
+
+
+def told_parked(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """Groups that stand still until a person lets them go on: no fault of the data."""
+    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in lanes]))
+    if count:
+        see = command("parked", queue, namespace=namespace)
+        yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
 
 
 def told_unserved(link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from ..errors import SequencerError, shown
@@ -87,8 +88,8 @@ def _check_queue(
         text = f"queue {queue} is being deleted, and that did not come to its end"
         yield Finding("queues", "problem", f"{text}: sequencer delete {queue} --yes")
         return
-    for lane in range(len(there.tags), used):
-        yield from _check_unknown_lane(link, namespace, queue, lane, len(there.tags))
+    if used > len(there.tags):
+        yield from _check_unknown_lanes(link, namespace, queue, len(there.tags))
     yield from _check_lanes(link, namespace, queue, there, repair)
 
 
@@ -115,21 +116,32 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             yield Finding("queues", "problem", text + told, repair)
 
 
-def _check_unknown_lane(link: Link, namespace: str, queue: str, lane: int, known: int) -> Iterator[Finding]:
-    """A lane that is in no table: no client looks at it, and no command but these reaches what lies there."""
+def _check_unknown_lanes(link: Link, namespace: str, queue: str, known: int) -> Iterator[Finding]:
+    """Lanes that are in no table, after another look at all names."""
+    groups, messages = Counter[int](), Counter[int]()
+    pattern = _pattern(namespace, re.escape(queue))
+    for page in _pages_of_names(link, f"{{{namespace}:{queue}:"):
+        for match in filter(None, map(pattern.match, page)):
+            name, lane = match.string, int(match[2])
+            if known <= lane < MAX_LANES:
+                is_order = name.startswith(lane_keys(namespace, queue, lane).order("").encode())
+                groups[lane] += is_order
+                messages[lane] += (reply_or_error(link, "ZCARD", name)[0] or 0) if is_order else 0
+    for lane in sorted(groups):
+        yield _unknown_lane(link, namespace, queue, lane, known, (groups[lane], messages[lane]))
+
+
+def _unknown_lane(link: Link, namespace: str, queue: str, lane: int, known: int, counts: tuple[int, int]) -> Finding:
+    """No client looks at it, and no command but these reaches what lies there. `counts`: its groups and messages."""
     keys, saved = lane_keys(namespace, queue, lane), f"{queue}-lane-{lane}"
-    names = [name for page in _pages_of_names(link, keys.prefix) for name in page]
-    if not names:
-        return
-    orders = [name for name in names if name.startswith(keys.order("").encode())]
-    sizes = [reply_or_error(link, "ZCARD", name)[0] or 0 for name in orders]
+    groups, messages = counts
     letters = reply_or_error(link, "ZCARD", keys.dead)[0] or 0
     own = f"redis-cli --scan --pattern '{keys.prefix}*'"
     text = (
         f"queue {queue} is registered with {many(known, 'lane')}, and there is a lane {lane}, at which nobody looks: "
-        f"it holds {many(sum(sizes), 'message')} of {many(len(orders), 'group')}, and {many(letters, 'dead letter')}"
+        f"it holds {many(messages, 'message')} of {many(groups, 'group')}, and {many(letters, 'dead letter')}"
     )
-    if orders or letters:
+    if groups or letters:
         make = command("configure", saved, namespace=namespace, options=["--on-late", "handle"])
         text += (
             f"; to keep them, as queue {saved}: {make}; {own} | grep -vxF -e '{keys.policy}' -e '{keys.clock}' | "
@@ -137,7 +149,7 @@ def _check_unknown_lane(link: Link, namespace: str, queue: str, lane: int, known
             f"'{lane_keys(namespace, saved, 0).prefix}'\"${{key#*\\}}:}}\"; done"
         )
     text += f"; to destroy all that is in this lane: {own} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"
-    yield Finding("queues", "problem", text)
+    return Finding("queues", "problem", text)
 
 
 def _check_unregistered(
@@ -187,14 +199,23 @@ def _fields(link: Link, key: str) -> dict[str, str]:
 
 
 def _lanes_used(link: Link, namespace: str) -> dict[str, int]:
-    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages."""
-    pattern = re.compile(rb"\{%s:([\w.-]+):(\d+)\}:" % re.escape(namespace).encode())
+    """Queue -> its number of lanes, as far as there are keys of them. Reads every name on the server, in pages.
+
+    A queue has at most MAX_LANES: a higher number is another program's.
+    """
+    pattern = _pattern(namespace, r"[\w.-]+")
     found: dict[str, int] = {}
     for keys in _pages_of_names(link, f"{{{namespace}:"):
         for match in filter(None, map(pattern.match, keys)):
-            name = match[1].decode()
-            found[name] = max(found.get(name, 0), int(match[2]) + 1)
+            name, lane = match[1].decode(), int(match[2])
+            if lane < MAX_LANES:
+                found[name] = max(found.get(name, 0), lane + 1)
     return found
+
+
+def _pattern(namespace: str, queue: str) -> re.Pattern[bytes]:
+    """Queue and lane of a key; not of incidents, which a queue may have before it is used: that its pool is down."""
+    return re.compile(rf"\{{{re.escape(namespace)}:({queue}):(\d{{1,4}})\}}:(?!alarms\Z)".encode())
 
 
 def _pages_of_names(link: Link, prefix: str) -> Iterator[list[bytes]]:

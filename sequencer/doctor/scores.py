@@ -14,7 +14,7 @@ from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
 from ..values.commands import command
-from ..values.text import named
+from ..values.text import many, named
 from ..values.views import Finding
 
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
@@ -55,20 +55,32 @@ def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "s
 
 
 def mark_finding(
-    queue: str, namespace: str, marks: Mapping[str, Scored], scores: Mapping[str, Scored], window_s: float
+    queue: str,
+    namespace: str,
+    marks: Mapping[str, Scored],
+    scores: Mapping[str, Scored],
+    window_s: float,
+    late: int = 0,
 ) -> Finding | None:
-    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none."""
+    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none.
+
+    `late`: how many messages came late. Where nothing waits they may be those in the lower unit: dropped, or refused.
+    """
     units = [name for _, name in UNITS if name in marks or name in scores]
-    if len(units) < 2 or units[-1] not in marks or not window_s:
+    is_doubtful = late and not scores and units not in ([], [UNITS[0][1]])
+    if (len(units) < 2 and not is_doubtful) or units[-1] not in marks or not window_s:
         return None
     group, mark = marks[units[-1]]
     forget, keep = (
         command("configure", queue, namespace=namespace, options=["--watermark-window", f"{seconds:.15g}"])
         for seconds in (0.001, window_s)
     )
+    lower = " and ".join(units[:-1])
     said = f"the watermark of group {named(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), "
-    said += f"others in {' and '.join(units[:-1])}: what comes there in {units[0]} is late; when all producers send "
-    said += f"one unit, to forget it: {forget}; then, when some messages were handled: {keep}"
+    said += f"others in {lower}: " if lower else f"nothing waits, and {many(late, 'message')} came late so far: "
+    said += f"what comes there in {units[0] if lower else UNITS[0][1]} is late; when all producers send one unit"
+    said += "" if lower else f", and that is not {units[-1]}"
+    said += f", to forget it: {forget}; then, when some messages were handled: {keep}"
     return Finding("scores", "warning", f"queue {queue}: {said}")
 
 
@@ -108,7 +120,8 @@ def check_units(
     held = (one for name in names for one in hash_pairs(link, name, limit))
     marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
     window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
-    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
+    late = 0 if found else sum(int(link.command("HGET", keys.stats, "late") or 0) for keys in lanes)
+    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6, late):
         yield finding
 
 

@@ -15,7 +15,7 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
-from ..values.owner import end_command
+from ..values.owner import end_command, removal
 from ..values.text import duration, error_text, many, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
@@ -35,7 +35,7 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     }
     is_told = failure.attempt and not (one.is_late or decision.outage or one.steps)
     tried = f" attempt={of_limit(failure.attempt, options.max_attempts)}" if is_told else ""
-    said = f"{_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
+    said = f"{name_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
         then = "its lease was lost: who has the group now tries it"
         return event("message failed", queue, f"{said}; {then}", fields, error=one.error)
@@ -107,7 +107,7 @@ def outage_over(queue: str, owner: str, one: Ended) -> Event:
 
 def message_name(message: Message) -> str:
     """A message in a sentence: its group and id."""
-    return _of(message.group, message.id)
+    return name_of(message.group, message.id)
 
 
 def interrupted(queue: str, owner: str, message: Message, step: str = "") -> Event:
@@ -124,8 +124,8 @@ def runs_long(options: QueueOptions, owner: str, message: Message, seconds: floa
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
     fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
     said = f"{message_name(message)} for {seconds:.0f} s{'; the stop waits for it' if is_stopping else ''}; "
-    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (the message is tried again; "
-    said += "--handler-timeout sets a limit)"
+    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (--handler-timeout sets a limit): "
+    said += _removal(options, owner, message)
     return event("handler runs", options.queue, said, fields)
 
 
@@ -137,7 +137,7 @@ def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *
     said += "its lease is not renewed any more, and the end of it counts as an attempt"
     if is_ended:
         return event("handler stuck", options.queue, f"{said}; its consumer is killed", fields)
-    said += f"; see: {fields['see']}; to end its process: {fields['mend']}"
+    said += f"; see: {fields['see']}; to end its process: {fields['mend']}: {_removal(options, owner, message)}"
     return event("handler stuck", options.queue, said, fields)
 
 
@@ -155,7 +155,7 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
         "id": head.id,
         "attempt": head.attempt - 1,
     }
-    said = f"{_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
+    said = f"{name_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
     return event("lease expired", queue, said, fields)
 
 
@@ -176,7 +176,7 @@ def halted(options: QueueOptions, owner: str, one: Halted) -> Event:
 def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event:
     first, last = one.missing or (None, None)
     which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
-    said = f"{_of(one.group, one.id)}: {which if first else 'a number is'} missing before {one.number}"
+    said = f"{name_of(one.group, one.id)}: {which if first else 'a number is'} missing before {one.number}"
     fields |= {
         "id": one.id,
         "number": one.number,
@@ -261,12 +261,17 @@ def _raised(error: BaseException) -> tuple[str, dict[str, str]]:
     return f"{fields['error_type']}: {fields['error']}", fields
 
 
-def _of(group: tuple[str, ...], message_id: str) -> str:
+def name_of(group: tuple[str, ...], message_id: str) -> str:
+    """The same of one that is known by its group and id."""
     return f"group={named(group)} id={message_id}"
 
 
 def _mended(said: str, fields: Mapping[str, Any]) -> str:
     return f"{said}; see: {fields['see']}; then: {fields['mend']}"
+
+
+def _removal(options: QueueOptions, owner: str, message: Message) -> str:
+    return removal(owner, message.id, message.group, options.queue, options.namespace)
 
 
 def _explain(options: QueueOptions, group: tuple[str, ...]) -> str:

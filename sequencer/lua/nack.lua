@@ -25,6 +25,7 @@
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
 -- failure begins with how many in a row, and how many messages the lane had handled at the first.
+-- Behind that it says whether they are its own: then the next one counts a try of a step.
 -- With a ledger an `ending` stands: what was done decides then, and the outage is only counted.
 -- Of one that is missing the failure begins with how often in a row, and us since when.
 -- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was

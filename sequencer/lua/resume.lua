@@ -1,5 +1,5 @@
 -- resume: lets a parked or waiting group go on at once, with fresh attempts; may first take away
--- its failed head.
+-- its failed head, or one whose lease ran out.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
 -- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] skipped hash
 -- ARGV[1] prefix   of the lane's keys
@@ -12,7 +12,9 @@
 --                  becomes a dead letter first
 -- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
 -- ARGV[7] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
--- ARGV[8] now_us   "" for the server's time
+-- ARGV[8] told     with an ending, of the head of a group whose lease ran out: the failure that is
+--                  kept with it, where ARGV[3] is not about it; else ""
+-- ARGV[9] now_us   "" for the server's time
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do; never with a ledger),
 --         "leased", "changed", "missing", "unfailed", "effects"; score and record are those of a
 --         removed message, else ""
@@ -26,7 +28,8 @@ local member = ARGV[4]
 local ending = ARGV[5]
 local mark = ARGV[6]
 local ledger = ARGV[7]
-local now_us = ARGV[8]
+local told = ARGV[8]
+local now_us = ARGV[9]
 --+ prelude
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
@@ -34,11 +37,19 @@ local now = time_us(now_us)
 local skip = ending ~= ''
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
 if visible ~= visible then return {'missing', '', ''} end
-if call('HEXISTS', leases, group) == 1 and visible < 9e15 then return {'leased', '', ''} end
+local has_lease = call('HEXISTS', leases, group) == 1
+local is_over = skip and has_lease and (visible <= now or visible == 9e15) -- it ran out
+if has_lease and visible < 9e15 and not is_over then return {'leased', '', ''} end
 if (call('HGET', failures, group) or '') ~= failure then return {'changed', '', ''} end
 if skip and member == '' then return {'unfailed', '', ''} end
 if not skip and ledger == '' and visible <= now then return {'due', '', ''} end
-if failure == '' and visible ~= math.huge then
+if told ~= '' then
+  if not is_over then return {'unfailed', '', ''} end
+  if call('ZRANGE', prefix .. 'order:' .. group, 0, 0)[1] ~= member then
+    return {'changed', '', ''}
+  end
+  failure = told
+elseif failure == '' and visible ~= math.huge then
   return {'unfailed', '', ''} -- delayed, paused: a claim decides when
 end
 --+ ledger
@@ -96,7 +107,7 @@ if member ~= '' then
   end
 end
 call('HDEL', failures, group)
-call('HDEL', leases, group) -- of a paused group: it ran out, and its holder may wake and note
+call('HDEL', leases, group) -- it ran out; its holder may wake, and note
 
 if call('EXISTS', order) == 0 then
   call('ZREM', schedule, group)

@@ -11,6 +11,8 @@
 -- ARGV[6] now_us   "" for the server's time
 -- RETURN  "done", "missing", "leased": a consumer may be handling it, or "effects": it is not
 --         cancelled, since its ledger notes effects
+-- A lease that ran out is no hindrance, and is ended where it was on this message: its holder may
+-- wake, and is refused then.
 -- Its ledger stays. From protocol 2 on, one that may have been claimed gets one, which says what
 -- its stamp was: the keys of its steps are made of that.
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
@@ -48,7 +50,9 @@ if type(record) ~= 'string' then return 'missing' end
 local flag, due_before, ledger, at_envelope = cut(record)
 local arrived, due_us = tonumber(sub(record, 1, 16)) or 0, tonumber(due_before) or 0
 local was_there = math.max(arrived, due_us)
-if held and was_there <= (tonumber(sub(held, 1, 16)) or 0) then return 'leased' end
+local in_hand = held and was_there <= (tonumber(sub(held, 1, 16)) or 0)
+local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
+if in_hand and not (visible <= now or visible == 9e15) then return 'leased' end
 if score == '' and sub(ledger, 1, 1) == '1' then return 'effects' end
 if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^v(%d+)')) or 0) >= 2 then
   local text = '{"v":1,"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
@@ -86,6 +90,9 @@ else
   local head = head_of(stamp, '0000', is_time and 'T' or 'D', text, ledger)
   call('ZADD', order, score, stamp .. id)
   call('HSET', body, id, head .. sub(record, at_envelope))
+end
+if in_hand then
+  call('HDEL', leases, group)
 end
 if call('EXISTS', order) == 1 then
   wake(group, now)

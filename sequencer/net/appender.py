@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..queue.append import (
     call_for,
     receipt_of,
     refuse_unknown,
+    with_marks,
 )
 from ..queue.session import Session
 from ..store.item import Item, ItemMaker
@@ -33,7 +35,8 @@ class Appender:
 
     def __init__(self, session: Session, net: BlockingNet, items: ItemMaker) -> None:
         self._session, self._net, self.items, self._wait = session, net, items, session.options.wait
-        self._batch: _Batch | None = None
+        self._batches: dict[_Batch, None] = {}
+        """Those of which no append is known to be stored, in their order."""
 
     def check(self, *arguments: Any) -> None:
         """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
@@ -54,24 +57,38 @@ class Appender:
                 refuse_unknown(item.id, error, replaces=replace)
                 raise
             confirmed = link.confirmed
+        if outcomes[0].outcome == "refused":
+            outcomes = finish(with_marks(self._session, [item], outcomes))
         return receipt_of(item, outcomes, confirmed, self._wait, replace=replace)
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
         self._net.reconnect_if_closed()
-        batch = self._batch
-        if batch is None or batch.commands is not pipeline.command_stack:
-            if batch and not batch.is_stored:  # perhaps refused for its route, which only its caller was told
-                self._lanes()
-                finish(self._session.ask_route())
-            batch = self._batch = _Batch(pipeline.command_stack)
-            pipeline.set_response_callback(b"EVAL", _answered)
+        batch = self._batch_of(pipeline)
         lanes = self._lanes()
         keys = lanes[lane_of(item.group, len(lanes))]
         call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
         # The caller's client may have another encoding.
         pipeline.execute_command(*map(in_utf8, eval_command(call, self._session.route)), batch=batch)
         return Receipt(item.id, None, None)
+
+    def _batch_of(self, pipeline: Any) -> _Batch:
+        """Where the server did not take one that is over, its route was perhaps refused, and only its caller was told:
+        then the queue is looked at first.
+        """
+        known = list(self._batches)
+        if found := next((one for one in known if one.is_of(pipeline)), None):
+            return found
+        over = [one for one in known if one.is_over]
+        if not all(one.is_stored for one in over):
+            self._lanes()
+            finish(self._session.ask_route())
+        for one in over:
+            self._batches.pop(one, None)
+        new = _Batch(pipeline)
+        self._batches[new] = None
+        pipeline.set_response_callback(b"EVAL", _answered)
+        return new
 
     def append_many(
         self, items: Iterable[Any], on_refused: str, chunk: int | None, *, replace: bool = False
@@ -82,10 +99,10 @@ class Appender:
         if isinstance(chunk, bool) or not isinstance(most[0], int) or not 1 <= most[0] <= calls.MAX_APPEND:
             raise ConfigurationError(f"chunk={shown(chunk)} must be a whole number from 1 to {calls.MAX_APPEND}")
         tally = Tally(on_refused)
-        ahead = _Ahead(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
-        how: dict[str, Any] = {"on_refused": on_refused, "replace": replace, "meanwhile": ahead.look}
+        chunks = _Chunks(self._chunks(items, *most), is_eager=isinstance(items, list | tuple))
+        how: dict[str, Any] = {"on_refused": on_refused, "replace": replace, "meanwhile": chunks.prepare}
         try:
-            while (one := ahead.take()) is not None:
+            while (one := chunks.take()) is not None:
                 outcomes = list[calls.ItemOutcome]()
                 if tally.sends(one):
                     outcomes = finish(append_chunk(self._session, one.items, **how))
@@ -145,19 +162,34 @@ class Appender:
 class _Batch:
     """What goes over a caller's pipeline at once."""
 
-    __slots__ = ("commands", "is_stored")
+    __slots__ = ("_commands", "_pipeline", "is_stored")
 
-    def __init__(self, commands: object) -> None:
-        self.commands = commands
+    def __init__(self, pipeline: Any) -> None:
+        self._pipeline = weakref.ref(pipeline)
+        self._commands = pipeline.command_stack
         """The pipeline's own list: behind its `execute` it has another."""
         self.is_stored = False
         """Whether the server took an append of it."""
+
+    def is_of(self, pipeline: Any) -> bool:
+        """Whether what this pipeline sends next is this."""
+        return not self.is_stored and pipeline.command_stack is self._commands
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was sent, or never will be."""
+        pipeline = self._pipeline()
+        return pipeline is None or not self.is_of(pipeline)
+
+    def stored(self) -> None:
+        """The server took an append of it; what it held is not kept."""
+        self.is_stored, self._commands = True, None
 
 
 def _answered(reply: Any, *, batch: _Batch | None = None, **_: Any) -> Any:
     """The driver calls it with what our scripts answer on a pipeline; not with an error."""
     if batch:
-        batch.is_stored, batch.commands = True, None
+        batch.stored()
     return reply
 
 
@@ -166,7 +198,7 @@ def _bytes_of(item: Item) -> int:
     return len(item.envelope) + len(item.group) + len(item.id)
 
 
-class _Ahead:
+class _Chunks:
     """Chunks one by one; the next one is made while the server works on the one before, if `is_eager`.
 
     Only for what can be read again: from an iterator nothing is taken that may then not be sent.
@@ -177,7 +209,7 @@ class _Ahead:
         self._found: list[Chunk | None] = []
         self._error: Exception | None = None
 
-    def look(self) -> None:
+    def prepare(self) -> None:
         """Make the next chunk; an error of it is raised when it is taken."""
         if self._is_eager and not self._found:
             try:

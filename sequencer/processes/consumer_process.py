@@ -24,6 +24,7 @@ from typing import Any
 from .handlers.exec import REDIS_VARIABLE
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
+from .worker.in_hand import InHand
 
 
 def merged(env: Mapping[str, str | None]) -> dict[str, str]:
@@ -38,7 +39,9 @@ class ConsumerProcess:
         self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: Path | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
-        fds = (config.lock_fd, config.report_fd)
+        self._in_hand = InHand()
+        config = replace(config, hand_fd=self._in_hand.fd)
+        fds = (config.lock_fd, config.report_fd, config.hand_fd)
         environment = merged(env or {})
         redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
@@ -54,6 +57,9 @@ class ConsumerProcess:
                 env=environment,
                 cwd=cwd,
             )
+        except BaseException:
+            self._in_hand.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.pid = self._process.pid
@@ -69,8 +75,6 @@ class ConsumerProcess:
         self.counts: dict[str, int] = {}
         self.command_group: int | None = None
         """The process group of the command that it runs for a message now."""
-        self.in_hand = ""
-        """Group and id of the message at which it was seen last, if that took a while."""
         self.busy_s = 0.0
         """Its time in handlers since it began, where it reports that."""
         self.works_from, self.longest_s = self.started_at, math.inf
@@ -84,6 +88,11 @@ class ConsumerProcess:
     def returncode(self) -> int | None:
         """How it ended for the system; None while it runs."""
         return self._process.poll()
+
+    @property
+    def in_hand(self) -> str:
+        """Group and id of the message that it began last; "" where it waits, or claims others."""
+        return self._in_hand.name
 
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
@@ -109,6 +118,7 @@ class ConsumerProcess:
     def clean_up(self) -> None:
         """After its end: its command must not go on beside its successor."""
         self.close_control()
+        self._in_hand.close()
         if self.command_group is not None:
             with suppress(OSError):
                 os.killpg(self.command_group, signal.SIGKILL)
@@ -124,8 +134,6 @@ class ConsumerProcess:
                 self.busy_s = event["seconds"]
             case "counts":
                 self.counts = event["counts"]
-            case "running":
-                self.in_hand = event["what"]
             case "command":
                 self.command_group = event["pgid"]
             case "exit":

@@ -32,13 +32,13 @@ def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> 
 
 
 def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, in_hand: str = "") -> Event:
-    """`ended_by`: "exit status 1", "signal SIGKILL"; `in_hand`: the message at which it was seen last."""
+    """`ended_by`: "exit status 1", "signal SIGKILL"; `in_hand`: the message that it began last."""
     fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1), "in_hand": in_hand}
     return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s{_seen(in_hand)}", fields)
 
 
 def _seen(in_hand: str) -> str:
-    return f"; last seen at {in_hand}" if in_hand else ""
+    return f"; the message that it began last: {in_hand}" if in_hand else ""
 
 
 def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = False) -> Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .. import calls
@@ -23,6 +24,7 @@ from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
+from ..store.replies import text
 from ..values.message import BatchReceipt, Receipt, Refused
 from ..values.text import many, named
 from .session import Session
@@ -51,7 +53,8 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
     except ServerUnavailable as error:
         refuse_unknown(item.id, error, replaces=replace)
         raise
-    return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
+    outcomes = await with_marks(session, [item], answer.value)
+    return receipt_of(item, outcomes, answer.confirmed, wait, replace=replace)
 
 
 def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
@@ -71,6 +74,23 @@ def receipt_of(
         _check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
     fate: Any = one.outcome  # of one message alone nothing is undone
     return Receipt(item.id, one.stamp or None, fate == "duplicate", fate, one.backlog)
+
+
+async def with_marks(session: Session, items: list[Item], outcomes: list[calls.ItemOutcome]) -> list[calls.ItemOutcome]:
+    """Of what was refused as late: with the watermark that it came behind, for the text of its error. It costs a round
+    trip, and only there.
+    """
+    late = [item.group for item, one in zip(items, outcomes, strict=True) if one.outcome == "refused"]
+    if not late:
+        return outcomes
+    lanes, marks = await session.lanes_to_append(), dict[str, str]()
+    with suppress(SequencerError):  # then the text is without it
+        for keys in lanes:
+            groups = sorted({group for group in late if lanes[lane_of(group, len(lanes))] == keys})
+            for key in (keys.marks_old, keys.marks) if groups else ():
+                (words,) = await session.net.read(key, [("HMGET", key, *groups)])
+                marks |= {group: text(mark) for group, mark in zip(groups, words, strict=True) if mark}
+    return [one._replace(mark=marks.get(item.group, "")) for item, one in zip(items, outcomes, strict=True)]
 
 
 def refuse_unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> None:
@@ -150,7 +170,8 @@ async def append_chunk(
         for position, item in enumerate(items):
             by_lane.setdefault(lanes[lane_of(item.group, len(lanes))], []).append(position)
     if on_refused != "stop":
-        return await _send(session, items, by_lane, "replace" if replace else "others", meanwhile)
+        outcomes = await _send(session, items, by_lane, "replace" if replace else "others", meanwhile)
+        return await with_marks(session, items, outcomes)
     # A script can't undo what it replaced, and undoes its own lane only: what would be refused is looked for first, in
     # all of them.
     if replace or len(by_lane) > 1:
@@ -159,8 +180,9 @@ async def append_chunk(
             _mark_conflicts(items, outcomes)
         _mark_taken(items, outcomes if await session.is_sequence() else [])
         if any(one.outcome in calls.REFUSALS for one in outcomes):
-            return [_undone(one) for one in outcomes]
-    return await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
+            return await with_marks(session, items, [_undone(one) for one in outcomes])
+    outcomes = await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
+    return await with_marks(session, items, outcomes)
 
 
 async def _send(
@@ -243,10 +265,10 @@ def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
     if one.outcome == "effects":
         said = f"message {item.id!r} {where} is not replaced: effects of its steps are noted. Let it end, or "
         return EffectsNoted(item.id, group, f"{said}append the new one under another id")
+    higher = f"a higher score than {item.score} was handled{f', {one.mark}' if one.mark else ''}"
     said = (
-        f"message {item.id!r} {where} comes too late: a higher score than {item.score} was handled; give it a later "
-        "score, or set the queue's on_late to handle, dead_letter or drop; where producers send times in several "
-        "units, see: sequencer doctor"
+        f"message {item.id!r} {where} comes too late: {higher}; give it a later score, or set the queue's on_late to "
+        "handle, dead_letter or drop; where producers send times in several units, see: sequencer doctor"
     )
     return LateMessage(item.id, group, said)
 

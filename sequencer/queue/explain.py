@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.examine import Facts
@@ -23,6 +22,7 @@ from ..values.owner import advice, ending, is_held_long
 from ..values.text import many, named
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
+from .holder import holder_of, moment, removing
 from .state import is_leased, is_put_off
 
 COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
@@ -78,7 +78,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     now, visible = facts.now_us, facts.visible_us
     head = facts.head[STAMP_DIGITS:]
     if is_leased(visible, facts.lease, now):
-        owner, since_s = _holder(facts)
+        owner, since_s = holder_of(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
         end = advice(owner) if is_held_long(now, now - since_s * 1e6, visible) else ending(owner)
@@ -118,27 +118,9 @@ def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
         return found
     since_us, probe_us, failure = facts.outage
     text = f"group {named(found.group)} waits, as the whole queue does, for the end of an outage: since "
-    text += f"{_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
+    text += f"{moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
     text += f"; to probe at once: {probe}" if probe else ""
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
-
-
-def _holder(facts: Facts) -> tuple[str, float]:
-    """Who has the group's lease, and for how many seconds by now."""
-    since_us = int(facts.lease[:STAMP_DIGITS])
-    return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
-
-
-def held_by(facts: Facts) -> str:
-    """Who has the group in hand, since when, and what ends that; behind "is held by"."""
-    if not facts.lease[:STAMP_DIGITS].isdigit():
-        return "a consumer just now"
-    owner, since_s = _holder(facts)
-    if not is_leased(facts.visible_us, facts.lease, facts.now_us):
-        pause = ", which a pause keeps off: unpause first" if facts.is_paused or facts.is_queue_paused else ""
-        return f"{owner}, whose lease ran out, until a consumer takes it over{pause}"
-    held = f"{owner} for {since_s:.1f} s now, since {_moment(facts.now_us - since_s * 1e6)}"
-    return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner)}"
 
 
 def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
@@ -148,6 +130,11 @@ def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
         group = found.group if is_of_group else ()
         text += f"; {said}: {command(name, options.queue, *group, namespace=options.namespace)}"
     return replace(found, text=text)
+
+
+def with_removal(found: Explanation, group: str, facts: Facts, options: QueueOptions) -> Explanation:
+    """Of a group in hand, or whose lease ran out: with what takes its first message away."""
+    return replace(found, text=found.text + removing(group, facts, options)) if found.reason != "broken" else found
 
 
 def with_steps(found: Explanation, steps: MessageSteps | None) -> Explanation:
@@ -199,12 +186,7 @@ def _outages(failure: Failure, facts: Facts) -> str:
 
 
 def _when(at_us: float, now_us: int) -> str:
-    return f"{_moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
-
-
-def _moment(at_us: float) -> str:
-    moment = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
-    return f"{moment.removesuffix('+00:00')} UTC"
+    return f"{moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
 
 
 def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | None:

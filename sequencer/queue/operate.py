@@ -12,7 +12,7 @@ from ..errors import EffectsNoted, InvalidScore, InvalidTime, MessageBusy, Messa
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
-from .explain import held_by
+from .holder import held_by
 from .session import Session
 from .stuck.head import doubt, name_of
 
@@ -22,8 +22,9 @@ from .stuck.head import doubt, name_of
 async def cancel(session: Session, group: Group, id: Id) -> None:
     """Remove a pending message; it will not be handled.
 
-    Raises MessageNotFound, MessageBusy when a consumer may have it in hand, and EffectsNoted when steps of it had
-    effects.
+    Where the lease of a consumer ran out that had it in hand, a handler may have begun with it, and that consumer is
+    refused when it wakes. Raises MessageNotFound, MessageBusy when a consumer may have it in hand, and EffectsNoted
+    when steps of it had effects.
     """
     await _revise(session, encode_group(group), encode_id(id), "", "")
 
@@ -75,7 +76,7 @@ async def _revise(session: Session, group: str, message_id: str, score: str, due
             "yes=True (--yes), after which unskip can bring it back",
         )
     raise MessageBusy(
-        f"{name} may be in a consumer's hands just now: the group is held by {held_by(facts)}; look again"
+        f"{name} may be in a consumer's hands just now: the group is held by {held_by(group, facts, session.options)}"
     )
 
 

@@ -7,7 +7,7 @@ asked about it differ on purpose in which of them they say:
 
 - a group (`groups`, `info`): leased, else paused, else parked. A pause of the whole queue is no state of a group.
 - an explanation: leased, else paused, be it the group or the queue, and what else keeps it beside that.
-- a message (`get`): parked, else paused, be it the group or the queue, else leased.
+- a message (`get`): parked, else leased, else paused, be it the group or the queue.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ def is_put_off(visible_us: float | None, now_us: float) -> bool:
     return visible_us is not None and visible_us > now_us
 
 
+def expired_head(facts: Facts) -> str:
+    """The head of a group that a consumer had in hand when its lease ran out; "" where that is not so."""
+    visible, arrived = facts.visible_us, number_of(facts.head)
+    if visible is None or not (visible <= facts.now_us or visible == PAUSED) or not arrived:
+        return ""
+    was_there = max(arrived, decode_head(facts.head_record).due_us or 0) <= number_of(facts.lease)
+    return facts.head if was_there else ""
+
+
 def group_state(visible_us: float, lease: bytes | None, now_us: float, *, is_paused: bool = False) -> GroupState:
     """The state of a group that has messages; `is_paused`: it stands among the paused groups."""
     if is_leased(visible_us, lease, now_us):
@@ -48,14 +57,14 @@ def message_state(facts: Facts) -> tuple[MessageState, float | None]:
     own_us = record.due_us if record.due_us is not None else float(now)
     if visible == math.inf:
         return "parked", None
+    is_head, has_lease = facts.member == facts.head, is_leased(visible, facts.lease, now)
+    was_there = max(number_of(facts.member), record.due_us or 0) <= number_of(facts.lease) if has_lease else False
+    if is_head and was_there:
+        return "leased", own_us
     if facts.is_paused or facts.is_queue_paused or visible == PAUSED:
         return "paused", None
     if own_us > now:
         return "delayed", own_us
-    is_head = facts.member == facts.head
-    if is_leased(visible, facts.lease, now):
-        was_there = max(number_of(facts.member), record.due_us or 0) <= number_of(facts.lease)
-        return ("leased" if is_head and was_there else "behind"), own_us
-    if not is_head:
+    if has_lease or not is_head:
         return "behind", own_us
     return ("waiting", visible) if is_put_off(visible, now) else ("due", own_us)

@@ -27,7 +27,7 @@ from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.unserved import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState
-from .explain import explanation, with_commands, with_steps, with_units, with_unserved
+from .explain import explanation, with_commands, with_removal, with_steps, with_units, with_unserved
 from .session import Session
 from .state import group_state
 from .steps.record_steps import record_steps
@@ -186,6 +186,7 @@ async def explain(session: Session, group: Group) -> Explanation:
     if found.reason == "due" and waits_s >= UNSERVED_S:
         nobody = await unserved(session, await session.lanes(register=False))
         found = with_unserved(found, nobody, waits_s, session.options)
+    found = with_removal(found, key, facts, options)
     if found.reason == "leased":
         found = with_steps(found, await _steps_of(session, keys, key, facts.head[STAMP_DIGITS:]))
     found = with_commands(found, session.options)

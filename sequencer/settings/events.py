@@ -58,7 +58,7 @@ FIELDS: Mapping[str, str] = {
     "skip": "command that mends it by giving up the message",
     "mend_all": "command that mends all parked groups of the queue, where there are more",
     "runs_s": "for how long, in seconds",
-    "in_hand": "group and id of the message at which the consumer was seen last",
+    "in_hand": "group and id of the message that the consumer began last; empty between batches",
     "number": "of the first message that is there",
     "first_missing": "first number that is missing before it",
     "last_missing": "last number that is missing before it",

@@ -24,8 +24,8 @@ class MessageInfo:
     group: tuple[str, ...]
     state: MessageState
     """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
-    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content; how it
-    ended, where the queue keeps a history."""
+    waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content: it
+    was handled, dropped or skipped; how it ended, where the queue keeps a history."""
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int
@@ -46,7 +46,9 @@ class MessageInfo:
     """Who handled it last."""
     kind: str = ""
     note: str = ""
-    """What else is to be said of its end: the error with which it was given up."""
+    """What else is to be said of its end: the error with which it was given up; of one that is only known by its id,
+    what may have become of it.
+    """
     steps: MessageSteps | None = None
     """What became of its steps, as far as that was noted; None where none was, and behind its end."""
 

@@ -5,6 +5,10 @@ it has held that for too long. Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from .commands import command, id_option
+from .text import plain
 
 _NAME = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
 
@@ -34,6 +38,25 @@ def ending(owner: str) -> str:
     found = _NAME.fullmatch(owner)
     end = f"end that process (on {found['host']}: {end_command(owner)})" if found else "end that consumer"
     return f"if its handler hangs, {end}"
+
+
+def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, *, is_paused: bool = False) -> str:
+    """What takes a message away that hangs in the hands of a consumer: commands, in the order to run them in.
+
+    Without the pause another consumer takes the message over, and hangs too. `is_paused`: the group or the queue is.
+    """
+    found = _NAME.fullmatch(owner)
+    end = f"on {found['host']}: {end_command(owner)}" if found else "end that consumer"
+    pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
+    said = f"that message is tried again then; to take {plain(id)} away instead, in this order: "
+    said += "" if is_paused else f"{pause}; "
+    said += f"{end}; once its lease ran out: {skipping(id, group, queue, namespace)}"
+    return said if is_paused else f"{said}; {unpause}"
+
+
+def skipping(id: str, group: Sequence[str], queue: str, namespace: str) -> str:
+    """The command that takes away a message whose lease ran out."""
+    return command("skip", queue, *group, namespace=namespace, options=[*id_option(id), "--dead-letter"])
 
 
 def owner_text(host: str, pid: int, mark: int) -> str:

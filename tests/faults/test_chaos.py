@@ -15,7 +15,8 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import Event, Recorder, judge, wait_until
-from sequencer.testing.proxy.fault_proxy import KINDS, FaultProxy
+from sequencer.testing.proxy.fault import KINDS
+from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.proxy.frames import ERRORS
 
 from .chaos import proof as chaos

@@ -109,6 +109,10 @@ def test_append_says_what_became_of_a_late_line(
     assert done.returncode == (1 if is_refused else 0)
     assert done.stdout.startswith(said)
     assert done.stderr.startswith("line 1: message 'late' of group a comes too late: ") == is_refused
+    fate = {"drop": "dropped", "dead_letter": "made dead letters"}.get(on_late)
+    if fate:
+        assert done.stderr.startswith(f"warning: 1 late message {fate}, as on_late says: ")
+        assert "; if those scores are times in another unit, see: sequencer doctor jobs" in done.stderr
     assert ids(queue, "a") == (["late", "good"] if on_late == "handle" else ["good"])
     again = cli.call("append", "jobs", "--on-error", "skip", "--json", input=text)
     assert {name: json.loads(again.stdout)[name] for name in counts} == counts

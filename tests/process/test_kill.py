@@ -43,6 +43,21 @@ def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -
     assert work.states() == {}
 
 
+def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cli, work: Work) -> None:
+    """However fast it does that; what the consumer holds beside it is innocent."""
+    (cli.directory / "killer.py").write_text(
+        "import os\n\ndef handle(message):\n    if message.id == 'c-0':\n        os.kill(os.getpid(), 9)\n"
+    )
+    for group in "abcdef":
+        work.add(group, {})
+    words = ("--app", "killer:handle", "--lease", 0.5, "--max-attempts", 2, "--until-empty")
+    done = cli.run("consume", "jobs", *words, timeout=PATIENCE_S)
+    assert done.returncode == 4, done.stderr
+    named = [line.rpartition("; ")[2] for line in done.stderr.splitlines() if "consumer died" in line]
+    assert set(named) == {"the message that it began last: group=c id=c-0"}
+    assert len(named) >= 2, "the death that found it with others is not counted against it"
+
+
 def test_kills_in_a_row_lose_nothing_and_keep_the_order(cli: Cli, work: Work) -> None:
     gates = {20: "first", 60: "second"}
     for group in "abcd":

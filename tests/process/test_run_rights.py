@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,9 +21,15 @@ def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
     return RunScene(cli.directory, make)
 
 
-def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene, link: Link, namespace: str) -> None:
+@pytest.fixture
+def user(link: Link, namespace: str) -> Iterator[str]:
     link.command("ACL", "SETUSER", namespace, "on", "nopass", "~*", "+@all", "-wait")
-    cli.environment["SEQUENCER_REDIS"] = cli.environment["SEQUENCER_REDIS"].replace("://", f"://{namespace}:x@")
+    yield namespace
+    link.command("ACL", "DELUSER", namespace)
+
+
+def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene, link: Link, user: str) -> None:
+    cli.environment["SEQUENCER_REDIS"] = cli.environment["SEQUENCER_REDIS"].replace("://", f"://{user}:x@")
     (cli.directory / "steps.py").write_text(
         "from sequencer import Sequencer\n"
         "gifts, mails = (Sequencer(name, namespace=NAMESPACE, wait_replicas=1) for name in ('gifts', 'mails'))\n"
@@ -35,6 +41,5 @@ def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene
     assert done.returncode == 2
     problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert problems == ["error: gifts: to consume, the user lacks +wait; grant it with ACL SETUSER"]
-    link.command("ACL", "SETUSER", namespace, "+wait")
+    link.command("ACL", "SETUSER", user, "+wait")
     assert cli.run("run", "--check").returncode == 0
-    link.command("ACL", "DELUSER", namespace)

@@ -9,9 +9,10 @@ from contextlib import closing
 import pytest
 
 from sequencer import Message
+from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alarms.notices import Place
+from sequencer.processes.alarms.notices import Origin
 from sequencer.processes.alarms.watched_queue import WatchedQueue
 from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.store.keys import LaneKeys, lane_keys
@@ -214,7 +215,7 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
         {"old": None},
         [],
         url=seq.endpoint.url,
-        place=Place(seq.options.namespace, "", "web1"),
+        origin=Origin(seq.options.namespace, "", "web1"),
         every_s=0.01,
         emit=watching.events.append,
     )
@@ -222,6 +223,22 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
     watching.look(quiet)
     assert seq.count_dead() == 0
     assert link.command("EXISTS", keys.alarms) == 0
+
+
+def test_a_pool_of_a_queue_that_was_never_used_is_told_and_is_no_problem_of_the_queue(
+    watching: Watching, link: Link, namespace: str
+) -> None:
+    watcher, chat = watching.watcher(), watching.targets[0]
+    watching.local = Local(down_s=100.0)
+    watching.look(watcher)
+    assert chat.whats() == ["open"]
+    assert link.command("KEYS", "*") == [lane_keys(namespace, "jobs", 0).alarms.encode()]
+    found = diagnose(watching.seq.endpoint, namespace)
+    assert [one.text for one in found if one.check == "queues" and one.level != "ok"] == []
+    watching.local = Local(down_s=0.0)
+    watching.look_until(watcher, lambda: chat.whats() == ["open", "resolved"], "it is over")
+    watching.look(watcher)
+    assert link.command("KEYS", "*") == []
 
 
 def test_a_queue_that_is_deleted_is_told_of_no_more_and_stays_deleted(watching: Watching, link: Link) -> None:

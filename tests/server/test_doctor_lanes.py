@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.doctor.diagnose import is_healthy
+from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
@@ -41,6 +42,24 @@ def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:
         told = [one.text for one in seq.doctor() if "is registered with 1 lane, and there is a lane" in one.text]
     assert len(told) == 3
     assert all("to keep them, as queue q-lane-" in text for text in told)
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_all_names_are_read_a_few_times_however_many_lanes_they_seem_to_be_of(admin: Link, is_registered: bool) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        for lane in (700, 900, 10**12):
+            admin.command("ZADD", lane_keys("sequencer", "q", lane).order("g"), 1, "m")
+        if not is_registered:
+            admin.command("DEL", registry_key("sequencer", "q"), lane_keys("sequencer", "q", 0).policy)
+        admin.command("CONFIG", "RESETSTAT")
+        told = [one.text for one in diagnose(admin.endpoint, "sequencer", "q")]
+        scans = re.search(rb"cmdstat_scan:calls=(\d+)", admin.command("INFO", "commandstats"))
+        assert scans
+        assert int(scans[1]) < 10, "one page, a few times"
+    found = [text for text in told if " and there is a lane " in text]
+    assert ["a lane 700," in text or "a lane 900," in text for text in found] == [True, True] * is_registered
+    assert all("it holds 1 message of 1 group, and 0 dead letters" in text for text in found)
 
 
 REDIS_CLI = """#!{python}

@@ -27,4 +27,6 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
         assert [message.id for message in lease] == ["m1"]
     advice = "more than 10 leases; if its handler hangs, end that process (on shop.example: kill -KILL 4711)"
     assert [advice in one for one in said] == [True] * is_named
+    see = f"to take its message away, see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
+    assert [one.endswith(see) for one in said] == [True] * is_named
     assert (advice in told) == is_named

@@ -115,3 +115,22 @@ def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
     again.append(5, group="a", score=NOW_S + 5)
     with pytest.raises(LateMessage):
         again.append(0, group="a", score=NOW_S)
+
+
+@pytest.mark.parametrize("on_late", ["drop", "refuse"])
+def test_a_watermark_in_a_higher_unit_is_told_too_where_nothing_waits(
+    make: Callable[..., Sequencer], namespace: str, on_late: str
+) -> None:
+    """What came after it in seconds is gone: only their number says that it came."""
+    seq = make(on_late=on_late, watermark_window=900.0)
+    seq.append(1, group="a", score=NOW_S * 1000)
+    seq.consume(lambda message: None, until_empty=True)
+    assert told(seq) == [], "all may send milliseconds"
+    with suppress(LateMessage):
+        seq.append(2, group="a", score=NOW_S + 1)
+    (one,) = told(seq)
+    said = f"the watermark of group a looks like a time in milliseconds ({NOW_S * 1000}), nothing waits, and 1 message "
+    assert f"{said}came late so far: what comes there in seconds is late; when all producers send one unit" in one.text
+    assert f"to forget it: sequencer configure jobs --watermark-window 0.001 --namespace {namespace}; then" in one.text
+    seq.append(3, group="a", score=NOW_S * 1000 + 1)
+    assert told(seq) == [], "they do send milliseconds"

@@ -76,10 +76,10 @@ def test_a_late_message_is_refused_at_append(
 ) -> None:
     seq = make(on_late="refuse")
     pass_score(seq, 10)
-    with pytest.raises(LateMessage, match=r"'late' of group g comes too late: a higher score than 9.0"):
+    with pytest.raises(LateMessage, match=r"'late' of group g comes too late: a higher score than 9.0 was handled, 10"):
         seq.append("low", group="g", score=9, id="late")
     items = [{"body": n, "group": "g", "score": n, "id": n} for n in (11, 3, 12)]
-    with pytest.raises(BatchRefused, match="comes too late") as refused:
+    with pytest.raises(BatchRefused, match=r"than 3\.0 was handled, 10") as refused:
         seq.append_many(items)
     assert refused.value.stored == 0
     assert seq.info().backlog == 0, "nothing of the chunk is stored"
@@ -271,3 +271,14 @@ def test_what_changes_nothing_writes_nothing(make: Callable[..., Sequencer], lin
     with pytest.raises(LookupError):
         seq.cancel("g", "x")
     assert link.command("KEYS", "*") == []
+
+
+def test_what_was_dropped_is_not_said_to_be_handled(make: Callable[..., Sequencer], namespace: str) -> None:
+    """Without a history only its id is known, as it is of what was handled."""
+    seq = make(on_late="drop")
+    pass_score(seq, 10)
+    seq.append("low", group="g", score=9, id="late")
+    found = seq.get("g", "late")
+    assert found
+    said = "without a history only its id is known: it was handled, dropped or skipped; to keep one: "
+    assert found.note == f"{said}sequencer configure {seq.queue} --history 3d --namespace {namespace}"

@@ -75,7 +75,9 @@ STEP = st.one_of(
     st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
-    st.tuples(st.just("resume"), GROUP, st.sampled_from(["", "drop", "discard", "dead"]), st.none() | WRITTEN),
+    st.tuples(
+        st.just("resume"), GROUP, st.sampled_from(["", "drop", "discard", "dead"]), st.none() | WRITTEN, st.booleans()
+    ),
     st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )
@@ -193,10 +195,12 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
     elif kind == "resume":
         failure = model.failures.get(args[0], "").encode()
         member = decode_failure(failure)[1] if failure else ""
+        told = b'{"type":"LeaseExpired"}' if args[1] and args[3] else b""
+        member = model.members(args[0])[0] if told and model.members(args[0]) else member
         score = model.orders.get(args[0], {}).get(member)
         is_sequence = model.is_sequence and args[1] and score is not None
         mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
-        how = {"ending": args[1], "mark": mark, "written": args[2]}
+        how = {"ending": args[1], "mark": mark, "written": args[2], "told": told}
         both.run(lambda now: resume(keys, args[0], failure, member, **how, now_us=now))
     elif kind == "resume_many":
         groups = [parked_group(model, group, is_seen=args[1] or group != "a") for group in GROUPS]

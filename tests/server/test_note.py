@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sequencer.calls.claim import LeasedGroup
-from sequencer.calls.operate import pause, resume
+from sequencer.calls.operate import pause, resume, revise
 from sequencer.calls.settle import Nack, Nacked, Note, nack, note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
@@ -68,6 +68,36 @@ def test_a_plain_claim_has_no_ledgers(lane: Lane, held: LeasedGroup) -> None:
     assert [one is not None for one in lane.claim()["g"].ledgers] == [
         one.id == held.messages[1].id for one in held.messages
     ]
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("way", ["drop", "dead", "cancel", "reschedule"])
+def test_what_a_person_takes_from_a_lease_that_ran_out_ends_it(
+    lane: Lane, held: LeasedGroup, way: Any, is_paused: bool
+) -> None:
+    """Nothing failed; who had it stands still, and is refused when it wakes. One that is valid is left alone."""
+    id = held.messages[0].id
+    failure = encode_failure(Failure(id, "LeaseExpired", "", "", 1, 1.0, "me"), held.members[0])
+
+    def take() -> Any:
+        if way in ("cancel", "reschedule"):
+            score, due = ("", "") if way == "cancel" else ("due", "+5000000")
+            return lane.run(revise(lane.keys, "g", id, score, due, now_us=lane.now))
+        call = resume(lane.keys, "g", b"", held.members[0], ending=way, told=failure, now_us=lane.now)
+        return lane.run(call).status
+
+    lane.run(pause(lane.keys, "g", True))
+    assert take() == "leased"
+    assert noted(lane, held, written()) == 1
+    lane.later(60)
+    if is_paused:
+        assert not lane.claim()
+        assert lane.visible("g") == PAUSED
+    assert take() == ("resumed" if way in ("drop", "dead") else "done")
+    assert lane.link.command("HLEN", lane.keys.leases) == 0
+    assert noted(lane, held, written(2)) == 0
+    assert lane.ack(held).refused, "it wakes"
+    assert lane.link.command("ZCARD", lane.keys.order("g")) == (3 if way == "reschedule" else 2)
 
 
 @pytest.mark.parametrize("ending", ["", "discard"])

@@ -69,54 +69,6 @@ def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptu
     assert ("queue restored" in caplog.text) == (lost != "policies")
 
 
-def test_an_append_in_a_callers_transaction_is_refused_and_the_next_one_goes(admin: Link) -> None:
-    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq:
-        seq.append(1, "g")
-        with own.pipeline(transaction=True) as pipeline:
-            pipeline.set("own", 1)
-            seq.append(2, "g", id="x", pipeline=pipeline)
-            admin.command("FLUSHALL")
-            with pytest.raises(redis.ResponseError, match="ROUTE none"):
-                pipeline.execute()
-        assert own.get("own") == b"1", "the caller's own writes stand: append again with the same id"
-        assert seq.append(2, "g", id="x").outcome == "stored"
-        assert seq.info().backlog == 1
-
-
-@pytest.mark.parametrize("lost", ["everything", "lanes", "registered anew"])
-@pytest.mark.parametrize("transaction", [True, False])
-def test_an_append_on_a_pipeline_is_refused_for_its_route_once(admin: Link, lost: str, transaction: bool) -> None:
-    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, lanes=2) as seq:
-        pipeline = own.pipeline(transaction=transaction)
-        for n in range(2):
-            pipeline.set("own", n)
-            seq.append(n, f"g{n}", pipeline=pipeline)
-            assert len(pipeline.execute()) == 2
-        admin.command("FLUSHALL")
-        if lost != "everything":
-            Sequencer("q", str(admin.endpoint.url), lanes=3 if lost == "lanes" else 2).connect()
-        pipeline.set("own", 3)
-        seq.append(3, "g", pipeline=pipeline)
-        with pytest.raises(redis.ResponseError, match="ROUTE"):
-            pipeline.execute()
-        if lost == "lanes":
-            with pytest.raises(DataError, match=r"had 2 lanes.* start this program again"):
-                seq.append(3, "g", pipeline=pipeline)
-            return
-        for n in range(3):
-            seq.append(n, f"g{n}", id=f"again-{n}", pipeline=pipeline)
-        assert len(pipeline.execute()) == 3
-        assert seq.info().backlog == 3
-
-
-def test_the_callers_client_gets_the_answers_of_its_own_scripts(admin: Link) -> None:
-    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq, own.pipeline() as pipeline:
-        seq.append(1, "g", pipeline=pipeline)
-        pipeline.eval("return 7", 0)
-        assert pipeline.execute()[1:] == [7]
-        assert own.execute_command(b"EVAL", "return 8", 0) == 8
-
-
 def test_a_running_consumer_notices_too(admin: Link) -> None:
     seen: list[str] = []
     with client(admin, lanes=3) as old:

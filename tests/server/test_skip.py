@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.errors import IdConflict, MessageNotFound, NotParked
+from sequencer.errors import GroupBusy, IdConflict, LeaseExpired, MessageBusy, MessageNotFound, NotParked
+from sequencer.testing import wait_until
 
 
 def fail(_: Message) -> None:
@@ -100,3 +101,68 @@ def test_a_number_that_was_skipped_comes_back_in_a_sequence(make: Callable[..., 
     seq.skip("g")
     seq.unskip("g")
     assert drain(seq) == [("g", "m1"), ("g", "m2"), ("g", "m3")]
+
+
+# -- of a lease that ran out -----------------------------------------------------------------------------------
+
+
+def hanging(seq: Sequencer, lease_s: float) -> None:
+    """Messages m1 to m3 of a paused group, in the hands of a holder that stands still."""
+    seq.append_many({"body": n, "group": "g", "id": f"m{n}", "score": n} for n in (1, 2, 3))
+    assert seq.claim(lease=lease_s)
+    seq.pause("g")
+
+
+def test_what_a_consumer_has_in_hand_is_not_taken_away(make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    hanging(seq, 600.0)
+    for dead_letter in (False, True):
+        with pytest.raises(GroupBusy):
+            seq.skip("g", dead_letter=dead_letter)
+    with pytest.raises(MessageBusy):
+        seq.cancel("g", "m1")
+    with pytest.raises(MessageBusy):
+        seq.reschedule("g", "m1", delay=0)
+    found = seq.get("g", "m1")
+    assert found
+    assert (found.state, found.phase, seq.explain("g").reason) == ("leased", "running", "leased")
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True], ids=["no consumer", "a consumer"])
+@pytest.mark.parametrize("way", ["skip", "dead letter", "cancel", "reschedule"])
+def test_a_message_that_hangs_is_taken_away_once_its_lease_ran_out(
+    make: Callable[..., Sequencer], way: str, is_looked_at: bool
+) -> None:
+    seq = make()
+    hanging(seq, 0.1)
+    wait_until(lambda: seq.explain("g").reason == "paused")
+    if is_looked_at:  # it puts a paused group aside
+        wait_until(lambda: not seq.claim() and seq.groups()[0].due_in_s is None)
+    if way == "cancel":
+        seq.cancel("g", "m1")
+    elif way == "reschedule":
+        seq.reschedule("g", "m1", delay=0, score=9)
+    else:
+        assert seq.skip("g", id="m1", dead_letter=way == "dead letter").id == "m1"  # type: ignore[union-attr]
+    dead = [(letter.message.id, letter.error.type, letter.attempts) for letter in seq.dead()]
+    assert dead == ([("m1", LeaseExpired.__name__, 1)] if way == "dead letter" else [])
+    assert (seq.explain("g").reason, seq.groups()[0].owner) == ("paused", None)
+    seq.unpause("g")
+    assert drain(seq) == [("g", "m1")] * (way == "reschedule") + [("g", "m2"), ("g", "m3")]
+
+
+def test_a_skip_takes_the_head_that_hung_rather_than_one_that_failed_before(make: Callable[..., Sequencer]) -> None:
+    """What has come in front of a failed message since then hangs now; one that came after the claim does not."""
+    seq = make(max_attempts=9, backoff=0.0)
+    for id, score in (("m2", 2), ("m3", 3)):
+        seq.append(id, group="g", id=id, score=score)
+    with seq.claim() as lease:
+        lease.nack(next(iter(lease)), "no")
+    seq.append("m1", group="g", id="m1", score=1)
+    wait_until(lambda: seq.claim(lease=0.1))
+    seq.pause("g")
+    wait_until(lambda: seq.explain("g").reason == "paused")
+    assert seq.skip("g").id == "m1"  # type: ignore[union-attr]
+    seq.append("m0", group="g", id="m0", score=0)
+    with pytest.raises(NotParked, match="has no failed head to skip"):
+        seq.skip("g")

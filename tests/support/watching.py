@@ -7,7 +7,7 @@ from typing import Any
 
 from sequencer import Message, Sequencer
 from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.notices import Place
+from sequencer.processes.alarms.notices import Origin
 from sequencer.processes.alarms.settings import QueueAlarms
 from sequencer.processes.alarms.watcher import Local, Watcher
 from sequencer.settings.events import Event
@@ -55,7 +55,7 @@ class Watching:
             {self.seq.queue: alarms},
             self.targets,
             url=self.seq.endpoint.url,
-            place=Place(self.seq.options.namespace, "test", "web1"),
+            origin=Origin(self.seq.options.namespace, "test", "web1"),
             every_s=0.01,
             emit=self.events.append,
             local=lambda _: self.local,

@@ -130,7 +130,7 @@ def test_what_became_of_one_message() -> None:
     assert one(b"+" + STAMP) == Receipt("x", int(STAMP), False, "stored")
     assert one(b"=" + b"0" * 16) == Receipt("x", None, True, "duplicate")
     assert one(b"~" + STAMP).outcome == "dropped"
-    for sign, error in ((b"!", IdConflict), (b"#", NumberTaken), (b"<", LateMessage)):
+    for sign, error in ((b"!", IdConflict), (b"#", NumberTaken)):
         with pytest.raises(error):
             one(sign + STAMP)
     with pytest.raises(ServerUnavailable, match="reset by peer"):
@@ -141,6 +141,24 @@ def test_what_became_of_one_message() -> None:
         one(lost(maybe_sent=True), replace=True)
     with pytest.raises(NotReplicated, match="1 of 2 replicas confirmed it in 500 ms"):
         one(Answer(marks("stored"), False, 1), **WAITING)
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (([[b"7"]], [[b"8"]]), "a higher score than 1.0 was handled, 8; give it"),
+        (([[b"7"]], [[None]]), "a higher score than 1.0 was handled, 7; give it"),
+        (([[None]], [[None]]), "a higher score than 1.0 was handled; give it"),
+        ((ServerUnavailable("gone"),), "a higher score than 1.0 was handled; give it"),
+    ],
+)
+def test_a_late_message_names_the_watermark_that_it_came_behind(answers: Any, said: str) -> None:
+    session: Any = ListedSession(ListedNet(b"<" + STAMP, *answers))
+    with pytest.raises(LateMessage, match=said):
+        run(append(session, ITEM))
+    chunks = ListedNet([b"<" + STAMP], *answers)
+    (outcome,) = run(append_chunk(ListedSession(chunks), [ITEM], on_refused="skip"))  # type: ignore[arg-type]
+    assert (f", {outcome.mark};" in said) == bool(outcome.mark)
 
 
 # -- a chunk ----------------------------------------------------------------------------------------------------

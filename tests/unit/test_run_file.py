@@ -178,7 +178,11 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after is counted from max_age; give that too"),
         (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is no directory: "),
         (ORDERS + "env = { A = 'secret', B = 1 }\n", "queues.orders: env: each value must be text, not a whole number"),
-        (ORDERS + "env = { 'A=B' = 'x' }\n", "queues.orders: env: 'A=B' is no variable"),
+        (ORDERS + "env = { 'A=B' = 'x' }\n", "queues.orders: env: 'A=B' is no name of a variable"),
+        (
+            ORDERS + 'env = { A = "x\\u0000" }\n',
+            "queues.orders: env: the value of 'A' has a NUL, which no variable can",
+        ),
         (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
         (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
@@ -187,6 +191,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be at least 0.1 s"),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
         ("redis = ''\n" + ORDERS, "redis is empty; name a server, or leave it out"),
+        ("redis = 'redis://[::1'\n" + ORDERS, "redis: server URL 'redis://***' can't be read; check port, path and"),
         ("redis = 'localhost:6379'\n" + ORDERS, "redis: server URL '***' must begin with redis://, rediss://, unix://"),
         ("redis = 'env:NO_REDIS'\n" + ORDERS, "redis: the variable NO_REDIS is not set"),
         ("namespace = 'a b'\n" + ORDERS, "namespace 'a b' must be 1 to 128 characters"),
@@ -199,6 +204,12 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> 
     assert str(caught.value).startswith(f"{path}: {said}")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_url_that_can_not_be_read_is_refused_though_another_server_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="redis: server URL 'redis://\\*\\*\\*' can't be read") as refused:
+        read_file(write(tmp_path, "redis = 'redis://:secret@[::1'\n" + ORDERS), redis="redis://here/0")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_password_is_refused_though_another_server_is_asked_for(tmp_path: Path) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.alarms.notices import Place, away_notice
+from sequencer.processes.alarms.notices import Origin, away_notice
+from sequencer.processes.alarms.sender import ALL_TRIES_S, Sender
 from sequencer.processes.alarms.server_away import HOLD_S, AwayGrant, ServerAway
+from sequencer.processes.alarms.settings import QueueAlarms
+from sequencer.processes.alarms.targets.command import Command
+from sequencer.processes.alarms.watcher import Watcher
 from sequencer.settings.thresholds import Thresholds
 
 AT, LIMIT_S, REPEAT_S = 1_700_000_000.0, 30.0, 600.0
@@ -73,13 +81,13 @@ def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_en
 
 
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
-    walk, place = Walk(), Place("shop", "production", "web-1")
+    walk, origin = Walk(), Origin("shop", "production", "web-1")
     walk.takes.clear()
     walk.look_for("connection refused", 30)
     (first,) = walk.look("connection refused")
     walk.look("")
     (last,) = walk.look("", HOLD_S)
-    notices = [away_notice(place, "orders", Thresholds(), one) for one in (first, last)]
+    notices = [away_notice(origin, "orders", Thresholds(), one) for one in (first, last)]
     assert {one.incident for one in notices} == {f"shop::away@web-1:{round((AT + 2) * 1e6)}"}
     assert notices[0].lines == [
         "sequencer production: away",
@@ -89,6 +97,27 @@ def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
     ]
     assert notices[1].title == "sequencer production: away, resolved"
     assert notices[1].text == "the server answers again; for 32.0 s it did not: connection refused"
+
+
+def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next look gets the right to tell it while it is being sent, and it is told twice."""
+    untils = list[float]()
+    monkeypatch.setattr(Sender, "offer", lambda self, until, notice, on_sent: untils.append(until))
+    watcher = Watcher(
+        {"orders": QueueAlarms(limits=Thresholds(away=1e-9), to=("chat",))},
+        [Command(name="chat", words=("true",), directory=tmp_path, hidden=frozenset(), timeout_s=1.0)],
+        url=f"unix://{tmp_path}/none",
+        origin=Origin("shop", "", "web-1"),
+        every_s=0.1,
+        emit=lambda event: None,
+        away=ServerAway(),
+    )
+    watcher.round()
+    watcher.round()
+    ended = time.monotonic()
+    watcher.close()
+    (until,) = untils
+    assert until <= ended + HOLD_S - ALL_TRIES_S
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "refused"]), st.sampled_from([2.0, 31.0, 700.0])), max_size=40))

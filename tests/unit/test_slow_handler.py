@@ -1,4 +1,4 @@
-"""A handler that runs long is named: while it runs, when a stop waits for it, and when its consumer dies."""
+"""A handler that runs long is named: while it runs, and when a stop waits for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from sequencer import Message
 from sequencer.consume.stop import Stop
 from sequencer.drain.consumer_events import runs_long
 from sequencer.processes.worker.slow_handler import (
-    LONG_S,
-    SEEN_S,
-    STOPPING_S,
     TIMES,
     UNUSUAL_S,
     SlowHandlerMonitor,
@@ -32,14 +29,9 @@ class Fixture:
 
     def __init__(self) -> None:
         self.told: list[tuple[float, str, float, bool]] = []
-        self.reports: list[str] = []
         self.now, self.stop = 0.0, Stop()
         self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long)))
-        self.monitor = SlowHandlerMonitor(self.consumer, self.stop, self._report)
-
-    def _report(self, event: dict[str, Any]) -> bool:
-        self.reports.append(event["what"])
-        return True
+        self.monitor = SlowHandlerMonitor(self.consumer, self.stop)
 
     def _runs_long(self, one: Message, seconds: float, *, is_stopping: bool) -> None:
         self.told.append((self.now, one.id, round(seconds, 3), is_stopping))
@@ -59,7 +51,7 @@ def test_it_is_told_after_ten_seconds_a_minute_and_whenever_its_time_has_doubled
     watched: Fixture, has_limit: bool
 ) -> None:
     """One with a time limit is ended by that: it is told of after a minute first."""
-    watched.monitor = SlowHandlerMonitor(watched.consumer, watched.stop, watched._report, has_limit=has_limit)
+    watched.monitor = SlowHandlerMonitor(watched.consumer, watched.stop, has_limit=has_limit)
     watched.consumer.running = (message(1), 10.0)
     for second in range(10, 520):
         watched.on_tick(float(second))
@@ -97,7 +89,12 @@ def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
     assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
     assert told.fields["mend"] == "kill -KILL 4711"
     assert "for 10 s; see: sequencer explain orders g 1" in told.text
-    assert "if it hangs, end its process: kill -KILL 4711 (the message is tried again; --handler-timeout" in told.text
+    assert "if it hangs, end its process: kill -KILL 4711 (--handler-timeout sets a limit): that" in told.text
+    assert told.text.endswith(
+        "to take m1 away instead, in this order: sequencer pause orders g 1 --namespace shop; on host.example: kill "
+        "-KILL 4711; once its lease ran out: sequencer skip orders g 1 --id m1 --dead-letter --namespace shop; "
+        "sequencer unpause orders g 1 --namespace shop"
+    )
 
 
 def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
@@ -125,19 +122,3 @@ def test_short_handlers_are_never_told_of(runs: list[float], beat_s: float) -> N
             watched.on_tick(now)
             now += beat_s
     assert watched.told == []
-
-
-def test_the_supervisor_knows_the_message_of_a_handler_that_takes_a_while(watched: Fixture) -> None:
-    watched.consumer.running = (message(1), 1.0)
-    watched.on_tick(1.0 + SEEN_S / 2)
-    assert watched.reports == []
-    watched.on_tick(1.0 + SEEN_S)
-    watched.on_tick(3.0)
-    assert watched.reports == ["group=g 1 id=m1"]
-    watched.consumer.running = (message(2), 3.5)
-    watched.on_tick(3.6)
-    assert watched.reports[1:] == [""], "it is over; the next one has only begun"
-    watched.consumer.running = None
-    watched.on_tick(20.0)
-    assert len(watched.reports) == 2
-    assert STOPPING_S < LONG_S

@@ -62,8 +62,8 @@ def test_a_group_that_is_one_thing_has_one_state_whoever_is_asked(seen: Facts, s
         (facts(INF, failure=FAILURE, paused=True), ("paused", "paused", "parked")),
         (facts(INF, failure=FAILURE, queue_paused=True), ("parked", "queue paused", "parked")),
         (facts(PAST, queue_paused=True), ("due", "queue paused", "paused")),
-        (facts(LATER, LEASE, paused=True), ("leased", "leased", "paused")),
-        (facts(LATER, LEASE, queue_paused=True), ("leased", "leased", "paused")),
+        (facts(LATER, LEASE, paused=True), ("leased", "leased", "leased")),
+        (facts(LATER, LEASE, queue_paused=True), ("leased", "leased", "leased")),
         (facts(LATER), ("waiting", "due", "waiting")),
     ],
     ids=[

@@ -17,7 +17,7 @@ from .server_away import AwayGrant
 from .settings import QueueAlarms
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """Where something is told of."""
 
     namespace: str
@@ -30,21 +30,21 @@ class Place(NamedTuple):
     """Of the queues that the file has an app for."""
 
 
-def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
+def notice_of(origin: Origin, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
     """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was."""
     kind, _, host = grant.kind.partition("@")
     heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
     count = 0 if news is None else news.counts().get(kind, 0)
     is_late = grant.what == "resolved" and not grant.number
     return Notice(
-        incident=key_of(place.namespace, queue, grant.kind, grant.opened_us),
+        incident=key_of(origin.namespace, queue, grant.kind, grant.opened_us),
         number=grant.number,
         what=grant.what,
-        namespace=place.namespace,
+        namespace=origin.namespace,
         queue=queue,
         kind=kind,
-        environment=place.environment,
-        host=host or place.host,
+        environment=origin.environment,
+        host=host or origin.host,
         opened_at=grant.opened_us / 1e6,
         at=grant.now_us / 1e6,
         value=float(grant.value) if grant.value else None,
@@ -53,7 +53,7 @@ def notice_of(place: Place, queue: str, alarms: QueueAlarms, grant: Grant, news:
         text=f"it was over before this could be told: {grant.text}" if is_late else grant.text,
         items=tuple(_item(head, texts=alarms.texts) for head in heads),
         more=max(0, count - len(heads)),
-        commands=commands_for(kind, queue, place.namespace, app=place.apps.get(queue, ""), file=place.file),
+        commands=commands_for(kind, queue, origin.namespace, app=origin.apps.get(queue, ""), file=origin.file),
         news="" if news is None else news.digest(kind),
     )
 
@@ -64,22 +64,22 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
     return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
 
 
-def away_notice(place: Place, queue: str, limits: Thresholds, grant: AwayGrant) -> Notice:
+def away_notice(origin: Origin, queue: str, limits: Thresholds, grant: AwayGrant) -> Notice:
     """Of a server that is away; `queue`: one by which to look at it."""
     return Notice(
-        incident=key_of(place.namespace, "", f"{AWAY}@{place.host}", grant.opened_us),
+        incident=key_of(origin.namespace, "", f"{AWAY}@{origin.host}", grant.opened_us),
         number=grant.number,
         what=grant.what,
-        namespace=place.namespace,
+        namespace=origin.namespace,
         queue="",
         kind=AWAY,
-        environment=place.environment,
-        host=place.host,
+        environment=origin.environment,
+        host=origin.host,
         opened_at=grant.opened_us / 1e6,
         at=grant.opened_us / 1e6 + grant.away_s,
         value=grant.away_s,
         limit=limit_of(AWAY, limits),
         unit=unit_of(AWAY),
         text=grant.text,
-        commands=commands_for(AWAY, queue, place.namespace),
+        commands=commands_for(AWAY, queue, origin.namespace),
     )

@@ -18,7 +18,7 @@ class WatchedQueue(Sequencer):
 
     take_seen = blocking(incidents.take_seen)
     sent = blocking(incidents.sent)
-    marks = blocking(untold.marks)
+    amounts = blocking(untold.amounts)
     news_of = blocking(untold.news_of)
     keep_told = blocking(untold.keep_told)
     forget_told = blocking(untold.forget_told)
@@ -36,8 +36,14 @@ class WatchState:
         """Of the server's memory one queue tells, the first of the file."""
         self.minute: Facts = Facts()
         """What was seen at the last minute, until it was told."""
-        self.places: dict[str, dict[str, untold.LanePlace]] = {}
+        self.progress: dict[str, dict[str, untold.LaneProgress]] = {name: {} for name in alarms.to}
         """By target and lane: how far parked groups were looked through."""
-        self.places_at = self.minute_at = 0.0
+        self.progress_at = self.minute_at = 0.0
         self.trouble: Exception | None = None
         """Why the last look failed."""
+
+    def begin_again(self) -> None:
+        """All parked groups are gone through again, by the looks to come."""
+        for lanes in self.progress.values():
+            for lane in lanes.values():
+                lane.quiet = None

@@ -25,10 +25,10 @@ from ...values.text import error_text
 from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use
-from .notices import Place, away_notice, notice_of
-from .sender import Sender
+from .notices import Origin, away_notice, notice_of
+from .sender import ALL_TRIES_S, Sender
+from .server_away import HOLD_S, AwayGrant, ServerAway
 from .server_away import KIND as AWAY
-from .server_away import AwayGrant, ServerAway
 from .settings import QueueAlarms
 from .targets.table import Target
 from .watched_queue import WatchState
@@ -47,9 +47,6 @@ WHOLE_S = 600.0
 """So often all is gone through even where no total says that there is something new."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one try of a target."""
-SEND_S = 18.0
-"""A message may take so long to be sent, with its repeats: one that is not begun by then before the end of the hold is
-left to the next who gets the right."""
 
 
 class Local(NamedTuple):
@@ -73,15 +70,15 @@ class Watcher:
         targets: Iterable[Target],
         *,
         url: str | None,
-        place: Place,
+        origin: Origin,
         every_s: float,
         emit: Callable[[Event], object],
         local: Callable[[str], Local] = lambda _: Local(),
         away: ServerAway | None = None,
     ) -> None:
-        self._place, self._every_s, self._emit, self._local = place, every_s, emit, local
+        self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
         self._queues = [
-            WatchState(name, url, place.namespace, one or QueueAlarms(), is_first=position == 0)
+            WatchState(name, url, origin.namespace, one or QueueAlarms(), is_first=position == 0)
             for position, (name, one) in enumerate(alarms.items())
         ]
         self._told = {name: one for name, one in alarms.items() if one is not None}
@@ -168,7 +165,7 @@ class Watcher:
         if not is_told:
             return
         look, local = client.look(), self._local(client.queue)
-        limits, host = one.alarms.limits, self._place.host
+        limits, host = one.alarms.limits, self._origin.host
         waits_long = look.due and look.waits_s >= limits.unserved > 0
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
@@ -177,7 +174,7 @@ class Watcher:
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
-            self._tell(one, grant, asked_at + times.hold - SEND_S)
+            self._tell(one, grant, _start_by(asked_at, times.hold))
 
     def _each_minute(self, one: WatchState, now: float, *, is_told: bool) -> None:
         one.client.sweep()
@@ -189,12 +186,13 @@ class Watcher:
     def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
-        if now >= one.places_at:
-            one.places_at, one.places = now + WHOLE_S, {name: {} for name in one.alarms.to}
+        if now >= one.progress_at:
+            one.progress_at = now + WHOLE_S
+            one.begin_again()
         if look.parked or look.dead:
-            known = one.client.marks()
-            for target, places in one.places.items():
-                news = one.client.news_of(target, places, pages=LOOK_PAGES if places else None, known=known)
+            known = one.client.amounts()
+            for target, progress in one.progress.items():
+                news = one.client.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
                 for kind, count in news.counts().items():
                     found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
         return {kind: Untold([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
@@ -215,7 +213,7 @@ class Watcher:
             self._emit(service_events.alarm_sent(one.client.queue, grant.kind, grant.what, grant.target))
 
         self._senders[grant.target].offer(
-            start_by, notice_of(self._place, one.client.queue, one.alarms, grant, news), on_sent
+            start_by, notice_of(self._origin, one.client.queue, one.alarms, grant, news), on_sent
         )
 
     def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
@@ -229,11 +227,18 @@ class Watcher:
                 away.sent(grant, time.monotonic())
                 self._emit(service_events.alarm_sent("", AWAY, grant.what, grant.target))
 
-            notice = away_notice(self._place, next(iter(self._told)), first.limits, grant)
-            self._senders[grant.target].offer(now + SEND_S, notice, on_sent)
+            notice = away_notice(self._origin, next(iter(self._told)), first.limits, grant)
+            self._senders[grant.target].offer(_start_by(now, HOLD_S), notice, on_sent)
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(service_events.alarm_not_sent(target, error))
+
+
+def _start_by(asked_at: float, hold_s: float) -> float:
+    """Until when to begin with what may be told: all tries end within the hold, or the next who gets the right tells it
+    too.
+    """
+    return asked_at + hold_s - ALL_TRIES_S
 
 
 def watcher_of(
@@ -247,7 +252,7 @@ def watcher_of(
         {pool.queue: pool.alarms for pool in plan.pools},
         plan.targets,
         url=plan.url,
-        place=Place(
+        origin=Origin(
             plan.namespace,
             plan.environment,
             socket.gethostname(),

@@ -105,11 +105,16 @@ class Printer:
 
 
 def lock_file() -> int:
-    """A descriptor of an empty file for the lock: in memory, so that no folder needs to be writable; macOS has none."""
+    """A descriptor of an empty file for the lock."""
+    return memory_file("sequencer-lock")
+
+
+def memory_file(name: str) -> int:
+    """A descriptor of an empty file: in memory, so that no folder needs to be writable; macOS has none."""
     if hasattr(os, "memfd_create"):
         with suppress(OSError):  # a sandbox may refuse it
-            return os.memfd_create("sequencer-lock")
-    fd, path = tempfile.mkstemp(prefix="sequencer-lock-")
+            return os.memfd_create(name)
+    fd, path = tempfile.mkstemp(prefix=f"{name}-")
     os.unlink(path)
     return fd
 

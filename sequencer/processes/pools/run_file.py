@@ -129,8 +129,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     top = converted(table, TopTable, unnamed=["app"])
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    _check_server(top.redis)
-    url, every_s = redis or _server(top.redis), time_of("check_every", top.check_every, 0.1)
+    url, every_s = _server(top.redis, redis), time_of("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
     targets = read_targets(top.targets, path.parent, variables_in(table))
@@ -218,10 +217,10 @@ def _checked(
 
 
 def _variable(name: str, text: str) -> str:
-    if not name or "=" in name or "\0" in name + text:
-        raise ConfigurationError(
-            f"env: {shown(name)} is no variable: its name has an equals sign, or one of them a NUL"
-        )
+    if not name or "=" in name or "\0" in name:
+        raise ConfigurationError(f"env: {shown(name)} is no name of a variable")
+    if "\0" in text:
+        raise ConfigurationError(f"env: the value of {shown(name)} has a NUL, which no variable can have")
     return value_of(f"env.{name}", text)
 
 
@@ -254,18 +253,17 @@ def _check_count(name: str, value: int, low: int) -> None:
         raise ConfigurationError(f"{name}={value} must be a whole number from {low} to {MAX_PROCESSES}")
 
 
-def _check_server(text: str | None) -> None:
-    if text is not None and not text.startswith(SECRET) and urlsplit(text).password:
-        raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
-
-
-def _server(text: str | None) -> str | None:
-    url = None if text is None else value_of("redis", text)
-    if url == "":
+def _server(text: str | None, given: str | None) -> str | None:
+    """Which one is meant. What the file says is read also where another one was given, but for a variable."""
+    if text is None or (given and text.startswith(SECRET)):
+        return given
+    url = value_of("redis", text)
+    if not url:
         raise ConfigurationError("redis is empty; name a server, or leave it out")
     try:
-        if url:
-            Endpoint.from_url(url)
+        Endpoint.from_url(url)
     except SequencerError as error:
         raise ConfigurationError(f"redis: {error}") from error
-    return url
+    if not text.startswith(SECRET) and urlsplit(url).password:
+        raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
+    return given or url

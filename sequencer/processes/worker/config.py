@@ -53,6 +53,8 @@ class WorkerConfig:
     log_format: logs.Format = "text"
     lock_fd: int | None = None
     report_fd: int | None = None
+    hand_fd: int | None = None
+    """Memory in which it says which message it began last."""
 
     @property
     def runs_commands(self) -> bool:

@@ -43,6 +43,7 @@ from ..service_events import consumer_cant_work
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
 from .control_thread import ControlThread
+from .in_hand import mapped
 from .slow_handler import SlowHandlerMonitor
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
@@ -63,6 +64,7 @@ class Worker:
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
         self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace)
+        self._memory = mapped(config.hand_fd)
         self._busy_s = 0.0
         """The time in handlers that was reported."""
         self._end_reason: StopConsuming | None = None
@@ -144,14 +146,12 @@ class Worker:
             consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
+            consumer.memory = self._memory
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
             has_limit = config.handler_timeout is not None
-            slow_handler = SlowHandlerMonitor(consumer, self._stop, self.report, has_limit=has_limit)
-            self._control.tick_hooks += [
-                consumer.emitter.tick,
-                slow_handler.on_tick,
-                lambda _now: logs.report_lost_lines(),
-            ]
+            slow_handler = SlowHandlerMonitor(consumer, self._stop, has_limit=has_limit)
+            self._control.tick_hooks += [consumer.emitter.tick, slow_handler.on_tick]
+            self._control.tick_hooks.append(lambda _now: logs.report_lost_lines())
             if has_limit:
                 self._control.tick_hooks.append(self._report_alive)
             if config.is_pooled:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...consume.stop import Report, Stop
+from ...consume.stop import Stop
 from ...consume.threads import Consumer
-from ...drain import consumer_events
 
 UNUSUAL_S, TIMES = 10.0, 3
 """The event comes when a handler without a time limit has run for this time, and for TIMES as long as any that this
@@ -14,40 +13,32 @@ LONG_S = 60.0
 """It comes when a handler has run for this time in any case, and again each time that its time has doubled."""
 STOPPING_S = 5.0
 """The same while a stop waits for it, from the beginning of the stop on."""
-SEEN_S = 0.5
-"""After this time a handler is reported to the supervisor, which names it if the consumer dies."""
 
 
 class SlowHandlerMonitor:
     """The handler in hand of one consumer."""
 
-    def __init__(self, consumer: Consumer, stop: Stop, report: Report, *, has_limit: bool = False) -> None:
+    def __init__(self, consumer: Consumer, stop: Stop, *, has_limit: bool = False) -> None:
         """`has_limit`: a time limit ends a handler that hangs, so that nobody need look after it early."""
-        self._consumer, self._stop, self._report, self._has_limit = consumer, stop, report, has_limit
+        self._consumer, self._stop, self._has_limit = consumer, stop, has_limit
         self._since: float | None = None
         self._ran_s = self._longest_s = 0.0
         """How long the handler in hand had run when it was seen last, and the longest one of those that ended."""
         self._emitted_s = 0.0
         """How long it had run, or been waited for, at the last event."""
-        self._is_stopping = self._is_reported = False
+        self._is_stopping = False
 
     def on_tick(self, now: float) -> None:
-        """Emit and report what is due at `now`, by `time.monotonic`."""
+        """Emit what is due at `now`, by `time.monotonic`."""
         running = self._consumer.running
         since = running[1] if running else None
         if since != self._since:
             self._since, self._emitted_s = since, 0.0
             self._longest_s, self._ran_s = max(self._longest_s, self._ran_s), 0.0
-            if self._is_reported:
-                self._report({"event": "running", "what": ""})
-                self._is_reported = False
         if running is None:
             return
         message, began = running
         self._ran_s = now - began
-        if now - began >= SEEN_S and not self._is_reported:
-            self._is_reported = True
-            self._report({"event": "running", "what": consumer_events.message_name(message)})
         if self._stop.at is not None and not self._is_stopping:
             self._is_stopping, self._emitted_s = True, 0.0
         waited_s = now - (began if self._stop.at is None else max(began, self._stop.at))

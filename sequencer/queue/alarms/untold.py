@@ -83,26 +83,28 @@ class News:
         return self.dead_heads if kind == "dead" else self.heads
 
 
-Mark = tuple[int, ...]
-"""What ended in a lane so far, and is there now. While it is the same, nothing is new."""
+Amounts = tuple[int, ...]
+"""How many groups were parked in a lane so far, and letters died; how many of each there are. While they are the same,
+nothing is new.
+"""
 
 
 @dataclass(slots=True)
-class LanePlace:
+class LaneProgress:
     """How far a lane was looked through for a target."""
 
     first: int = 0
     """So many parked groups were looked at in this round."""
-    began: Mark | None = None
-    """The mark at its beginning."""
+    began: Amounts | None = None
+    """The amounts at its beginning."""
     is_clean: bool = True
     """Nothing in it was new."""
-    quiet: Mark | None = None
-    """The mark of a round that was clean to its end."""
+    quiet: Amounts | None = None
+    """The amounts of a round that was clean to its end."""
 
 
-async def marks(session: Session) -> dict[str, Mark]:
-    """Of each lane, by its prefix: cheap to ask, and another one where a group was parked or a letter died.
+async def amounts(session: Session) -> dict[str, Amounts]:
+    """Of each lane, by its prefix: cheap to ask, and others where a group was parked or a letter died.
 
     The totals see a group that parks again while another goes on. Raises ServerError.
     """
@@ -122,36 +124,42 @@ async def marks(session: Session) -> dict[str, Mark]:
 async def news_of(
     session: Session,
     target: str,
-    places: MutableMapping[str, LanePlace],
+    progress: MutableMapping[str, LaneProgress],
     *,
     pages: int | None = None,
-    known: Mapping[str, Mark] | None = None,
+    known: Mapping[str, Amounts] | None = None,
 ) -> News:
-    """What the target was not told of, from where `places` (by lane) say that the last look ended; they are set anew.
+    """What the target was not told of, from where the last look ended by `progress`, by lane, which is set anew.
 
-    At most `pages` hundreds of parked groups are looked at in each lane; None: all. `known`: `marks` from before this
-    look; a lane in which nothing was new is left out until it has another. Raises ServerError.
+    At most `pages` hundreds of parked groups are looked at in each lane; None: all. `known`: `amounts` from before this
+    look; a lane in which nothing was new is left out until it has others. Raises ServerError.
     """
     found = News()
     for keys in await session.lanes(register=False):
-        place, mark = places.setdefault(keys.prefix, LanePlace()), (known or {}).get(keys.prefix)
-        if mark is None or mark != place.quiet:
-            await _look_at(session, keys, target, place, mark, pages, found)
+        one, there = progress.setdefault(keys.prefix, LaneProgress()), (known or {}).get(keys.prefix)
+        if there is None or there != one.quiet:
+            await _look_at(session, keys, target, one, there, pages, found)
     del found.dead_heads[NAMED:]
     return found
 
 
 async def _look_at(
-    session: Session, keys: LaneKeys, target: str, place: LanePlace, mark: Mark | None, pages: int | None, found: News
+    session: Session,
+    keys: LaneKeys,
+    target: str,
+    at: LaneProgress,
+    there: Amounts | None,
+    pages: int | None,
+    found: News,
 ) -> None:
-    if not place.first:
-        place.began, place.is_clean = mark, True
+    if not at.first:
+        at.began, at.is_clean = there, True
     looked, is_end = 0, False
     while not is_end and (pages is None or looked < pages):
-        lane = (await session.net.ask(calls.untold(keys, target, place.first))).value
+        lane = (await session.net.ask(calls.untold(keys, target, at.first))).value
         looked, is_end = looked + 1, lane.looked_at < 100
-        place.first = 0 if is_end else place.first + lane.looked_at
-        place.is_clean = place.is_clean and not lane.groups and not lane.dead
+        at.first = 0 if is_end else at.first + lane.looked_at
+        at.is_clean = at.is_clean and not lane.groups and not lane.dead
         for one in lane.groups:
             found.groups.append((keys, one))
             if len(found.heads) < NAMED:
@@ -160,7 +168,7 @@ async def _look_at(
         found.dead += lane.dead
         found.letters.append((keys, lane.dead_us))
         found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
-    place.quiet = mark if is_end and place.is_clean and place.began == mark else None
+    at.quiet = there if is_end and at.is_clean and at.began == there else None
 
 
 async def keep_told(session: Session, target: str, news: News, kind: str) -> None:

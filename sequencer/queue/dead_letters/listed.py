@@ -158,9 +158,8 @@ def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
     _, group, id = LetterName.parse(letter)
     steps = record_steps(queue, group, id, Kept.parse(kept).record, is_dead=True)
     found = decode_letter(letter, kept, died_us, queue)
-    if steps is None:
-        return found
-    return replace(found, steps=steps, attempts=max(found.attempts, found.error.attempt))  # steps count their own tries
+    # Its failure knows more where steps count their own tries, and where it was skipped after its lease ran out.
+    return replace(found, steps=steps, attempts=max(found.attempts, found.error.attempt))
 
 
 async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[SeenLetter]]]:

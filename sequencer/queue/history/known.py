@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ... import calls
+from ...settings.options import QueueOptions
 from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
@@ -14,6 +15,7 @@ from ...store.keys import LaneKeys
 from ...store.record import number_of, owner_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import late_below
+from ...values.commands import command
 from ...values.history import MessageInfo, MessageSteps
 from ...values.message import Failure
 from ..dead_letters.listed import DeadLetterFilter, oldest
@@ -42,8 +44,15 @@ async def message_info(session: Session, keys: LaneKeys, key: str, message_id: s
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
         return ended
     if facts.is_handled:
-        return MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, phase_of("handled"))
+        known = MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, phase_of("handled"))
+        return replace(known, note=_remembered(session.options))
     return None
+
+
+def _remembered(options: QueueOptions) -> str:
+    """What is known of a message of which only the id is: those that were skipped or dropped stay known too."""
+    keep = command("configure", options.queue, namespace=options.namespace, options=["--history", "3d"])
+    return f"without a history only its id is known: it was handled, dropped or skipped; to keep one: {keep}"
 
 
 def _pending_info(facts: calls.Facts, group: str, message_id: str, queue: str) -> MessageInfo:

@@ -15,7 +15,7 @@ from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_
 from ...store.record import STAMP_DIGITS, Kept, LetterName, written_of
 from ...values.commands import command, id_option
 from ...values.text import named
-from ..explain import held_by
+from ..holder import held_by
 from ..session import Session
 from ..state import is_leased
 
@@ -49,7 +49,7 @@ async def answered_head(
     if record is None or record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
         name = f"group {named(decode_group(group))}"
         if is_leased(facts.visible_us, facts.lease, facts.now_us):
-            raise GroupBusy(f"{name} is held by {held_by(facts)}; look again, and repeat if still needed")
+            raise GroupBusy(f"{name} is held by {held_by(group, facts, options)}")
         raise AnswerRefused(f"{name} has no failed message, so there is nothing to answer")
     return _answered(written_of(record), answers, by, facts.now_us, _command("resume", options, group, id))
 

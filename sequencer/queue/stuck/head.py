@@ -32,9 +32,10 @@ from ...values.commands import command, id_option
 from ...values.history import Skipped
 from ...values.text import named
 from ...values.views import Gap
-from ..explain import explanation, held_by, missing_number
+from ..explain import explanation, missing_number
+from ..holder import held_by, unanswered
 from ..session import Session
-from ..state import is_put_off
+from ..state import expired_head, is_put_off
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
 
@@ -94,8 +95,10 @@ async def skip(
 ) -> Skipped | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
-    It is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
-    if this message is the failed head. In a sequence that waits for a number, step over what is missing instead;
+    So is a head removed that a consumer had in hand when its lease ran out: a handler may hang at it, whichever
+    consumer takes it over. That consumer is refused when it wakes. `pause` the group before, so that none does. It is
+    kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
+    if it is this message. In a sequence that waits for a number, step over what is missing instead;
     returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
     effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
     than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
@@ -151,7 +154,9 @@ async def _resume(
     seen: str | None = None
     for _ in range(TRIES):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
-        member = _failed_member(facts)
+        member, told = _failed_member(facts), b""
+        if ending and (head := expired_head(facts)) not in ("", member):
+            member, told = head, unanswered(facts)
         _check_head(group, member, id)
         if ending and seen not in (None, member):
             break  # only what was seen is skipped
@@ -160,7 +165,7 @@ async def _resume(
         written = None
         if answers is not None:
             written = await answered_head(session, keys, group, facts, member, answers, by)
-        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written)
+        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
         answer = await _ask(session, call)
         done = answer.value
         if done.status == "resumed":
@@ -221,13 +226,12 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
     if done.status == "missing":
         raise GroupNotFound(f"group {name_of(group)} has no messages in queue {session.options.queue!r}")
     if done.status in ("leased", "changed"):
-        said = f"group {name_of(group)} is held by {held_by(facts)}"
-        raise GroupBusy(f"{said}; look again, and repeat if still needed")
+        raise GroupBusy(f"group {name_of(group)} is held by {held_by(group, facts, session.options)}")
     if done.status == "unfailed":
-        raise NotParked(
-            f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; explain "
-            "says what it waits for"
-        )
+        said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
+        more, options = decode_group(group), session.options
+        see = command("explain", options.queue, *more, namespace=options.namespace)
+        raise NotParked(f"{said}see: {see}; one that waits is taken away by cancel")
 
 
 def _failed_member(facts: calls.Facts) -> str:

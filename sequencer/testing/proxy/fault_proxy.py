@@ -1,20 +1,7 @@
 """A proxy between clients and the server that understands their protocol, and does to requests and replies what
 networks and servers do.
 
-It listens on a Unix socket, or on a port of the loopback, and passes commands on until a `Fault` meets one:
-
-    request delayed    it waits for `seconds`, and with it all behind it on its connection
-    request dropped    neither it nor anything after it on this connection is carried out or answered
-    request reset      the connection is closed instead
-    request late       the same, and it is carried out after `seconds`, when the client has connected again
-    request repeated   it is carried out twice, the second time after `seconds`
-    reply dropped      it is carried out; neither it nor anything after it on this connection is answered
-    reply lost         it is carried out, and the connection closed instead of an answer
-    reply cut          so, with the first half of the answer
-    reply trickled     the answer takes `seconds`, byte by byte where it is short
-    black hole         for `seconds`, connections are accepted, and nothing is carried out or answered, not even what
-                       was carried out before; a connection that it met is closed when it ends
-    error NAME         it is not carried out, and answered with an error of the server (see ERRORS)
+It listens on a Unix socket, or on a port of the loopback, and passes commands on until a fault of `fault.py` meets one.
 
 What is counted is what took effect: a drop when its client gave up, a late or repeated request when the server
 answered it. Which of our scripts a request is, the proxy knows by digest or source.
@@ -36,22 +23,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ..judge.history import Recorder
-from .frames import ERRORS, end_of_reply
-from .pipe import Fault, Pipe
+from .fault import KINDS, Fault
+from .frames import end_of_reply
+from .pipe import Pipe
 
-SHAPES = (
-    "request delayed",
-    "request dropped",
-    "request reset",
-    "request late",
-    "request repeated",
-    "reply dropped",
-    "reply lost",
-    "reply cut",
-    "reply trickled",
-    "black hole",
-)
-KINDS = (*SHAPES, *[f"error {name}" for name in ERRORS])
 START_S = 10.0
 LOOK_S = 0.005
 RECONNECT_S = 5.0

@@ -10,43 +10,16 @@ import asyncio
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..wire import name_of
+from .fault import Fault
 from .frames import ABORTED, DISCARD, ERRORS, end_of_reply, read_request
 
 if TYPE_CHECKING:
     from .fault_proxy import FaultProxy
 
-TRANSACTION = frozenset({"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"})
-ALONE = frozenset({"request late", "request repeated"})
-"""What can be done to a command only outside of a transaction."""
 TRICKLE_STEPS = 50
-
-
-@dataclass(slots=True, eq=False)
-class Fault:
-    """A rule of a `FaultProxy`: made by its `add`."""
-
-    kind: str
-    on: frozenset[str]
-    times: int | None
-    """How many more requests it meets; None for no limit."""
-    seconds: float
-    chance: float
-    who: str
-    ends: float
-
-    def fits(self, name: str, who: str, now: float, *, in_multi: bool, is_sha: bool) -> bool:
-        """Whether the fault may meet this request: in a transaction or not, a script by its digest or not."""
-        if now >= self.ends or (self.on and name not in self.on) or (self.who and self.who != who):
-            return False
-        if self.kind in ALONE and (in_multi or name in TRANSACTION):
-            return False
-        if self.kind == "error NOSCRIPT":
-            return is_sha
-        return not (self.kind.startswith("error ") and name in TRANSACTION)
 
 
 class _PendingReply(NamedTuple):

@@ -24,7 +24,8 @@ class MendedLane(LaneState):
         if record is None:
             return b"missing"
         cut = Cut.of(record)
-        if lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16]):
+        in_hand = lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16])
+        if in_hand and not self.is_over(group):
             return b"leased"
         if not score and cut.has_effects:
             return b"effects"
@@ -45,9 +46,16 @@ class MendedLane(LaneState):
             self.orders[group][f"{stamp:016d}{message_id}"] = number
             moved = replace(cut, stamp=f"{stamp:016d}", attempts="0000", flag=flag, due=at)
             self.bodies[group][message_id] = moved.text()
+        if in_hand:
+            self.leases.pop(group, None)
         self.wake(group, self.now_us)
         self.drop_empty()
         return b"done"
+
+    def is_over(self, group: str) -> bool:
+        """Whether the group's lease ran out."""
+        visible = self.schedule.get(group, math.inf)
+        return group in self.leases and (visible <= self.now_us or visible == PAUSED)
 
     def pause(self, _p: str, group: str, is_paused: str, _now: str) -> int:
         before = self.is_paused if not group else group in self.paused
@@ -87,12 +95,13 @@ class MendedLane(LaneState):
         return marks.encode()
 
     def resume(
-        self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, ledger: str, _n: str
+        self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, ledger: str, told: str, _n: str
     ) -> Any:
         visible = self.schedule.get(group)
         if visible is None:
             return [b"missing", b"", b""]
-        if group in self.leases and visible < PAUSED:
+        is_over = ending and self.is_over(group)
+        if group in self.leases and visible < PAUSED and not is_over:
             return [b"leased", b"", b""]
         if self.failures.get(group, "") != failure:
             return [b"changed", b"", b""]
@@ -100,7 +109,13 @@ class MendedLane(LaneState):
             return [b"unfailed", b"", b""]
         if not ending and not ledger and visible <= self.now_us:
             return [b"due", b"", b""]
-        if not failure and not math.isinf(visible):
+        if told:
+            if not is_over:
+                return [b"unfailed", b"", b""]
+            if self.members(group)[:1] != [member]:
+                return [b"changed", b"", b""]
+            failure = told
+        elif not failure and not math.isinf(visible):
             return [b"unfailed", b"", b""]
         score, record = "", ""
         if ending == "drop" and Cut.of(self.bodies.get(group, {}).get(member[16:], "")).has_effects:
@@ -136,9 +151,8 @@ class MendedLane(LaneState):
                 marks += "!"
             else:
                 kept, first = self.skipped, member or self.members(group)[0]
-                self.resume(
-                    _p, group, failure, first, ending.replace("drop", "discard"), mark if ending else "", "", _now
-                )
+                how = ending.replace("drop", "discard")
+                self.resume(_p, group, failure, first, how, mark if ending else "", "", "", _now)
                 self.skipped = kept
                 marks += "+"
         return marks.encode()
