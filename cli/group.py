@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..client import Sequencer
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, NotParked
 from ..values.commands import command, id_option
 from ..values.text import many, named, plain
 from ..values.views import Gap, as_json
@@ -99,8 +99,8 @@ def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
     if group:
         raise typer.BadParameter("it is for the whole queue; leave the group out", param_hint="--outage")
     is_probing = client.probe_outage()
-    said = "the next message is tried at once" if is_probing else "is not held back by an outage; nothing to do"
-    print_either(as_json, {"queue": client.queue, "probing": is_probing}, f"queue {client.queue}: {said}")
+    said = "tries its next message at once" if is_probing else "is not held back by an outage; nothing to do"
+    print_either(as_json, {"queue": client.queue, "probing": is_probing}, f"queue {client.queue} {said}")
 
 
 @queue_command(app)
@@ -132,8 +132,11 @@ def skip(
         refuse_alone({"--id": id}, "for one group")
         how = {"error": error, "since": since_of(since), "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run, json)
-    refuse_alone({"--discard": discard, "--rate": rate, "--dry-run": dry_run}, "for many groups")
-    _skip_one(client, group or [], id, dead_letter, yes, json)
+    refuse_alone({"--discard": discard, "--rate": rate}, "for many groups")
+    if dry_run:
+        _say_skip(client, group or [], id, dead_letter, json)
+    else:
+        _skip_one(client, group or [], id, dead_letter, yes, json)
     return FINE
 
 
@@ -152,6 +155,19 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
         which = "of such an error back" if how["error"] else "of the queue back, not these alone"
         typer.echo(f"this puts all dead letters {which}: {back}", err=True)
     return status
+
+
+def _say_skip(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:
+    """What a skip of one group would do. Raises NotParked where it would."""
+    found = client.explain(group)
+    is_failed = bool(found.log) and found.reason not in ("leased", "broken")
+    if found.reason != "gap" and not (is_failed and id in (None, found.head_id)):
+        raise NotParked(f"{id or 'its head'} is not to be skipped: {found.text}")
+    what = f"make a dead letter of {found.head_id}" if dead_letter else f"remove {found.head_id}"
+    if found.reason == "gap":
+        what = "step over what is missing"
+    fields = {"group": group, "id": None if found.reason == "gap" else found.head_id, "dry_run": True}
+    print_either(as_json, fields, f"would {plain(what)}: {plain(found.text)}")
 
 
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool, json: bool) -> None:
@@ -174,7 +190,9 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
             show_steps(skipped.steps, err=True)
             if dead_letter and skipped.steps.questions:
                 typer.echo(question(client.queue, client.options.namespace, skipped.steps), err=True)
-    print_json({**as_json(skipped), "steps": as_json(skipped.steps)} if json else skipped)
+    fields = as_json(skipped)
+    fields["attempts"] = fields.pop("attempt") - 1  # the next one would have been that
+    print_json({**fields, "steps": as_json(skipped.steps)} if json else fields)
 
 
 @queue_command(app)

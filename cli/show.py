@@ -157,15 +157,19 @@ def parked(client: Sequencer, limit: LimitOption = 100, json: JsonOption = False
     found = list(client.parked(limit=limit))
     _show_groups(found, json, "no parked groups")
     if not json:
-        _say_parked(client, len(found))
+        _say_parked(client, found)
 
 
-def _say_parked(client: Sequencer, shown: int) -> None:
-    """How many there are, and the commands for all of them, where there is more than one."""
-    count = client.count_parked()
-    _say_cut(client, "parked", shown, count, [])
+def _say_parked(client: Sequencer, shown: list[GroupInfo]) -> None:
+    """How many there are, and the commands for all of them, or all of one error, where there is more than one."""
+    count, namespace = client.count_parked(), client.options.namespace
+    _say_cut(client, "parked", len(shown), count, [])
     if count > 1:
-        typer.echo(f"to let all of them go on: {resume_all(client.queue, client.options.namespace)}")
+        typer.echo(f"to let all of them go on: {resume_all(client.queue, namespace)}")
+    errors = sorted({one.failure.type for one in shown if one.failure})
+    for name in errors if len(errors) > 1 else ():
+        alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
+        typer.echo(f"those of {plain(name)}: {alike}")
 
 
 def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:

@@ -24,7 +24,7 @@ from ..values.commands import command
 from ..values.text import many, named
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
-from .leases import held_long, told_unserved
+from .leases import held_long, told_parked, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
 from .rights import SCRATCH
@@ -131,6 +131,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             if check.has_once:
                 yield from once_findings(name, *facts[:2], cli)
             yield from held_long(link, namespace, name, keys)
+            yield from told_parked(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)

@@ -1,4 +1,4 @@
-"""What leases say of consumers: that one has held a group for so long that its handler may hang; that nobody consumes.
+"""What keeps groups from moving: a lease that is held for so long that its handler may hang; nobody consumes; parked.
 
 Nothing is written for that. A consumer holds leases while it works, and claims what is due within a second else: see
 IDLE_S. Where a group has been due for longer, and nobody holds any, there is no consumer that works.
@@ -19,7 +19,7 @@ from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
 from ..values.commands import command
 from ..values.owner import advice, is_held_long
-from ..values.text import named, plain
+from ..values.text import many, named, plain
 from ..values.unserved import Unserved, unserved_text
 from ..values.views import Finding
 
@@ -176,6 +176,14 @@ async def _connections(alone: Alone, name: str) -> int | None:
         return None
     lines = said.decode("utf-8", "replace").splitlines()
     return sum(f"name={name}" in line.split(" ") for line in lines)
+
+
+def told_parked(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+    """Groups that stand still until a person lets them go on: no fault of the data."""
+    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in lanes]))
+    if count:
+        see = command("parked", queue, namespace=namespace)
+        yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
 
 
 def told_unserved(link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:

@@ -56,10 +56,9 @@ def explanation(group: str, facts: Facts, policy: Policy, *, probe: str = "") ->
     visible = facts.now_us if facts.visible_us == PAUSED else facts.visible_us
     inner = _explain(group, facts._replace(is_paused=False, is_queue_paused=False, visible_us=visible), policy)
     name = f"group {named(inner.group)}"
-    what, how = ("is paused", "unpause the group") if is_held else ("waits", "the whole queue is paused: unpause it")
-    text = f"{name} {what}; {how}"
+    text = f"{name} {'is paused' if is_held else 'waits, as the whole queue is paused'}"
     if inner.reason != "due":
-        text += f", after which it {inner.text.removeprefix(name).strip()}"
+        text += f"; when that ends, it {inner.text.removeprefix(name).strip()}"
     return replace(inner, reason="paused" if is_held else "queue paused", text=text, moves_in_s=None)
 
 

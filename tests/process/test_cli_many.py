@@ -176,8 +176,8 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
 
 def test_parked_says_how_many_there_are_and_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     shown = cli.call("parked", "jobs", "--limit", 2).stdout.splitlines()
-    assert len(shown) == 5
-    assert shown[-2:] == [
+    assert len(shown) == 7
+    assert shown[3:5] == [
         f"2 of 5; to see all: sequencer parked jobs --limit 5 --namespace {namespace}",
         f"to let all of them go on: sequencer resume jobs --all --namespace {namespace}",
     ]
@@ -203,6 +203,30 @@ def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Seq
         done.stderr
     )
     assert [letter.message.id for letter in stuck.dead()] == ["m0"]
+
+
+def test_a_skip_of_one_group_says_what_it_would_do(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+    for options, what in (((), "remove m0"), (("--dead-letter",), "make a dead letter of m0")):
+        done = cli.run("skip", "jobs", "g", "1", "--dry-run", *options)
+        assert done.stdout.startswith(f"would {what}: group g 1 is parked on m0 after 1 failed attempt (")
+    assert "m7 is not to be skipped: group g 1 is parked on m0" in refused(
+        cli, "skip", "jobs", "g", "1", "--dry-run", "--id", "m7"
+    )
+    assert stuck.count_parked() == 5
+    warnings = [one for one in stuck.doctor() if one.check == "parked"]
+    see = f"sequencer parked jobs --namespace {namespace}"
+    assert [(one.level, one.text) for one in warnings] == [("warning", f"queue jobs: 5 parked groups; see: {see}")]
+    skipped = json.loads(cli.call("skip", "jobs", "g", "1").stdout)
+    assert (skipped["id"], skipped["attempts"], "attempt" in skipped) == ("m0", 1, False)
+
+
+def test_a_list_of_several_errors_names_the_command_of_each(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+    said = cli.run("parked", "jobs").stdout
+    alike = "sequencer resume jobs --error {} --namespace " + namespace
+    values, lookups = (alike.format(name) for name in ("ValueError", "LookupError"))
+    assert said.endswith(f"those of LookupError: {lookups}\nthose of ValueError: {values}\n")
+    assert cli.run(*lookups.split()[1:]).stdout == "resumed 2 of 2 groups\n"
+    assert "those of" not in cli.run("parked", "jobs").stdout
 
 
 def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:

@@ -115,7 +115,7 @@ def test_what_is_said_of_a_slip_moves_the_messages(
 ) -> None:
     """Into the right queue, in order, and once, though the line is run twice."""
     right, wrong = make("jobs", **fields), make("jbos", **fields)
-    bodies = [{"user": {"id": f"u {n % 2}"}, "n": n} for n in range(4)]
+    bodies: list[dict[str, Any]] = [{"user": {"id": f"u {n % 2}"}, "n": n} for n in range(4)]
     given = bodies if fields else [{"body": body, "group": body["user"]["id"], "id": body["n"]} for body in bodies]
     right.append_many(given[:2])
     wrong.append_many(given[2:])

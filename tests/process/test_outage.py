@@ -219,7 +219,7 @@ def test_one_bad_group_is_parked_by_policy_and_holds_nobody(
 @pytest.mark.slow
 def test_a_person_has_it_probed_at_once(cli: Cli, bank: Bank, seq: Sequencer) -> None:
     seq.append_many({"group": f"g{number}", "body": time.monotonic()} for number in range(20))
-    assert cli.run("resume", "jobs", "--outage").stdout == "queue jobs: is not held back by an outage; nothing to do\n"
+    assert cli.run("resume", "jobs", "--outage").stdout == "queue jobs is not held back by an outage; nothing to do\n"
     bank.close()
     service = Service(cli, bank)
     wait_until(lambda: (found := seq.info().outage) and found.probes >= 3, PATIENCE_S, "the outage")

@@ -14,6 +14,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
+from sequencer.values.commands import command
 from tests.support.handling import ack_each
 
 from ..support.background import Background
@@ -161,15 +162,17 @@ def test_explain_says_what_a_paused_group_waits_for_besides(make: Callable[..., 
     seq.pause("g")
     explained = seq.explain("g")
     assert explained.reason == "paused"
-    assert (
-        "unpause the group, after which it is parked on x after 1 failed attempt (ValueError: no stock)"
-        in explained.text
+    assert "group g is paused; when that ends, it is parked on x after 1 failed attempt (ValueError: no stock)" in (
+        explained.text
+    )
+    assert explained.text.endswith(
+        "; to unpause it: " + command("unpause", "jobs", "g", namespace=seq.options.namespace)
     )
     seq.pause("nobody")
-    assert "group nobody is paused; unpause the group, after which it has no messages" in seq.explain("nobody").text
+    assert "group nobody is paused; when that ends, it has no messages" in seq.explain("nobody").text
     seq.unpause("g")
     seq.pause()
-    assert "the whole queue is paused: unpause it, after which it is parked" in seq.explain("g").text
+    assert "waits, as the whole queue is paused; when that ends, it is parked" in seq.explain("g").text
 
 
 def test_a_pause_that_reached_some_lanes_only_is_completed_and_said_to_change_something(

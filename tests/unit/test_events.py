@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.claim import NO_BODY, Halted, LeasedGroup
+from sequencer.calls.claim import Halted, LeasedGroup
 from sequencer.calls.outage import Began, Ended, LaneOutage
 from sequencer.calls.settle import Ending
 from sequencer.drain import consumer_events
@@ -150,16 +150,7 @@ def test_a_second_parked_group_names_what_mends_all() -> None:
     one, other = (told(Park("x"), parked=parked) for parked in (0, 1))
     assert "mend_all" not in one.fields
     assert other.fields["mend_all"] == "sequencer resume orders --all"
-    kind = "Park"
-    assert other.text.endswith(f"; or all that are parked by {kind}: sequencer resume orders --error {kind}")
-
-
-@pytest.mark.parametrize(("said", "mend"), [(NO_BODY, "doctor orders --repair"), ("no JSON", "skip orders g 1")])
-def test_what_can_not_be_read_is_not_to_be_resumed(said: str, mend: str) -> None:
-    one = told(Undecodable(said), one=message(("g", "1")), parked=3)
-    assert one.fields["mend"] == f"sequencer {mend}"
-    assert "resume" not in one.text
-    assert one.text.count("sequencer skip orders g 1") == 1
+    assert other.text.endswith("; or all that are parked by Park: sequencer resume orders --error Park")
 
 
 def test_every_event_is_in_the_list_and_none_is_listed_that_nobody_tells() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import sequencer.lease
 from sequencer.calls.call import Call
-from sequencer.calls.claim import Claimed, LeasedGroup
+from sequencer.calls.claim import NO_BODY, Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
 from sequencer.drain.consumer_events import expired, failed
 from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
@@ -159,6 +159,16 @@ def test_what_nobody_can_read_was_not_tried() -> None:
     one = failed_with(case.queue(), case.leased().messages[0], Undecodable("no JSON"), owner="me", at=1, random=0)
     assert (one.failure.attempt, one.told("m").attempts) == (0, 0)
     assert "id=0 error=Undecodable: no JSON; see" in failed(case.queue(), "me", one).text
+
+
+@pytest.mark.parametrize(("said", "mend"), [(NO_BODY, "doctor q --repair"), ("no JSON", "skip q g")])
+def test_what_can_not_be_read_is_not_to_be_resumed(said: str, mend: str) -> None:
+    case = Case(1, False, False, True, 1, "handle", "park", 2)
+    one = failed_with(case.queue(), case.leased().messages[0], Undecodable(said), owner="me", at=1, random=0)
+    told = failed(case.queue(), "me", one, parked=3)
+    assert told.fields["mend"] == f"sequencer {mend}"
+    assert "resume" not in told.text
+    assert told.text.count("sequencer skip q g") == 1
 
 
 def test_a_lease_that_ran_out_is_told_with_the_attempts_so_far() -> None:

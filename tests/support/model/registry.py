@@ -70,10 +70,10 @@ class ModelServer:
     def _hdel(self, key: str, *names: str) -> int:
         return sum(self.hashes.get(key, {}).pop(name, None) is not None for name in names)
 
-    def _exists(self, key: str) -> int:
-        if key.endswith(":clock") and self.without == "a clock without a table is refused":
-            return 0
-        return int(bool(self.hashes.get(key)) or key in self.clocks)
+    def _exists(self, *keys: str) -> int:
+        if self.without == "a clock without a table is refused":
+            keys = tuple(key for key in keys if not key.endswith(":clock"))
+        return sum(bool(self.hashes.get(key)) or key in self.clocks for key in keys)
 
     def _unlink(self, *keys: str) -> int:
         for key in keys:
