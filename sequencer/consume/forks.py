@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 from ..values.message import Message
 from ..values.owner import owner_text
 
-IN_HAND = struct.Struct("1024s")
-"""Group and id of the message in hand, a part a line; what is longer is cut."""
+GROUP_SIZE = 640
+"""In memory the group of the message in hand comes first, a part a line; what is longer than the room is cut."""
+GROUP_IN_HAND, ID_IN_HAND = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
 Memory = mmap.mmap | None
-"""Where a supervisor reads that, or nobody does."""
+"""Where a supervisor reads which message its consumer began last, or nobody does."""
 
 
 def owner_name() -> str:
@@ -27,12 +28,19 @@ def owner_name() -> str:
     return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 
-def write_in_hand(memory: Memory, message: Message | None) -> Message | None:
+def note_in_hand(memory: Memory, message: Message | None) -> Message | None:
     """This message is begun, or none is in hand. A plain handler's is written by `threads.py`, without this call."""
     if memory is not None:
-        line = "\n".join((*message.group, message.id)) if message else ""
-        IN_HAND.pack_into(memory, 0, line.encode("utf-8", "surrogateescape"))
+        if message is not None:
+            note_group(memory, message.group)
+        ID_IN_HAND.pack_into(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape") if message else b"")
     return message
+
+
+def note_group(memory: mmap.mmap, group: tuple[str, ...]) -> tuple[str, ...]:
+    """Its group; the id follows."""
+    GROUP_IN_HAND.pack_into(memory, 0, "\n".join(group).encode("utf-8", "surrogateescape"))
+    return group
 
 
 class Fork:

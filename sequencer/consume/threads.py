@@ -34,7 +34,7 @@ from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
 from .exchange import carry_out
-from .forks import IN_HAND, Fork, Memory, exit_child, owner_name, write_in_hand
+from .forks import GROUP_SIZE, ID_IN_HAND, Fork, Memory, exit_child, note_group, note_in_hand, owner_name
 from .interruption import interrupt
 from .keeper import Keeper
 from .registered import Work
@@ -88,7 +88,6 @@ class Consumer:
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
         self.memory: Memory = None
-        """Where its supervisor reads which message it began last."""
 
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
@@ -164,7 +163,7 @@ class Consumer:
 
     def _perform(self, effects: Any) -> ConsumeSummary:
         resume, forks, first = effects.send, Fork.count, self.on_first
-        memory, write, join = self.memory, IN_HAND.pack_into, "\n".join
+        memory, write_id, group = self.memory, ID_IN_HAND.pack_into, None
         handler: Any = self._handler
         limit = self._keeper.limit
         if limit is not None:
@@ -183,7 +182,9 @@ class Consumer:
                     first = None
                 self._in_hand = message = effect.message
                 if memory is not None:
-                    write(memory, 0, f"{join(message.group)}\n{message.id}".encode("utf-8", "surrogateescape"))
+                    if message.group is not group:
+                        group = note_group(memory, message.group)
+                    write_id(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape"))
                 try:
                     self._is_handling = True
                     if self._is_interrupted:
@@ -228,10 +229,10 @@ class Consumer:
         elif isinstance(effect, asked.Flush):
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, asked.Run):
-            self._in_hand = write_in_hand(self.memory, effect.message)
+            self._in_hand = note_in_hand(self.memory, effect.message)
             return self._step_calls.run(effect)
         elif isinstance(effect, asked.RunHandler):
-            self._in_hand = write_in_hand(self.memory, effect.message)
+            self._in_hand = note_in_hand(self.memory, effect.message)
             return self._step_calls.run_handler(effect)
         elif isinstance(effect, asked.Note):
             code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
@@ -253,7 +254,7 @@ class Consumer:
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self._keeper.rest()
-        write_in_hand(self.memory, None)
+        note_in_hand(self.memory, None)
         claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
         self._settled_at = time.monotonic()
         self._keeper.tell_refusals()

@@ -14,13 +14,13 @@ _NAME = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
 
 
 LONG_LEASES = 10
-"""A group that is leased for longer than this number of leases is named: its handler may hang."""
+"""A group that is leased for longer than this number of leases, about, is named: its handler may hang."""
 LEAST_LEFT_US = 2_000_000
 """What is left of a lease counts as this much at least, so that a short one that nobody renews is not named."""
 
 
 def is_held_long(now_us: float, since_us: float, until_us: float) -> bool:
-    """Whether a lease has lasted for more than LONG_LEASES leases.
+    """Whether a lease has lasted for about LONG_LEASES leases or more.
 
     The server does not know how long one is. It is renewed at a third of its time, so that at least two thirds are
     left: it is 1.5 times of that at most.
@@ -30,14 +30,14 @@ def is_held_long(now_us: float, since_us: float, until_us: float) -> bool:
 
 def advice(owner: str) -> str:
     """What helps where a consumer has held a group for too long."""
-    return f"that is more than {LONG_LEASES} leases; {ending(owner)}, and set --handler-timeout"
+    return f"that is long; {ending(owner)}, and set --handler-timeout"
 
 
 def ending(owner: str) -> str:
     """What ends a handler that hangs, in a sentence."""
     found = _NAME.fullmatch(owner)
     end = f"end that process (on {found['host']}: {end_command(owner)})" if found else "end that consumer"
-    return f"if its handler hangs, {end}"
+    return f"if its handler hangs, {end}; if that is gone already, its lease ends by itself"
 
 
 def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, *, is_paused: bool = False) -> str:

@@ -9,6 +9,7 @@ from .steps.proof import POINTS, killed, run
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.timeout(300)
 def test_a_slice_of_the_proof() -> None:
     """All of it: `python -m tests.faults steps --scale nightly`."""
     result = run("smoke")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
+from sequencer import Sequencer, list_queues
 from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
 from sequencer.calls.source import eval_command
@@ -17,6 +18,8 @@ from sequencer.errors import ConfigurationError, GroupBusy, SequencerError, Serv
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
+from sequencer.queue.registry import deletion
+from sequencer.queue.registry.index import remove_from_index
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import Registration, plain_tags
@@ -81,6 +84,22 @@ def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
         assert "did not come to its end: sequencer delete q --yes" in found.text
         seq.delete()
         assert admin.command("KEYS", "*") == []
+
+
+def test_a_queue_that_is_made_anew_as_its_deletion_ends_is_listed(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that is connected appends just before the name is removed."""
+    with client(admin) as seq, client(admin) as other:
+        seq.append(1, "g")
+
+        async def late(alone: Any, options: Any) -> None:
+            with suppress(SequencerError):
+                seq.append(2, "g")
+            await remove_from_index(alone, options)
+
+        monkeypatch.setattr(deletion, "remove_from_index", late)
+        other.delete()
+        seq.append(3, "g")
+    assert list_queues(admin.endpoint.url) == ["q"]
 
 
 def test_connected_consumers_are_seen_by_their_names(admin: Link) -> None:

@@ -25,7 +25,7 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
         told = seq.explain(["order", 7]).text
         link.command("HSET", keys.leases, group, held)
         assert [message.id for message in lease] == ["m1"]
-    advice = "more than 10 leases; if its handler hangs, end that process (on shop.example: kill -KILL 4711)"
+    advice = "that is long; if its handler hangs, end that process (on shop.example: kill -KILL 4711)"
     assert [advice in one for one in said] == [True] * is_named
     see = f"to take its message away, see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
     assert [one.endswith(see) for one in said] == [True] * is_named

@@ -195,12 +195,12 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
     elif kind == "resume":
         failure = model.failures.get(args[0], "").encode()
         member = decode_failure(failure)[1] if failure else ""
-        told = b'{"type":"LeaseExpired"}' if args[1] and args[3] else b""
-        member = model.members(args[0])[0] if told and model.members(args[0]) else member
+        given = b'{"type":"LeaseExpired"}' if args[1] and args[3] else b""
+        member = model.members(args[0])[0] if given and model.members(args[0]) else member
         score = model.orders.get(args[0], {}).get(member)
         is_sequence = model.is_sequence and args[1] and score is not None
         mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
-        how = {"ending": args[1], "mark": mark, "written": args[2], "told": told}
+        how = {"ending": args[1], "mark": mark, "written": args[2], "told": given}
         both.run(lambda now: resume(keys, args[0], failure, member, **how, now_us=now))
     elif kind == "resume_many":
         groups = [parked_group(model, group, is_seen=args[1] or group != "a") for group in GROUPS]

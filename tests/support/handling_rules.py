@@ -9,6 +9,7 @@ from sequencer.settings.policy import Policy
 from sequencer.values.message import Message
 
 from .model.lane import ModelLane
+from .model.state import PAUSED
 
 if TYPE_CHECKING:
     from .simulated_consumer import SimConsumer
@@ -52,7 +53,7 @@ class Rules:
         """Whether the message's lease is valid by the server's own clock."""
         group = message.group[0]
         is_held = ModelLane.holds(self.lane, group, f"{message.token:016d}")  # the truth, also for a broken lane
-        return is_held and self.lane.schedule[group] > self.lane.now_us
+        return is_held and self.lane.now_us < self.lane.schedule[group] < PAUSED  # a paused one ran out before
 
     def nobody_sleeps_too_long(self) -> None:
         """A group that only waits for its head is looked at no later than the head may be handled."""

@@ -68,7 +68,7 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, list[str]]] = [
         {"lease": b"1700000020000000" + b"1host-7", "visible_us": LATER},
         Policy(),
         5.0,
-        ["for 80.0 s", "more than 10 leases", "if its handler hangs, end that consumer", "--handler-timeout"],
+        ["for 80.0 s", "that is long", "if its handler hangs, end that consumer", "--handler-timeout"],
     ),
     (
         "leased",

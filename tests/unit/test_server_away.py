@@ -80,6 +80,18 @@ def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_en
     assert [told[1:] for told in walk.told] == [("mail", "open", 0), ("mail", "resolved", 1), ("chat", "resolved", 0)]
 
 
+def test_the_next_time_is_told_with_its_own_length_though_one_target_never_heard_the_end() -> None:
+    walk = Walk("chat", "mail")
+    walk.takes = {"mail"}
+    walk.look_for("refused", 40)
+    walk.look_for("", 7200)
+    walk.look_for("gone", 30)
+    said = {one.target: one for one in walk.look("gone")}
+    assert said["mail"].text == "the server does not answer, for 30.0 s: gone"
+    assert (said["mail"].what, said["mail"].number, said["mail"].away_s) == ("open", 2, 30.0)
+    assert away_notice(Origin("shop", "", "web-1"), "orders", Thresholds(), said["mail"]).at == AT + walk.now
+
+
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
     walk, origin = Walk(), Origin("shop", "production", "web-1")
     walk.takes.clear()

@@ -76,7 +76,7 @@ def away_notice(origin: Origin, queue: str, limits: Thresholds, grant: AwayGrant
         environment=origin.environment,
         host=origin.host,
         opened_at=grant.opened_us / 1e6,
-        at=grant.opened_us / 1e6 + grant.away_s,
+        at=grant.at_us / 1e6,
         value=grant.away_s,
         limit=limit_of(AWAY, limits),
         unit=unit_of(AWAY),

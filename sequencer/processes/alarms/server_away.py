@@ -27,7 +27,10 @@ class AwayGrant(NamedTuple):
     number: int
     """How many messages of the incident the target took before."""
     opened_us: int
+    at_us: int
+    """Until when it is told of: now, or when the server was back."""
     away_s: float
+    """For how long it does not answer, or did not."""
     text: str
 
 
@@ -42,8 +45,10 @@ class _To:
 @dataclass(slots=True)
 class _Incident:
     opened_us: int
+    opened: float
     error: str
     lost: float
+    """Later than `opened` where it is away again before each target has heard that it was back."""
     back: float | None = None
     to: dict[str, _To] = field(default_factory=dict)
 
@@ -70,8 +75,8 @@ class ServerAway:
             if limit_s <= 0 or now - self._lost < limit_s:
                 return
             if self._incident is None:
-                self._incident = _Incident(round((at - (now - self._lost)) * 1e6), error, self._lost)
-            self._incident.back, self._incident.error = None, error
+                self._incident = _Incident(round((at - (now - self._lost)) * 1e6), self._lost, error, self._lost)
+            self._incident.back, self._incident.error, self._incident.lost = None, error, self._lost
 
     def grants(self, now: float, targets: Collection[str], repeat_s: float) -> list[AwayGrant]:
         """What these targets are to be told now. Each is theirs for the time of a hold."""
@@ -95,7 +100,8 @@ class ServerAway:
 
 
 def _grants(one: _Incident, now: float, repeat_s: float) -> Iterator[AwayGrant]:
-    away_s = (now if one.back is None else one.back) - one.lost
+    until = now if one.back is None else one.back
+    away_s, at_us = until - one.lost, one.opened_us + round((until - one.opened) * 1e6)
     text = f"the server does not answer, for {duration(away_s)}: {one.error}"
     if one.back is not None:
         text = f"the server answers again; for {duration(away_s)} it did not: {one.error}"
@@ -103,7 +109,7 @@ def _grants(one: _Incident, now: float, repeat_s: float) -> Iterator[AwayGrant]:
         what = _wanted(one, to, now, repeat_s)
         if what and now >= to.held_until:
             to.held_until = now + HOLD_S
-            yield AwayGrant(target, what, to.number, one.opened_us, away_s, text)
+            yield AwayGrant(target, what, to.number, one.opened_us, at_us, away_s, text)
 
 
 def _wanted(one: _Incident, to: _To, now: float, repeat_s: float) -> What | None:

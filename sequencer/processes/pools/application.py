@@ -212,7 +212,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
             check_command(config.command)
         if config.app:
             app = load_app(config.app)
-            handles = f"{app.handler.__module__}:{getattr(app.handler, '__qualname__', '?')}"
+            handles = _in_words(app.handler)
             client, _ = prepare(config)
             server = None if app.sequencer is None else _identity(client)
             waits = isinstance(app.handler, Steps | InlineHandler) and client.options.wait is not None
@@ -224,6 +224,15 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
     except SequencerError as error:
         problems.append(f"check: {str(error).removeprefix('app ')}")
     return Examined(config.queue, handles, problems, server=server, waits=waits)
+
+
+def _in_words(handler: Any) -> str:
+    if isinstance(handler, Steps):
+        names = {kind: ", ".join(step.name for step in handler.ordered(kind)) for kind in handler.kinds}
+        return "steps" + ";".join(f"{f' of {kind}' if kind else ''}: {some}" for kind, some in names.items())
+    if isinstance(handler, InlineHandler):
+        return f"{_in_words(handler.function)}, which runs steps"
+    return f"{handler.__module__}:{getattr(handler, '__qualname__', '?')}"
 
 
 def _identity(client: Sequencer) -> str:

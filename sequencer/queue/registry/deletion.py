@@ -98,8 +98,8 @@ async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
     for keys in lanes:
         count += await _delete_groups(net, alone, keys)
     await _delete_rest(net, alone, options, lanes)
+    await remove_from_index(alone, options)  # while nobody can make it anew: else that one would not be listed
     await ask(alone, net.name, [unregister(registry_key(options.namespace, options.queue), gone)])
-    await remove_from_index(alone, options)
     return count
 
 

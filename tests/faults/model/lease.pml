@@ -1,10 +1,12 @@
-/* The lease protocol, for spin: what append, claim, ack, nack, renew and resume do, and what may happen around them.
+/* The lease protocol, for spin: what append, claim, ack, nack, renew, resume and skip do, and what may happen around
+   them.
 
    Two producers and two consumers; a dead consumer is replaced at once. Each script is one atomic step. Between any two
    steps another party may act, time may pass, and up to FAULTS faults of any kind may take effect, in any combination:
    a consumer or a producer dies, a lease runs out while its holder lives, a handler fails, a request is lost, its reply
    is lost, it is delivered at any later time, or twice, an ack is refused and the nack behind it arrives, a consumer
-   gives its group back. A lease without a living holder and a backoff run out without being counted.
+   gives its group back, a person takes away a head whose lease ran out. A lease without a living holder and a backoff
+   run out without being counted.
 
    Time is nondeterminism: LATER becomes DUE at any step. Stamps and tokens are ticks of one clock, of which only the
    order matters: tokens are counted, stamps are the ranks of arrival. Claims never depend on a hint here, which stands
@@ -219,7 +221,7 @@ end_idle:
     od
 }
 
-proctype world(byte g) {   /* time, and somebody who resumes parked groups */
+proctype world(byte g) {   /* time, and somebody who resumes parked groups, and takes away what hung */
 end_quiet:
     do
     :: atomic { schedule[g] == LATER && lease[g] == 0 -> schedule[g] = DUE; SEEN(backoff_ended) }
@@ -231,6 +233,7 @@ end_quiet:
             printf("the lease of group %d, token %d, runs out while its holder lives\n", g, lease[g]);
             if :: HOLDS(0, g) -> is_overrun[0] = true :: else -> is_overrun[1] = true fi }
     :: atomic { schedule[g] == PARKED -> resume(g) }
+    :: atomic { schedule[g] == DUE && lease[g] != 0 && ran_out[g] && faults < FAULTS -> HARM; take_away(g) }
     od
 }
 

@@ -53,6 +53,7 @@ MUTANTS = (
     _mutant("CLAIM_INVENTS", "INVENTED", 0),
     _mutant("HINT_IS_TRUTH", "STUCK", 1),
     _mutant("NACK_KEEPS_LEASE", "ENDED", 1),
+    _mutant("TAKE_KEEPS_LEASE", "ENDED", 2),
     _mutant("NACK_BEFORE_ACK", "NEEDLESS_REPEAT", 1),
     _mutant("NACK_IGNORES_ACK", "NEEDLESS_REPEAT", 2),
     _mutant("SKIPS_FAILED", "ORDER", 1),

@@ -147,3 +147,14 @@ inline resume(g) {
     hint = BROKEN(HINT_IS_TRUTH);
     check_group(g)
 }
+
+inline take_away(g) {   /* skip or cancel, of a head whose lease ran out: its holder is refused from then on */
+    d_step { first(OF(g), taken) }
+    printf("message %d of group %d, token %d, is taken away\n", taken, g, lease[g]);
+    pending = pending & ~BIT(taken); remembered = remembered | BIT(taken); succeeded = succeeded | BIT(taken);
+    attempts[taken] = 0; taken = 0; failure[g] = false;
+    schedule[g] = (OF(g) != 0 -> DUE : 0); hint = BROKEN(HINT_IS_TRUTH);
+    if :: BROKEN(TAKE_KEEPS_LEASE) -> answered[g] = true :: else -> end_lease(g) fi;
+    SEEN(taken_away);
+    check_group(g)
+}

@@ -38,7 +38,8 @@ SMALL = ("step:a:noted", "step:b:after", "step:d:before")
 """Of a slice, at their first passage."""
 MOST = {"smoke": 1, "ci": 1, "nightly": 100}
 """The highest passage."""
-LEASE_S, TIMEOUT_S = 1.0, 120.0
+LEASE_S, TIMEOUT_S = 3.0, 120.0
+"""A consumer that stands still for a lease, on a machine that is busy, repeats steps that no kill explains."""
 
 
 def run(scale: Scale, *, only: str | None = None) -> Result:
