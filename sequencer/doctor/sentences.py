@@ -46,7 +46,7 @@ SENTENCES = {
     "ledger": Sentence("messages", "{group}: the ledger of {name!r} {detail}; once it is its turn, it parks"),
     "dead ledger": Sentence("dead letters", "the ledger of dead letter {letter} {detail}; put back, it parks"),
     "skipped ledger": Sentence(
-        "dead letters", "the ledger of the message that was skipped last, {name!r}, {detail}; put back, it parks"
+        "dead letters", "the ledger of the message that was skipped last, {letter}, {detail}; put back, it parks"
     ),
     "no place": Sentence(
         "messages",

@@ -25,7 +25,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     cli: Cli, link: Link, make: Callable[..., Sequencer]
 ) -> None:
     absent = cli.call("configure", "jobs")
-    assert absent.stdout.startswith("queue jobs is not there yet; its policy would be:\npolicy ")
+    assert absent.stdout.startswith("queue 'jobs' is not there yet; its policy would be:\npolicy ")
     assert json_of(cli, "configure", "jobs")["policy"]["on_late"] == "handle"
     assert link.command("KEYS", "*") == [], "a look makes no queue"
 
