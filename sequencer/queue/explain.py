@@ -79,10 +79,9 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     now, visible = facts.now_us, facts.visible_us
     head = facts.head[STAMP_DIGITS:]
     if is_leased(visible, facts.lease, now):
-        owner, since_s = _holder(facts)
+        owner, since_us, since_s = _holder(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
-        since_us = now - since_s * 1e6
         end = (advice if is_held_long(now, since_us, visible) else ending)(owner, since_us)
         if not is_gone(owner, since_us):
             text += f" unless that is prolonged; it moves when {head} is handled"
@@ -127,24 +126,22 @@ def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
 
 
-def _holder(facts: Facts) -> tuple[str, float]:
-    """Who has the group's lease, and for how many seconds by now."""
+def _holder(facts: Facts) -> tuple[str, int, float]:
+    """Who has the group's lease, since when, and for how many seconds by now."""
     since_us = int(facts.lease[:STAMP_DIGITS])
-    return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
+    return owner_of(facts.lease), since_us, max(0, facts.now_us - since_us) / 1e6
 
 
 def held_by(facts: Facts) -> str:
     """Who has the group in hand, since when, and what ends that; behind "is held by"."""
     if not facts.lease[:STAMP_DIGITS].isdigit():
         return "a consumer just now"
-    owner, since_s = _holder(facts)
+    owner, since_us, since_s = _holder(facts)
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
         pause = ", which a pause keeps off: unpause first" if facts.is_paused or facts.is_queue_paused else ""
         return f"{owner}, whose lease ran out, until a consumer takes it over{pause}"
-    since_us = facts.now_us - since_s * 1e6
     held = f"{owner} for {since_s:.1f} s now, since {_moment(since_us)}"
-    if is_gone(owner, since_us):
-        held += f", until {_when(facts.visible_us or 0.0, facts.now_us)}"
+    held += f", until {_when(facts.visible_us or 0.0, facts.now_us)}" if is_gone(owner, since_us) else ""
     return f"{held}, with {facts.head[STAMP_DIGITS:]} first; {ending(owner, since_us)}"
 
 
