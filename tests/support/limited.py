@@ -45,6 +45,8 @@ def perform(
         return answers
 
     keeper = SimpleNamespace(limit=limit)
-    consumer = SimpleNamespace(_handler=handler, on_first=None, _keeper=keeper, _is_interrupted=False, _in_hand=None)
+    consumer = SimpleNamespace(
+        _handler=handler, on_first=None, _keeper=keeper, _is_interrupted=False, _in_hand=None, memory=None
+    )
     with limit.in_force():
         return cast(Answers, Consumer._perform(cast(Any, consumer), effects()))

@@ -105,7 +105,8 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
         assert str(caught.value).endswith(
             "with m1 first; its lease ends in 5.0 s unless it is prolonged; if its handler hangs, end that process (on "
             "host.example: kill -KILL 4711); if that is gone already, its lease ends by itself: that message is tried "
-            "again then; to take m1 away instead, in this order: sequencer pause q g --namespace n; on host.example: kill -KILL 4711; once its lease ran out: sequencer "
+            "again then; to take m1 away instead, in this order: sequencer pause q g --namespace n; on host.example: "
+            "kill -KILL 4711; once its lease ran out: sequencer "
             "skip q g --id m1 --dead-letter --namespace n; sequencer unpause q g --namespace n"
         )
     over = held | {"visible_us": NOW_US - 1e6}
