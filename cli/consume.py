@@ -18,7 +18,7 @@ from ..processes.service_events import service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
-from ..settings.error_names import FORMER_ERRORS
+from ..settings.error_names import FORMER_ERRORS, unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
 from ..values.text import many
 from ..values.version import VERSION
@@ -219,12 +219,21 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _say_unknown_errors(settings: QueueSettings) -> None:
+    """Only now are the app's own loaded; a module that a handler imports is not."""
+    for setting in ("park_on", "dead_letter_on", "outage"):
+        for name, near in unknown_names(settings.get(setting) or ()).items():
+            meant = f"did you mean {near}?" if near else "is its name right, and its module loaded with the app?"
+            say(f"warning: --{setting.replace('_', '-')} {name} fits no exception that is loaded now; {meant}")
+
+
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     for command in [config.command, *(one for _, one in config.steps)]:
         if command is not None:
             check_command(command)
     changed = overrides(config)
     client, _ = prepare(config)
+    _say_unknown_errors(config.settings)
     hear_interrupts()
     config.options()  # what a consumer would refuse is refused here
     with client:

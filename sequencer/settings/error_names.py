@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, HandlerTimeout, shown
+from ..values.checks import near_name
 
 FORMER_ERRORS = {
     "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
@@ -41,3 +42,13 @@ def _error_name(option: str, error: Any) -> str:
     raise ConfigurationError(
         f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
     )
+
+
+def unknown_names(names: Sequence[str]) -> dict[str, str]:
+    """Those that no class of exceptions has which is loaded by now: each with the one that was perhaps meant, or ""."""
+    known, kinds = set[str](), list[type[BaseException]]([BaseException])
+    while kinds:
+        kind = kinds.pop()
+        known |= {kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}"}
+        kinds += type.__subclasses__(kind)
+    return {name: near_name(name, sorted(known)) for name in names if name not in known}

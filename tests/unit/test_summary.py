@@ -1,0 +1,24 @@
+"""What a run of `consume` did, said at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from sequencer.cli.summary import summarize
+from sequencer.processes.consumer_process import Totals
+
+
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        (Totals(failed=3, parked=3, dead=1), "3 failed tries, groups parked 3 times, 1 dead letter"),
+        (Totals(failed=1, parked=1), "1 failed try, 1 parked group"),
+        (Totals(parked=1_200), "groups parked 1,200 times"),
+        (Totals(), "no failures"),
+    ],
+)
+def test_one_group_that_is_parked_again_is_not_several(
+    totals: Totals, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summarize("jobs", totals, "1 consumer", "text")
+    assert capsys.readouterr().err == f"consumed 0 messages in 0.00 s with 1 consumer: {said}\n"
