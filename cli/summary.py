@@ -42,7 +42,7 @@ def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, na
     }
     done = [many(count, name) for name, count in counts.items() if count]
     if totals.parked:  # not how many groups: one that was resumed may be parked again
-        parked = "1 parked group" if totals.parked == 1 else f"groups parked {totals.parked:,} times"
+        parked = "1 parked group" if totals.parked == 1 else f"groups parked {many(totals.parked, 'time')}"
         done.insert(totals.failed > 0, parked)
     said = ", ".join(done) or "no failures"
     least = "at least " if totals.unreported else ""
