@@ -34,14 +34,17 @@ def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, na
     """What this run did for a queue, as a line or as the event "service ended"."""
     counts = {
         "failed try": totals.failed,
-        "parked group": totals.parked,
         "dead letter": totals.dead,
         "dropped message": totals.dropped,
         "lost lease": totals.lost,
         "dead consumer": totals.died,
         "killed consumer": totals.killed,
     }
-    said = ", ".join(many(count, name) for name, count in counts.items() if count) or "no failures"
+    done = [many(count, name) for name, count in counts.items() if count]
+    if totals.parked:  # not how many groups: one that was resumed may be parked again
+        parked = "1 parked group" if totals.parked == 1 else f"groups parked {totals.parked:,} times"
+        done.insert(totals.failed > 0, parked)
+    said = ", ".join(done) or "no failures"
     least = "at least " if totals.unreported else ""
     text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
     if totals.unreported:

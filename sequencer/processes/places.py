@@ -15,6 +15,9 @@ from .restart_policy import RestartPolicy
 STANDING_RETRY_S = 60.0
 """How often a place that stands is tried again while others work."""
 
+BEFORE_BEGIN = "before they began a message"
+CANT_WORK = 'of what its line "consumer can\'t work" says, and no other could do better'
+
 Next = Literal["restart", "stand", "give up"]
 """What follows from a death: the place gets its next consumer soon, seldom from now on, or no place gets any."""
 
@@ -33,11 +36,19 @@ class Place:
     """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
     startup_deaths: int = 0
     """Deaths in a row in this place, each before any handler began: for giving up."""
+    is_hopeless: bool = False
+    """Whether its last consumer ended with what no other could better."""
+
+    @property
+    def why(self) -> str:
+        """Of its last consumers, behind "died"."""
+        return CANT_WORK if self.is_hopeless else BEFORE_BEGIN
 
     def free(self) -> None:
         """Its consumer ended as planned: the next one starts at once, and no death before it counts."""
         self.start_at = 0.0
         self.fast_deaths = self.startup_deaths = 0
+        self.is_hopeless = False
 
 
 class Places:
@@ -91,13 +102,14 @@ class Places:
         """What follows from the death of this place's consumer. `has_begun`: whether its first handler began;
         `is_final`: it ended with what no other consumer could better, so that the place stands at once.
         """
-        policy = self._policy
-        is_startup = policy.is_startup_death(lived_s, has_begun=has_begun)
+        is_startup = is_final or self._policy.is_startup_death(lived_s, has_begun=has_begun)
         place.startup_deaths = place.startup_deaths + 1 if is_startup else 0
-        if is_final:
-            place.startup_deaths = max(place.startup_deaths, policy.limit)
-        if not policy.is_standing(place.startup_deaths):
+        place.is_hopeless = is_final
+        if not self._is_standing(place):
             return "restart"
         others = (other for other in self._places if not other.is_done)
-        can_work = any(other.process is not None or not policy.is_standing(other.startup_deaths) for other in others)
+        can_work = any(other.process is not None or not self._is_standing(other) for other in others)
         return "stand" if can_work else "give up"
+
+    def _is_standing(self, place: Place) -> bool:
+        return place.is_hopeless or self._policy.is_standing(place.startup_deaths)

@@ -30,7 +30,7 @@ from ..settings.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .incidents import Incidents
-from .places import STANDING_RETRY_S, Place, Places
+from .places import CANT_WORK, STANDING_RETRY_S, Place, Places
 from .restart_policy import RestartPolicy
 from .signals import ending_text
 from .silence import Silence
@@ -244,8 +244,12 @@ class Pool:
         """It ended with what no other consumer could better."""
         assert process.status is not None
         place.is_done = True
-        if process.status == OUTPUT_CLOSED and self._status is None:
+        is_closed = process.status == OUTPUT_CLOSED
+        self.totals.died += not is_closed
+        if self._status is None and is_closed:
             self.emit(service_events.output_closed(self.queue))
+        elif self._status is None:
+            self.emit(service_events.service_gives_up(self.queue, deaths=1, why=CANT_WORK))
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
@@ -259,16 +263,14 @@ class Pool:
                 self._start_later(place, lived_s=lived_s)
             case "stand":
                 place.start_at = now + STANDING_RETRY_S
-                deaths, left = place.startup_deaths, len(self.pids)
-                self.emit(
-                    service_events.place_stands(self.queue, deaths=deaths, consumers=left, retry_in_s=STANDING_RETRY_S)
-                )
+                deaths, why, left = place.startup_deaths, place.why, len(self.pids)
+                self.emit(service_events.place_stands(self.queue, deaths, why, left, retry_in_s=STANDING_RETRY_S))
             case "give up":
                 self._give_up(place)
 
     def _give_up(self, place: Place) -> None:
         """In no place a consumer gets to work."""
-        self.emit(service_events.service_gives_up(self.queue, deaths=place.startup_deaths))
+        self.emit(service_events.service_gives_up(self.queue, deaths=place.startup_deaths, why=place.why))
         place.is_done = True
         self._stop_all(GAVE_UP)
 

@@ -58,17 +58,21 @@ def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
     return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
 
 
-def place_stands(queue: str, *, deaths: int, consumers: int, retry_in_s: float) -> Event:
+def place_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_s: float) -> Event:
     """A place is tried seldom from now on; `consumers` are left in others."""
-    said = f"{many(deaths, 'consumer')} in a row died in it before they began a message; {many(consumers, 'other')} "
-    said += f"left; next try in {retry_in_s:g} s"
-    return event("place stands", queue, said, {"deaths": deaths, "consumers": consumers, "retry_in_s": retry_in_s})
+    said = f"in it {_dead(deaths, why)}; {many(consumers, 'other')} left; next try in {retry_in_s:g} s"
+    fields = {"deaths": deaths, "why": why, "consumers": consumers, "retry_in_s": retry_in_s}
+    return event("place stands", queue, said, fields)
 
 
-def service_gives_up(queue: str, *, deaths: int) -> Event:
+def service_gives_up(queue: str, *, deaths: int, why: str) -> Event:
     """No consumer gets to work."""
-    said = f"in each place {many(deaths, 'consumer')} in a row died before they began a message"
-    return event("service gives up", queue, said, {"deaths": deaths})
+    where = "in each place " if deaths > 1 else ""
+    return event("service gives up", queue, f"{where}{_dead(deaths, why)}", {"deaths": deaths, "why": why})
+
+
+def _dead(deaths: int, why: str) -> str:
+    return f"{many(deaths, 'consumer')}{' in a row' if deaths > 1 else ''} died {why}"
 
 
 def consumer_cant_start(queue: str, error: BaseException) -> Event:
@@ -87,7 +91,7 @@ STAGES = {
 def service_stopping(queue: str, stage: int, consumers: int, grace_s: float | None = None) -> Event:
     """A stage of a stop was asked for; `grace_s` after the first comes the second."""
     then = "" if grace_s is None else f" within {grace_s:g} s"
-    said = STAGES[stage].format(n=many(consumers, "consumer"), then=then)
+    said = STAGES[stage].format(n=many(consumers, "consumer"), then=then) if consumers else "no consumer runs"
     return event("service stopping", queue, said, {"stage": stage, "consumers": consumers})
 
 
@@ -130,10 +134,10 @@ def consumer_trouble(queue: str, error: BaseException, *, what: str) -> Event:
 # -- pools, of `run` ------------------------------------------------------------------------------------------------
 
 
-def pool_down(queue: str, *, deaths: int, retry_in_s: float) -> Event:
+def pool_down(queue: str, *, deaths: int, why: str, retry_in_s: float) -> Event:
     """No consumer of the queue gets to work."""
-    said = f"in each place {many(deaths, 'consumer')} in a row died before they began a message; one is tried each "
-    return event("pool down", queue, f"{said}{retry_in_s:g} s", {"deaths": deaths, "retry_in_s": retry_in_s})
+    said = f"in each place {_dead(deaths, why)}; one is tried each {retry_in_s:g} s"
+    return event("pool down", queue, said, {"deaths": deaths, "why": why, "retry_in_s": retry_in_s})
 
 
 def pool_back(queue: str, *, lasted_s: float) -> Event:

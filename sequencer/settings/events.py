@@ -185,9 +185,9 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
     "place stands": Kind(
-        ERROR, "consumers die in a place before they begin a message", ("deaths", "consumers", "retry_in_s")
+        ERROR, "consumers die in a place before they begin a message", ("deaths", "why", "consumers", "retry_in_s")
     ),
-    "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths",)),
+    "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths", "why")),
     "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
     "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
     "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", "in_hand")),
@@ -201,7 +201,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
     "pool down": Kind(
-        ERROR, "no consumer of the queue gets to work; tried again; other queues go on", ("deaths", "retry_in_s")
+        ERROR, "no consumer of the queue gets to work; tried again; other queues go on", ("deaths", "why", "retry_in_s")
     ),
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
     "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),

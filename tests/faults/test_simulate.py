@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ from sequencer.settings.options import ConsumerOptions, QueueOptions
 from sequencer.store.keys import lane_keys
 from sequencer.values.message import Message
 
-from .simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, result_of, run
+from .simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of, run
 from .simulate.seed import Ground, play_seed, stage_set
 from .simulate.stage import Process, Stage
 from .simulate.virtual import VirtualEvent
@@ -61,10 +64,20 @@ def test_many_seeds_without_a_kind_of_fault_fail(ground: Ground) -> None:
     calm = play_seed(ground, 2)
     calm.faults.clear()
     result = result_of([calm] * ENOUGH, "simulate", 0.0, backward=False)
-    missing = [f"fault that never took effect: {kind}" for kind in EXPECTED]
+    kinds = [*EXPECTED, *(STEPS_EXPECTED if calm.play.steps else PLAIN_EXPECTED)]
+    missing = [f"fault that never took effect: {kind}" for kind in kinds]
     assert [*result.problems[:-1]] == missing[:MAX_PROBLEMS]
     assert result.problems[-1] == f"... and {len(missing) - MAX_PROBLEMS} more problems"
     assert result_of([calm], "simulate", 0.0, backward=False).is_passed
+
+
+def test_what_only_plain_handlers_raise_is_expected_of_them_alone(ground: Ground) -> None:
+    one = play_seed(ground, 2)
+    some: Any = ("a step",)
+    for steps, kinds in ((some, STEPS_EXPECTED), ((), PLAIN_EXPECTED)):
+        one.play = replace(one.play, steps=steps)
+        one.faults = Counter([*EXPECTED, *kinds])
+        assert result_of([one] * ENOUGH, "simulate", 0.0, backward=False).is_passed
 
 
 @pytest.mark.parametrize(("timeout_s", "is_told"), [(None, True), (1.0, True), (0.001, False)])

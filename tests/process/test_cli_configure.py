@@ -230,7 +230,7 @@ def test_options_of_the_command_line_go_before_those_of_an_app_and_the_banner_sa
     seq.append({}, "a", id="two")
     parked = cli.run("consume", "jobs", *APP, "--park-on", "KeyError")
     assert parked.returncode == 4
-    assert "app own:seq with park_on=KeyError (its own: ), on " in parked.stderr
+    assert "app own:seq with park_on=KeyError (its own: none), on " in parked.stderr
     assert [(group.head_id, group.attempts) for group in seq.parked()] == [("two", 1)]
 
 

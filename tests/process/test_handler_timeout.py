@@ -73,7 +73,7 @@ def test_a_consumer_whose_handler_goes_on_is_killed_and_that_counts(cli: Cli, sl
     )
     assert sorted(killed) == ["a", "b"], "each was tried once, as --max-attempts says"
     assert "kill -KILL" not in done.stderr, "the service does that"
-    assert "2 parked groups, 2 killed consumers" in done.stderr
+    assert "groups parked 2 times, 2 killed consumers" in done.stderr
 
 
 @pytest.mark.slow

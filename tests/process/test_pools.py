@@ -65,6 +65,8 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         wait_until(lambda: pool_of(master, "mails").is_down, PATIENCE_S, "mails are down")
         wait_until(lambda: pool_of(master, "bills").is_down, PATIENCE_S, "and bills, whose code does not load")
         assert "mails: pool down: in each place 2 consumers in a row died" in caplog.text
+        said = 'bills: pool down: in each place 1 consumer died of what its line "consumer can\'t work" says'
+        assert said in caplog.text, "it ended once, and no other was tried"
         tried = pool_of(master, "mails").totals.started
         wait_until(lambda: pool_of(master, "mails").totals.started >= tried + 2, PATIENCE_S, "it is tried again")
         scene.append("orders", [{}])

@@ -70,6 +70,20 @@ def test_it_gives_up_when_consumers_die_before_they_begin_and_loses_nothing(cli:
     assert work.states() == {"a": "due"}
 
 
+def test_an_app_that_loads_no_more_ends_the_service_at_once_and_the_deaths_are_counted(cli: Cli, work: Work) -> None:
+    app = cli.directory / "late.py"
+    app.write_text("def handle(message): ...\n")
+    consume = cli.start("consume", "jobs", "--app", "late:handle")
+    work.add("a", {})
+    wait_until(lambda: work.states() == {}, PATIENCE_S, "it works")
+    app.write_text("raise ImportError('half written')\n")
+    for pid in consume.consumers():
+        os.kill(pid, signal.SIGKILL)
+    assert consume.ended() == 2
+    assert 'service gives up: 1 consumer died of what its line "consumer can\'t work" says, and no' in consume.stderr
+    assert "2 dead consumers" in consume.stderr
+
+
 def test_a_consumer_is_recycled_after_max_messages(cli: Cli, work: Work) -> None:
     work.add("a", *[{}] * 5)
     work.add("b", *[{}] * 5)

@@ -12,6 +12,8 @@ from sequencer.processes.handlers.apps import load_app
 
 SHOP = '''"""An application."""
 
+import os
+
 from sequencer import Sequencer
 
 LIMIT = 5
@@ -31,6 +33,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unit_needy.py").write_text("import unit_absent\n")
     (tmp_path / "unit_wrong.py").write_text("def handle(:\n")
     (tmp_path / "unit_empty.py").touch()
+    (tmp_path / "unit_env.py").write_text("import os\n\nos.environ['UNIT_ABSENT']\n")
+    (tmp_path / "unit_room").mkdir()
+    (tmp_path / "unit_room" / "orders.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("unit_shop", "unit_empty"):
@@ -44,11 +49,17 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit_shop", "app 'unit_shop' must be module:attribute, for example shop.orders:seq"),
         ("unit_shop:", "must be module:attribute"),
         ("unit-shop:seq", "must be module:attribute"),
-        ("warehouse:handle", "(modules there: unit_broken, unit_empty, unit_needy, unit_shop, unit_wrong)"),
+        (
+            "warehouse:handle",
+            "(modules there: unit_broken, unit_empty, unit_env, unit_needy, unit_room, unit_shop, unit_wrong)",
+        ),
+        ("unit_room.order:seq", "unit_room (modules there: orders) and in the installed packages"),
+        ("unit_env:seq", "unit_env.py, line 3)"),
+        ("unit_shop:os", "unit_shop:os is a module, neither a Sequencer nor a function"),
         ("unit_shop:hanlde", "it has: handle (function), idle (Sequencer), seq (Sequencer)"),
         ("unit_empty:handle", "it has no Sequencer and no function of its own"),
-        ("unit_shop:LIMIT", "unit_shop:LIMIT is int, neither a Sequencer nor a function"),
-        ("unit_shop:Sequencer", "unit_shop:Sequencer is type, neither a Sequencer nor a function"),
+        ("unit_shop:LIMIT", "unit_shop:LIMIT is an int, neither a Sequencer nor a function"),
+        ("unit_shop:Sequencer", "unit_shop:Sequencer is a class, neither a Sequencer nor a function"),
         (
             "unit_shop:idle",
             "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler and no @step is registered with it",

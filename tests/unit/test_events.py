@@ -89,7 +89,7 @@ def all_events() -> list[Event]:
     late = TooLate(1.0, "5.0", "dead_letter")
     service = service_events
     return [
-        service.pool_down("orders", deaths=5, retry_in_s=60.0),
+        service.pool_down("orders", deaths=5, why="before they began a message", retry_in_s=60.0),
         service.pool_back("orders", lasted_s=61.0),
         service.pool_scaled("orders", before=2, now=3, why="3 groups wait, the first for 2.0 s"),
         service.consumer_overdue("orders", pid=7, lived_s=4900.0, in_hand="a m1", kill_in_s=15.0),
@@ -120,9 +120,9 @@ def all_events() -> list[Event]:
         service.service_started("orders", server="s", app="shop:seq", processes=1, lease_s=15.0, version="1"),
         service.consumer_died("orders", pid=1, ended_by="signal SIGKILL", lived_s=3.0),
         service.consumer_starts_again("orders", retry_in_s=1.0),
-        service.place_stands("orders", deaths=5, consumers=1, retry_in_s=60.0),
+        service.place_stands("orders", 5, "before they began a message", 1, retry_in_s=60.0),
         service.queue_unused("orders", known=["order"], namespace="sequencer"),
-        service.service_gives_up("orders", deaths=5),
+        service.service_gives_up("orders", deaths=5, why="before they began a message"),
         service.consumer_cant_start("orders", OSError("no")),
         *(service.service_stopping("orders", stage, 2) for stage in (1, 2, 3)),
         service.consumer_killed("orders", pid=1, why="it did not end"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.places import Places
+from sequencer.processes.places import BEFORE_BEGIN, CANT_WORK, Places
 from sequencer.processes.restart_policy import RestartPolicy
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
@@ -91,3 +91,14 @@ def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[
         if delay_s is not None:
             assert 0 <= delay_s <= policy.backoff.cap_s
             assert delay_s == 0 or lived_s < policy.fast_s
+
+
+def test_one_that_can_do_no_better_stands_at_once_and_is_counted_once() -> None:
+    places = Places(2, RestartPolicy())
+    first, second = places
+    assert places.after_death(first, 0.1, has_begun=False, is_final=True) == "stand"
+    assert places.after_death(second, 0.1, has_begun=True, is_final=True) == "give up"
+    assert [(place.startup_deaths, place.why) for place in places] == [(1, CANT_WORK)] * 2
+    first.free()
+    assert (first.startup_deaths, first.why) == (0, BEFORE_BEGIN)
+    assert places.after_death(first, 0.1, has_begun=False) == "restart"

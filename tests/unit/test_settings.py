@@ -104,6 +104,8 @@ def test_an_app_keeps_what_the_command_line_does_not_name(monkeypatch: pytest.Mo
     monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, app))
     config = WorkerConfig(queue="q", app="own:seq", settings={"backoff": 90.0, "on_failure": "drop"})
     assert overrides(config) == ["backoff=90.0 (its own: 2)"]
+    other = replace(config, settings={"outage": ("KeyError",)})
+    assert overrides(other) == ["outage=KeyError (its own: ConnectionError,TimeoutError)"]
     options = prepare(config)[0].options
     assert options == replace(QueueOptions(queue="q"), **{**OWN, "backoff_s": 90.0, "backoff_cap_s": 90.0})
     assert prepare(WorkerConfig(queue="q", app="own:seq"))[0].options == options

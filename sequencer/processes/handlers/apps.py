@@ -42,9 +42,7 @@ def load_app(spec: str) -> App:
             )
         return App(value.registered_handler, value)
     if not callable(value) or isinstance(value, type):
-        raise HandlerNotFound(
-            f"{spec} is {type(value).__name__}, neither a Sequencer nor a function; {_candidates(module)}"
-        )
+        raise HandlerNotFound(f"{spec} is {_kind(value)}, neither a Sequencer nor a function; {_candidates(module)}")
     return App(checked_handler(value), None)
 
 
@@ -65,10 +63,10 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
             raise _import_failed(spec, error) from error
-        here = sorted(path.stem for path in Path.cwd().glob("*.py"))
+        folder = Path.cwd().joinpath(*(error.name or "").split(".")[:-1])
         raise HandlerNotFound(
-            f"no module {error.name!r} for app {spec!r}; looked in {os.getcwd()} (modules there: "
-            f"{', '.join(here) or 'none'}) and in the installed packages"
+            f"no module {error.name!r} for app {spec!r}; looked in {folder} (modules there: "
+            f"{', '.join(_modules_in(folder)) or 'none'}) and in the installed packages"
         ) from error
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
@@ -82,9 +80,26 @@ def _value_of(spec: str) -> tuple[Any, Any]:
 
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     log.debug("importing %s failed", spec, exc_info=error)
-    *_, frame = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
+    own = [one for one in frames if _is_own(Path(one.filename))]  # the library that raised is not where to mend it
+    frame = (own or frames)[-1]
     where = "" if isinstance(error, SyntaxError) else f" ({frame.filename}, line {frame.lineno})"  # it says it itself
     return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error}{where}")
+
+
+def _is_own(path: Path) -> bool:
+    return path.is_relative_to(Path.cwd()) and not path.is_relative_to(sys.prefix) and "site-packages" not in path.parts
+
+
+def _modules_in(folder: Path) -> list[str]:
+    """Those that can be imported, by their names; a folder with modules in it is one."""
+    packages = [path.parent.name for path in folder.glob("*/*.py") if path.parent.name.isidentifier()]
+    return sorted({path.stem for path in folder.glob("*.py")} | set(packages))
+
+
+def _kind(value: Any) -> str:
+    name = "class" if isinstance(value, type) else type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _candidates(module: Any) -> str:

@@ -181,8 +181,8 @@ class KeptPool(Pool):
         now = time.monotonic()
         if self._down_since is None:
             self._down_since = now
-            deaths = place.startup_deaths
-            self.emit(service_events.pool_down(self.queue, deaths=deaths, retry_in_s=STANDING_RETRY_S))
+            deaths, why = place.startup_deaths, place.why
+            self.emit(service_events.pool_down(self.queue, deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S))
         for other in self._places.empty:
             other.start_at = math.inf
         place.start_at = now + STANDING_RETRY_S

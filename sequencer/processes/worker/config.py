@@ -111,7 +111,11 @@ def overrides(config: WorkerConfig) -> list[str]:
     own = app.sequencer.options
     asked = _overrides(config, Sequencer(config.queue, config.url, **_settings(config)).options, own)
     names = [name for name in config.settings if asked[FIELD_OF[name]] != getattr(own, FIELD_OF[name])]
-    return [f"{name}={_text(asked[FIELD_OF[name]])} (its own: {_text(getattr(own, FIELD_OF[name]))})" for name in names]
+    return [f"{name}={_text(asked[FIELD_OF[name]])} (its own: {_text(_own(own, name))})" for name in names]
+
+
+def _own(own: QueueOptions, name: str) -> Any:
+    return own.outage_names if name == "outage" else getattr(own, FIELD_OF[name])
 
 
 def _settings(config: WorkerConfig) -> QueueSettings:
@@ -147,4 +151,4 @@ def _compare(config: WorkerConfig, own: QueueOptions) -> None:
 
 def _text(value: Any) -> Any:
     """A value as it stands on the command line."""
-    return ",".join(value) if isinstance(value, tuple) else value
+    return (",".join(value) or "none") if isinstance(value, tuple) else value
