@@ -162,7 +162,8 @@ def _say_skip(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     found = client.explain(group)
     is_failed = bool(found.log) and found.reason not in ("leased", "broken")
     if found.reason != "gap" and not (is_failed and id in (None, found.head_id)):
-        raise NotParked(f"{id or 'its head'} is not to be skipped: {found.text}")
+        which = id or "its head"
+        raise NotParked(f"{which} did not fail: skip refuses that, unless a lease ran out at it; {found.text}")
     what = f"make a dead letter of {found.head_id}" if dead_letter else f"remove {found.head_id}"
     if found.reason == "gap":
         what = "step over what is missing"
