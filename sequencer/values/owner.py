@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 _NAME = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
@@ -66,9 +65,9 @@ def _began_s(pid: str) -> float | None:
     """When a process began, in seconds since 1970; None where the system does not say."""
     try:
         ticks = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
-        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
-        return time.time() - uptime_s + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+        booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+        return float(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration):
         return None
 
 
