@@ -222,7 +222,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _say_unknown_errors(settings: QueueSettings) -> None:
     """Only now are the app's own loaded; a module that a handler imports is not."""
     for setting in ("park_on", "dead_letter_on", "outage"):
-        for name, near in unknown_names(settings.get(setting) or ()).items():
+        for name, near in unknown_names(cast(tuple[str, ...], settings.get(setting) or ())).items():
             meant = f"did you mean {near}?" if near else "is its name right, and its module loaded with the app?"
             say(f"warning: --{setting.replace('_', '-')} {name} fits no exception that is loaded now; {meant}")
 
