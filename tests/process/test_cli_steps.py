@@ -77,7 +77,7 @@ def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
     ("words", "said"),
     [
         (("--result", "1"), "it is the result of a step that --done names"),
-        (("--done", "charge", "--done", "points", "--result", "1"), "2 steps are done, and 1 have a result"),
+        (("--done", "charge", "--done", "points", "--result", "1"), "steps done: 2, results: 1"),
         (("--done", "charge", "--result", "p9"), "p9 is no JSON"),
         (("--done", "refund"), "the message has no step refund; it has charge, points"),
         (("--again", "points"), "step points is open, and runs again by itself; leave it out"),
