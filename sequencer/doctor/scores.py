@@ -120,7 +120,8 @@ def check_units(
     held = (one for name in names for one in hash_pairs(link, name, limit))
     marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
     window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
-    late = 0 if found else sum(int(link.command("HGET", keys.stats, "late") or 0) for keys in lanes)
+    counts = [] if found else [link.command("HGET", keys.stats, "late") for keys in lanes]
+    late = sum(int(count) for count in counts if count and count.isdigit())
     if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6, late):
         yield finding
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, HandlerTimeout, shown
-from ..values.checks import near_name
 
 FORMER_ERRORS = {
     "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
@@ -51,4 +51,5 @@ def unknown_names(names: Sequence[str]) -> dict[str, str]:
         kind = kinds.pop()
         known |= {kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}"}
         kinds += type.__subclasses__(kind)
-    return {name: near_name(name, sorted(known)) for name in names if name not in known}
+    near = {name: difflib.get_close_matches(name, sorted(known), n=1) for name in names if name not in known}
+    return {name: found[0] if found else "" for name, found in near.items()}
