@@ -149,7 +149,8 @@ def _append(scene: Scene, name: str, line: str) -> None:
         scene.wait(lambda: queue.info().backlog == LINES, "the first lines are stored")
         scene.signal(signal.SIGINT, [running.pid], "to append")
         scene.expect_end(running, 130)
-        assert f"the lines up to {LINES:,} are stored" in running.said, f"it does not say what is stored: {running.said}"
+        stored = f"the lines up to {LINES:,} are stored"
+        assert stored in running.said, f"it does not say what is stored: {running.said}"
         assert queue.info().backlog == LINES, "what it says of the number stored is not true"
         again = scene.start("append", name, name)
         scene.wait(lambda: again.status is not None, "the rerun ends")
