@@ -101,9 +101,9 @@ def told_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             for value, behind in zip(node.values, node.values[1:], strict=False):
-                is_limit = isinstance(value, ast.FormattedValue) and ast.unparse(value.value).isupper()
-                if isinstance(value, ast.FormattedValue) and isinstance(behind, ast.Constant) and not is_limit:
-                    yield behind.lineno, str(behind.value)
+                if isinstance(value, ast.FormattedValue) and isinstance(behind, ast.Constant):
+                    is_limit = isinstance(value.value, ast.Name) and value.value.id.isupper()
+                    yield from [] if is_limit else [(behind.lineno, str(behind.value))]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from ((node.lineno, found) for found in re.findall(r"%[sd]( [^%]*)", node.value))
 
