@@ -1,7 +1,7 @@
 """The message that a consumer began last: in memory that its supervisor reads, also when it has died.
 
-Nothing is sent for that, and a line in memory before each handler takes 0.1 us. Between batches, and while a consumer
-waits, there is none.
+Nothing is sent for that. It takes 0.1 us before each handler, and as much where the group is another one: 4 % of the
+processor time of a consumer whose handlers do nothing. Between batches, and while a consumer waits, there is none.
 """
 
 from __future__ import annotations
