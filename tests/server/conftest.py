@@ -62,6 +62,14 @@ def _is_listening(path: Path) -> bool:
 
 
 @pytest.fixture
+def admin(start_server: Callable[..., str]) -> Iterator[Link]:
+    """The way to a server of the test's own."""
+    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
+    yield link
+    link.close()
+
+
+@pytest.fixture
 def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
     """A proxy before the server of the run."""
     directory = Path(tempfile.mkdtemp(prefix="sqp-"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,12 @@ import pytest
 from sequencer import Message, Sequencer, list_queues
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.errors import ConfigurationError
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, lane_keys, registry_key
 
 from .test_doctor_memory import stand_in_for_redis_cli
 
 KEYS = lane_keys("sequencer", "q", 0)
-
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
 
 
 @pytest.fixture

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 import redis
 
 from sequencer import Sequencer
 from sequencer.errors import DataError
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.session import Session
 
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
-
-
-def client(admin: Link, **options: Any) -> Sequencer:
-    return Sequencer("q", str(admin.endpoint.url), **options)
+from ..support.own_server import client
 
 
 def test_an_append_in_a_callers_transaction_is_refused_and_the_next_one_goes(admin: Link) -> None:

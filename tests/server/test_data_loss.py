@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue import session
 from sequencer.queue.registry import route_search
@@ -27,14 +25,7 @@ from sequencer.store.keys import lane_keys, registry_key
 from sequencer.testing import wait_until
 
 from ..support.background import Background
-
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
+from ..support.own_server import client
 
 
 def lose_everything(admin: Link) -> None:
@@ -63,10 +54,6 @@ def found(admin: Link) -> list[str]:
     with client(admin) as new:
         new.consume(lambda message: seen.append(message.id), until_empty=True)
     return sorted(seen)
-
-
-def client(admin: Link, **options: Any) -> Sequencer:
-    return Sequencer("q", admin.endpoint.url, **options)
 
 
 def test_a_queue_keeps_its_lanes_and_policy(admin: Link, caplog: pytest.LogCaptureFixture) -> None:

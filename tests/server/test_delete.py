@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +16,6 @@ from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import ConfigurationError, GroupBusy, SequencerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.blocking import finish
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.registry import deletion
 from sequencer.queue.registry.index import remove_from_index
@@ -27,20 +26,9 @@ from sequencer.testing import wait_until
 
 from ..support.background import Background
 from ..support.model.registry import ModelServer
+from ..support.own_server import client
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
-
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
-
-
-def client(admin: Link, **options: Any) -> Sequencer:
-    return Sequencer("q", str(admin.endpoint.url), **options)
 
 
 def make_old(admin: Link, lanes: int = 2) -> None:

@@ -7,30 +7,17 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sequencer import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys, lane_of, registry_key
 
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
-
-
-def client(admin: Link, **options: Any) -> Sequencer:
-    return Sequencer("q", admin.endpoint.url, **options)
+from ..support.own_server import client
 
 
 def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:

@@ -27,7 +27,6 @@ from sequencer import ClaimLimits, Message, Sequencer
 from sequencer.calls.claim import claim
 from sequencer.errors import LeaseLost, ServerNotUsable
 from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.pace import SILENT_S
 from sequencer.store.keys import lane_keys, registry_key
@@ -38,14 +37,6 @@ from ..support.link_clock import LinkClock, stopped_clock
 KEYS = lane_keys("sequencer", "q", 0)
 SOON_S = CHECK_EVERY_S + 0.1
 EVICTS = r"evicts keys .*CONFIG SET maxmemory-policy noeviction"
-
-
-@pytest.fixture
-def admin(start_server: Callable[..., str]) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{start_server()}"))
-    yield link
-    link.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -20,6 +19,7 @@ from sequencer.testing import wait_until
 
 from ..support.background import Background
 from ..support.link_clock import LinkClock, stopped_clock
+from ..support.own_server import client
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 
@@ -35,10 +35,6 @@ def admin(path: str) -> Iterator[Link]:
     link = Link(Endpoint.from_url(f"unix://{path}"))
     yield link
     link.close()
-
-
-def client(admin: Link, **options: Any) -> Sequencer:
-    return Sequencer("q", str(admin.endpoint.url), **options)
 
 
 def lanes_of(admin: Link) -> int:
