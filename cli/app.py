@@ -13,6 +13,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..processes.logs import FORMATS, LogOptions, configure
+from ..values.commands import name_server
 from ..values.version import VERSION
 from .queues import require_queue
 from .render import say
@@ -71,6 +72,11 @@ def call_option(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, **more)
 
 
+def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str | None) -> str | None:
+    name_server(url if url and is_of_call(ctx, str(parameter.name)) else "")
+    return url
+
+
 QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
 OptionalQueueArgument = Annotated[
     str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
@@ -79,6 +85,7 @@ RedisOption = Annotated[
     str | None,
     option(
         "--redis",
+        callback=_server_named,
         help="Server URL: redis:// rediss:// unix:// valkey://. Without it, the embedded server.",
         show_default=False,
     ),
@@ -115,6 +122,7 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
         queue, *server, _ = inspect.signature(command, eval_str=True).parameters.values()
         shown = [queue, *own, *server, json]
         command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__module__ = function.__module__
         command.__annotations__ = {one.name: one.annotation for one in shown}
         command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         of.command(name)(command)

@@ -11,11 +11,8 @@ from .app import is_of_call
 from .render import say
 from .tally import Tally
 
-UNREPEATED = ("namespace", "json", "help", "from_line")
-"""Options that are not copied: `command` says the first, and the others are no matter of the rest.
-
-A URL with a password is not among those that the call gives: see `hide_password`.
-"""
+UNREPEATED = ("namespace", "redis", "json", "help", "from_line")
+"""Options that are not copied: `command` says the first two, and the others are no matter of the rest."""
 
 
 def say_interrupted(tally: Tally, ctx: typer.Context, *, is_unknown: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calls.claim import NO_BODY, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..errors import SequencerError, StepResultInvalid, StepUnknown, Undecodable
+from ..errors import Park, SequencerError, StepResultInvalid, StepUnknown, Undecodable
 from ..settings.events import Event, event
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
@@ -19,6 +19,9 @@ from ..values.owner import end_command, removal
 from ..values.text import duration, error_text, many, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
+
+MANY_PARKED = 2
+"""With these one more parked group is the third, as many as begin an outage."""
 
 
 def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
@@ -61,6 +64,10 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
             fields["mend_all"] = resume_all(options.queue, options.namespace)
             alike = _command(options, "resume", more=["--error", fields["error_type"]])
             said += f"; or all that are parked by {fields['error_type']}: {alike}"
+            is_out_of_tries = options.max_attempts and failure.attempt >= options.max_attempts
+            if parked >= MANY_PARKED and is_out_of_tries and not isinstance(one.error, Park):
+                names = ",".join([*options.outage_names, fields["error_type"]])
+                said += f"; if what all handlers need was away: with --outage {names} the queue waits instead"
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error

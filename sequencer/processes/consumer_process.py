@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..values.commands import server_named
 from .handlers.exec import REDIS_VARIABLE
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
@@ -82,7 +83,7 @@ class ConsumerProcess:
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
         self.is_killed = False
-        self._write(replace(config, redis_variable=redis).line())
+        self._write(replace(config, redis_variable=redis, named_server=server_named()).line())
 
     @property
     def returncode(self) -> int | None:

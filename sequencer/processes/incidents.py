@@ -23,7 +23,8 @@ class Incidents:
         """When the event of a lost server was emitted; None once it is back."""
         self._blocked: set[int] = set()
         """Consumers that can't print, since nobody reads."""
-        self._expired: dict[str, int] = {}
+        self._expired: dict[str, list[tuple[int, str]]] = {}
+        """By the owner of the leases: the attempts and the name of each group's first message."""
         self._expired_at = 0.0
 
     def add_report(self, event: dict[str, Any], now: float) -> None:
@@ -41,7 +42,8 @@ class Incidents:
             case "lease expired":
                 if not self._expired:
                     self._expired_at = now
-                self._expired[event["owner"]] = self._expired.get(event["owner"], 0) + 1
+                one = event["attempt"], consumer_events.name_of(tuple(event["group"]), event["id"])
+                self._expired.setdefault(event["expired_owner"], []).append(one)
             case "output blocked":
                 if not self._blocked:
                     self._emit(service_events.output_blocked(self._queue))
@@ -66,6 +68,11 @@ class Incidents:
     def tick(self, now: float, *, is_last: bool = False) -> None:
         """Emit the leases that expired, once no more of them are waited for."""
         if self._expired and (is_last or now >= self._expired_at + GATHER_S):
-            for owner, groups in self._expired.items():
-                self._emit(service_events.expired_leases(self._queue, owner=owner, groups=groups))
+            for owner, heads in self._expired.items():
+                attempts, tried = max(heads, key=lambda one: one[0])
+                self._emit(
+                    service_events.expired_leases(
+                        self._queue, owner=owner, groups=len(heads), tried=tried if attempts else "", attempts=attempts
+                    )
+                )
             self._expired.clear()

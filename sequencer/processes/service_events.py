@@ -101,10 +101,14 @@ def consumer_killed(queue: str, *, pid: int, why: str, in_hand: str = "") -> Eve
     return event("consumer killed", queue, f"{pid}, because {why}{_seen(in_hand)}", fields)
 
 
-def expired_leases(queue: str, *, owner: str, groups: int) -> Event:
-    """Groups of a consumer that is gone were taken over when its leases had ended."""
+def expired_leases(queue: str, *, owner: str, groups: int, tried: str = "", attempts: int = 0) -> Event:
+    """Groups of a consumer that is gone were taken over when its leases had ended.
+
+    `tried`: the one of their first messages that was begun most often, `attempts` times; it may be what ends consumers.
+    """
     said = f"{many(groups, 'group')} of consumer {owner} waited for {'its lease' if groups == 1 else 'their leases'}"
-    return event("expired leases", queue, said, {"expired_owner": owner, "groups": groups})
+    said += f"; begun before: {tried}, {many(attempts, 'attempt')} so far" if tried else ""
+    return event("expired leases", queue, said, {"expired_owner": owner, "groups": groups, "tried": tried})
 
 
 def output_blocked(queue: str) -> Event:

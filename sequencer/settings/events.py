@@ -66,6 +66,7 @@ FIELDS: Mapping[str, str] = {
     "expired_owner": "name of the consumer whose lease ran out",
     "token": "of the lease",
     "groups": "how many groups",
+    "tried": "group and id of that of their first messages that was begun most often; empty if none was",
     "away_s": "how long the server was away, in seconds",
     "server": "the server, without its password",
     "app": "what handles the messages",
@@ -191,7 +192,9 @@ EVENTS: Mapping[str, Kind] = {
     "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
     "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
     "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", "in_hand")),
-    "expired leases": Kind(WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups")),
+    "expired leases": Kind(
+        WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups", "tried")
+    ),
     "output blocked": Kind(WARNING, "nobody reads what consumers print"),
     "lines lost": Kind(WARNING, "lines of the log could not be written", ("lines", "error")),
     "service ended": Kind(

@@ -62,7 +62,7 @@ def _sentence(
         return f"{name}: each value must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
     is_shown = name not in secret
     if is_shown and wanted == "str" and got in ("int", "float"):
-        return f'{name}={shown(value)} must be text; a time has its unit, as "{value}s"'
+        return f'{name}={shown(value)} must be text, in quotes; a time has its unit, as "{value}s"'
     named = f"{name}={shown(value)}" if is_shown else name
     return f"{named} must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
 

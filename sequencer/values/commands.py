@@ -1,4 +1,4 @@
-"""Command lines that a text gives to people, to be run as they stand. Pure."""
+"""Command lines that a text gives to people, to be run as they stand. Pure, but for what `name_server` was told."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .text import quoted
 
+_server: list[str] = []
+
+
+def name_server(url: str) -> None:
+    """From here on the lines that this process gives name this server; "" names none.
+
+    For a call that named it by --redis: in a shell without that the same line would go to another server. One that a
+    variable gave is expected to be there again, and a URL with a password is never shown.
+    """
+    _server[:] = ["--redis", url] if url else []
+
+
+def server_named() -> str:
+    """The server that lines for a shell name, or ""."""
+    return _server[-1] if _server else ""
+
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
     """A line for a shell: `sequencer explain orders 1002 'a b'`."""
-    words = [*options, *(["--namespace", namespace] if namespace != "sequencer" else [])]
+    words = [*options, *(["--namespace", namespace] if namespace != "sequencer" else []), *_server]
     is_mistakable = any(value.startswith("-") for value in values)  # for an option
     words = [*words, "--", *values] if is_mistakable else [*values, *words]
     return f"sequencer {name} {' '.join(map(quoted, words))}"

@@ -24,6 +24,7 @@ import pytest
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.cli.main import run
 from sequencer.testing import Handled, Verdict, check_history, wait_until
+from sequencer.values.commands import name_server
 
 from ..faults.shell.processes import living
 
@@ -152,6 +153,7 @@ class Cli:
                 status = run()
             finally:
                 signal.signal(signal.SIGINT, hears)
+                name_server("")
         said = (stream.buffer.getvalue().decode() for stream in (out, err))
         return subprocess.CompletedProcess([*map(str, words)], status, *said)
 

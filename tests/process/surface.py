@@ -21,11 +21,11 @@ from typing import Any
 import typer
 
 import sequencer
-import sequencer.cli.main  # its import registers the commands
 import sequencer.errors
 import sequencer.testing
 import sequencer.values
 from sequencer.cli import app as command_line
+from sequencer.cli.main import import_commands
 from sequencer.consume.threads import Consumer
 from sequencer.doctor.rights import WORDS, acl_rules
 from sequencer.net.endpoint import Endpoint
@@ -48,6 +48,7 @@ Surface = dict[str, list[str]]
 
 def surface() -> Surface:
     """The whole surface as it is now: a list of lines for each part."""
+    import_commands()
     names, values = Names(), sorted({*sequencer.values.__all__} - {*sequencer.__all__})
     return {
         "names": [

@@ -102,7 +102,7 @@ def test_refused_lines_are_counted_and_the_options_of_the_call_are_those_of_the_
         done = cli.run("append", "jobs", *given, input=text)
         assert done.returncode == 3
         nothing = "nothing is stored yet; line 1 is the first that is not; to go on, give the whole input again to: "
-        options = f"--on-error skip --chunk 4 --redis {proxy.url} --from-line 1 --namespace {namespace}"
+        options = f"--on-error skip --chunk 4 --from-line 1 --namespace {namespace} --redis {proxy.url}"
         assert f"{nothing}sequencer append jobs {options}\n" in done.stderr
         assert "the others are stored" not in done.stderr
         assert json.loads(cli.run("append", "jobs", *given, "--json", input=text).stdout)["appended"] == 0

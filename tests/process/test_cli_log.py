@@ -33,6 +33,23 @@ def test_the_log_says_what_failed_and_what_to_do(cli: Cli, work: Work) -> None:
     assert "goes on" in cli.run(*mend.split()).stdout
 
 
+def test_with_a_server_named_in_the_call_each_command_in_the_log_names_it(cli: Cli, work: Work) -> None:
+    """Pasted as it stands into a shell where no variable says which server is meant."""
+    for group in "ab":
+        work.add(group, {})
+    url = cli.environment.pop("SEQUENCER_REDIS")
+    words = ("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty", "--redis", url)
+    done = cli.run(*words)
+    assert done.returncode == 4
+    parked = next(line for line in done.stderr.splitlines() if "group parked" in line)
+    commands = re.findall(r"(sequencer (?:explain|resume|skip) .*?)(?:;|$)", parked)
+    assert len(commands) == 3
+    assert all(command.endswith(f"--redis {url}") for command in commands)
+    assert " is parked on " in cli.run(*commands[0].split()[1:]).stdout
+    summed = [line for line in done.stderr.splitlines() if "sequencer resume jobs --all" in line]
+    assert summed[-1].endswith(f" --redis {url}"), "the supervisor's last words too"
+
+
 def test_as_json_each_line_is_an_object(cli: Cli, work: Work) -> None:
     work.add("a", {"fail": "no stock"})
     (cli.directory / "chatty.py").write_text(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-import sequencer.cli.main  # noqa: F401 - each command registers itself
 from sequencer import Message, Park, Sequencer
 from sequencer.cli.app import app
+from sequencer.cli.main import import_commands
 from sequencer.net.link import Link
 
 from ..support.said import dump, ids, json_of, refused
@@ -182,6 +182,7 @@ def test_no_control_character_of_a_name_reaches_the_terminal(
         seq.consume(fail, until_empty=True)
     monkeypatch.setenv("SEQUENCER_REDIS", seq.endpoint.url or "")
     monkeypatch.setenv("SEQUENCER_NAMESPACE", namespace)
+    import_commands()
     done = CliRunner().invoke(app, [*words])
     assert done.exit_code == 0, done.output
     said = done.stdout.replace(json.dumps(BELL, ensure_ascii=False), "") + done.stderr

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +51,10 @@ def walk(command: Any, path: str = "sequencer") -> Iterator[tuple[str, Any]]:
 
 
 def commands() -> Any:
-    import sequencer.cli.main  # noqa: F401 - each command registers itself
     from sequencer.cli.app import app
+    from sequencer.cli.main import import_commands
 
+    import_commands()
     return typer.main.get_command(app)
 
 
@@ -81,6 +83,23 @@ def test_only_what_describes_a_deployment_has_a_variable() -> None:
     assert {path for path, option in options if option.envvar == "SEQUENCER_PROCESSES"} == {"sequencer consume"}
     taken = [one for command in root.commands.values() for one in command.params]
     assert not any(one.envvar for one in taken if one.param_type_name == "argument")
+
+
+def test_a_call_imports_the_file_of_its_command() -> None:
+    """A command that no file names could not be called; one that is named twice would be imported with another's."""
+    from sequencer.cli.main import SUBJECTS
+
+    found = [(one.callback, name) for name, one in commands().commands.items() if one.callback]
+    below = [
+        (next(iter(one.commands.values())).callback, name)
+        for name, one in commands().commands.items()
+        if not one.callback
+    ]
+    files = {name: callback.__module__.removeprefix("sequencer.cli.") for callback, name in found + below}
+    assert files == {name: file for file, names in SUBJECTS.items() for name in names}
+    asked = "import sys; from sequencer.cli.main import import_commands as c; c(sys.argv[1:]); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", asked, "info", "jobs"], capture_output=True, text=True, check=True)
+    assert {"sequencer.cli.show"} == {f"sequencer.cli.{file}" for file in SUBJECTS} & {*loaded.stdout.split()}
 
 
 def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer) -> None:

@@ -7,7 +7,6 @@ checked that it finds them.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import itertools
 import re
@@ -20,6 +19,7 @@ import typer
 
 from sequencer.benchmarks.__main__ import app as benchmarks
 from sequencer.cli.app import app as command_line
+from sequencer.cli.main import import_commands
 from tests.faults.__main__ import app as faults
 
 from ..support import readme_blocks
@@ -36,8 +36,6 @@ INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:[\w.*-]+/)*(?:[\w*-]+\.(?:py|lua|json|md|toml)|[\w.-]+/)")
-
-importlib.import_module("sequencer.cli.main")  # it registers the commands
 
 
 def parts(name: str) -> list[list[Block]]:
@@ -190,6 +188,7 @@ def commands_of(app: typer.Typer) -> dict[str, set[str]]:
 
 def unknown_commands(text: str) -> list[str]:
     """Commands of ours that a text names and that do not exist. A word in capitals stands for any."""
+    import_commands()
     known = commands_of(command_line)
     below = {"sequencer.benchmarks": commands_of(benchmarks), "tests.faults": commands_of(faults)}
     blocks = [block for part in readme_blocks.parts(text) for block in part]

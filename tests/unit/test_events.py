@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shlex
-import subprocess
 from typing import Any
 
 import pytest
@@ -28,9 +26,7 @@ from sequencer.queue.registry.told import policy_changed, queue_new, queue_resto
 from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.store.ledger import Entry, Ledger, Written
-from sequencer.values.commands import command
 from sequencer.values.message import Message, StepCall
-from sequencer.values.text import plain
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
@@ -126,7 +122,7 @@ def all_events() -> list[Event]:
         service.consumer_cant_start("orders", OSError("no")),
         *(service.service_stopping("orders", stage, 2) for stage in (1, 2, 3)),
         service.consumer_killed("orders", pid=1, why="it did not end"),
-        service.expired_leases("orders", owner="host:1:ff", groups=47),
+        service.expired_leases("orders", owner="host:1:ff", groups=47, tried="group=a id=m", attempts=2),
         service.output_blocked("orders"),
         service.output_closed("orders"),
         service.consumer_cant_work("orders", error),
@@ -151,6 +147,15 @@ def test_a_second_parked_group_names_what_mends_all() -> None:
     assert "mend_all" not in one.fields
     assert other.fields["mend_all"] == "sequencer resume orders --all"
     assert other.text.endswith("; or all that are parked by Park: sequencer resume orders --error Park")
+
+
+def test_a_third_parked_group_names_the_option_for_an_outage() -> None:
+    said = [
+        told(error, parked=parked, max_attempts=2).text for error in (KeyError("x"), Park("x")) for parked in (1, 2)
+    ]
+    names = "ConnectionError,TimeoutError,KeyError"
+    named = f"; if what all handlers need was away: with --outage {names} the queue waits instead"
+    assert [text.endswith(named) for text in said] == [False, True, False, False]
 
 
 def test_every_event_is_in_the_list_and_none_is_listed_that_nobody_tells() -> None:
@@ -218,6 +223,10 @@ def test_the_sentences() -> None:
     assert service_events.expired_leases("q", owner="X", groups=47).text == (
         "q: expired leases: 47 groups of consumer X waited for their leases"
     )
+    tried = service_events.expired_leases("q", owner="X", groups=1, tried="group=a id=m", attempts=2)
+    assert tried.text == (
+        "q: expired leases: 1 group of consumer X waited for its lease; begun before: group=a id=m, 2 attempts so far"
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,27 +283,3 @@ def test_no_body_and_no_control_character_reaches_a_line(
         assert not RAW.search(line)
         assert SECRET not in line
         line.encode()
-
-
-WORDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=4))
-def test_the_words_of_a_command_are_one_line_and_mean_themselves(values: list[str]) -> None:
-    line = command("explain", *values)
-    assert not RAW.search(line)
-    if not any(plain(value) != value for value in values):
-        words = shlex.split(line)
-        assert [word for word in words[2:] if word != "--"] == [value for value in values if value != "--"]
-
-
-def test_a_shell_reads_control_characters_as_they_are() -> None:
-    values = ["a b", "it's", "new\nline", "\x1b[2J\\'", "\u2028", "\x85", "é", ""]
-    line = command("explain", *values).removeprefix("sequencer explain")
-    done = subprocess.run(["bash", "-c", f"printf '%s|' {line}"], capture_output=True, check=True)
-    assert done.stdout.decode() == "".join(f"{value}|" for value in values)
-
-
-def test_a_word_that_looks_like_an_option_stands_behind_two_dashes() -> None:
-    assert command("explain", "q", "-x", namespace="n") == "sequencer explain --namespace n -- q -x"
-    assert "--id=-x" in told(SetAside("x"), one=message(id="-x")).fields["mend"]

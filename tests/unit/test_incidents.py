@@ -69,11 +69,16 @@ def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
     assert told.names == []
 
 
+def ran_out(owner: str, group: str = "g", attempts: int = 0) -> dict[str, object]:
+    head = {"group": [group], "id": "m", "attempt": attempts}
+    return {"event": "lease expired", "pid": 1, "expired_owner": owner, **head}
+
+
 @given(st.lists(st.tuples(st.sampled_from(["h:1:a", "h:2:b"]), st.floats(0, 0.9)), min_size=1, max_size=60))
 def test_leases_that_expire_together_are_told_together(expired: list[tuple[str, float]]) -> None:
     told = Told()
     for owner, at in sorted(expired, key=lambda one: one[1]):
-        told.incidents.add_report({"event": "lease expired", "pid": 1, "owner": owner}, at)
+        told.incidents.add_report(ran_out(owner), at)
         told.incidents.tick(at)
     assert told.names == []
     left_s = told.incidents.wait_s(0.9)
@@ -90,9 +95,17 @@ def test_leases_that_expire_together_are_told_together(expired: list[tuple[str, 
 
 def test_at_the_end_nothing_is_kept_back() -> None:
     told = Told()
-    told.incidents.add_report({"event": "lease expired", "pid": 1, "owner": "h:1:a"}, 5.0)
+    told.incidents.add_report(ran_out("h:1:a"), 5.0)
     told.incidents.tick(0.0, is_last=True)
-    assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a"})]
+    assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a", "tried": ""})]
+
+
+def test_of_leases_that_expired_the_message_that_was_begun_most_often_is_named() -> None:
+    told = Told()
+    for group, attempts in (("a", 0), ("b", 2), ("c", 1)):
+        told.incidents.add_report(ran_out("h:1:a", group, attempts), 5.0)
+    told.incidents.tick(0.0, is_last=True)
+    assert told.events == [("expired leases", {"groups": 3, "expired_owner": "h:1:a", "tried": "group=b id=m"})]
 
 
 def test_an_output_that_nobody_reads_is_told_once_while_that_lasts() -> None:

@@ -137,7 +137,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("x", "it is no TOML: "),
         ("[queue.orders]\n", "there is no 'queue'; did you mean 'queues'?"),
         ("[alarms]\npark = 1\n" + ORDERS, "alarms: there is no 'park'; did you mean 'parked'?"),
-        ("[alarms]\nwait = 60\n" + ORDERS, 'alarms: wait=60 must be text; a time has its unit, as "60s"'),
+        ("[alarms]\nwait = 60\n" + ORDERS, 'alarms: wait=60 must be text, in quotes; a time has its unit, as "60s"'),
         ("[alarms]\nbacklog = -1\n" + ORDERS, "alarms: backlog=-1 must be at least 0; 0: this is not told"),
         ("[alarms]\nfailing = 1.5\n" + ORDERS, "alarms: failing=1.5 must be at least 0, at most 1; 0: this is not"),
         ("[alarms]\nfailing = nan\n" + ORDERS, "alarms: failing=nan must be at least 0, at most 1"),
@@ -165,7 +165,9 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[queues]\norders = 1\n", "queues.orders: it must be a table, got 1"),
         ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders' must be 1 to 128 characters"),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),
-        (ORDERS + "lease = 15\n", 'queues.orders: lease=15 must be text; a time has its unit, as "15s"'),
+        (ORDERS + "lease = 15\n", 'queues.orders: lease=15 must be text, in quotes; a time has its unit, as "15s"'),
+        (ORDERS + "max_age = '1h'\nhang_after = '0'\n", "queues.orders: hang_after='0' must be at least 0.1 s"),
+        ("environment = 1\n" + ORDERS, "environment=1 must be text, in quotes; "),
         (ORDERS + "lease = '15 sek'\n", "queues.orders: lease: '15 sek' is no time like 90s, 10m, 2h or 1d"),
         (ORDERS + "max_age = '5mn'\n", "queues.orders: max_age: '5mn' is no time like 90s, 10m, 2h or 1d; did you me"),
         (ORDERS + "lease = '1ms'\n", "queues.orders: lease=0.001 must be a number"),
@@ -248,5 +250,5 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
 
 
 def test_only_run_imports_what_reads_the_file() -> None:
-    code = "import sys, sequencer.cli.main; sys.exit('msgspec' in sys.modules)"
+    code = "import sys; from sequencer.cli.main import import_commands as c; c(); sys.exit('msgspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

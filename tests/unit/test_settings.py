@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import typer.main
 
-import sequencer.cli.main  # its import registers the commands
 import sequencer.processes.worker.config
 from sequencer import Sequencer, errors
 from sequencer.cli.app import app
+from sequencer.cli.main import import_commands
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
 from sequencer.processes.handlers.apps import App
@@ -32,6 +32,7 @@ ONLY_IN_PYTHON = {"backoff_cap", "wait_replicas", "wait_timeout", *ONLY_OF_STEPS
 
 def taken_by(command: str) -> dict[str, Any]:
     """The options of a command by their names in Python."""
+    import_commands()
     root: Any = typer.main.get_command(app)
     return {one.name: one for one in root.commands[command].params}
 

@@ -67,7 +67,7 @@ def test_every_type_is_read_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch)
         ({"type": "webhook", "uri": CANARY}, "there is no 'uri'; did you mean 'url'?"),
         ({"type": "webhook", "url": [CANARY]}, "url must be text, not a list"),
         ({"type": "webhook", "secret": 7313}, "secret must be text, not a whole number"),
-        ({"type": "webhook", **URL, "timeout": 5}, 'timeout=5 must be text; a time has its unit, as "5s"'),
+        ({"type": "webhook", **URL, "timeout": 5}, 'timeout=5 must be text, in quotes; a time has its unit, as "5s"'),
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be at most 8 s"),
         ({"type": "webhook"}, 'it has no url; put that into a variable, and write url = "env:NAME"'),
         ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),

@@ -209,7 +209,7 @@ def _checked(
         n=table.n,
         most=most,
         wait_s=time_of("wait", table.wait, 0.001),
-        hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after),
+        hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after, 0.1),
         cwd=cwd,
         env={key: _variable(key, value) for key, value in table.env.items()},
         check=table.check,

@@ -36,6 +36,8 @@ class WorkerConfig:
     """Whether the commands are given `url`, in SEQUENCER_REDIS."""
     redis_variable: str | None = None
     """SEQUENCER_REDIS as the service has it, for an app: a consumer does not get it by its environment."""
+    named_server: str = ""
+    """Which server the lines for a shell in its log name: what the call of the service named by --redis."""
     settings: QueueSettings = field(default_factory=QueueSettings)
     """Options of the queue, as a Sequencer takes them; of an app that is a Sequencer they go before its own."""
     lease: float = LEASE_S

@@ -35,6 +35,7 @@ from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
 from ...settings.events import Event
 from ...settings.options import ConsumerOptions
+from ...values.commands import name_server
 from ...values.message import ConsumeSummary
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
@@ -92,13 +93,10 @@ class Worker:
 
     def forward(self, event: Event) -> bool:
         """Give the supervisor what concerns all consumers: it emits that once."""
-        if event.name in ("server lost", "server back"):
-            self.report({"event": event.name, "error": event.fields.get("error", "")})
-            return True
-        if event.name == "lease expired":
-            self.report({"event": event.name, "owner": event.fields["expired_owner"]})
-            return True
-        return False
+        is_of_all = event.name in ("server lost", "server back", "lease expired")
+        if is_of_all:
+            self.report({"event": event.name, **event.fields})
+        return is_of_all
 
     def enable_signals(self) -> None:
         """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
@@ -269,6 +267,7 @@ def main() -> int:
     if config.app and config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
     logs.configure(config.log_level, config.log_format)
+    name_server(config.named_server)
     leave_embedded_untold()
     worker = Worker(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.

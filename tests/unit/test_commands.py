@@ -1,0 +1,77 @@
+"""Lines for a shell name the right server, and never a password."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.values.commands import command, id_option, name_server, server_command, server_named
+from sequencer.values.text import plain
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "redis-cli"),
+        ("unix:///run/a b.sock?db=2", "redis-cli -s '/run/a b.sock'"),
+        ("redis://host/3", "redis-cli -h host -p 6379"),
+        ("redis://:geheim@host:7000", "redis-cli -h host -p 7000 --askpass"),
+        (
+            "rediss://shop:geheim@host:7000?ssl_ca_certs=/ca.pem&ssl_certfile=/c.pem&socket_timeout=1",
+            "redis-cli -h host -p 7000 --tls --cacert /ca.pem --cert /c.pem --user shop --askpass",
+        ),
+    ],
+)
+def test_it_names_the_place_and_asks_for_a_password(url: str, said: str) -> None:
+    assert server_command(url, "redis-cli", "python") == said
+    assert "geheim" not in server_command(url, "", "python")
+
+
+def test_without_such_a_program_python_sends_it() -> None:
+    line = server_command("valkeys://shop:geheim@host/1", "", "/usr/bin/python3")
+    assert line.startswith("/usr/bin/python3 -c 'import redis, sys; ")
+    assert line.endswith(" rediss://shop@host/1")
+    assert "getpass" in line
+
+
+def test_lines_name_the_server_that_the_call_named() -> None:
+    assert server_named() == ""
+    name_server("redis://10.0.0.7/2")
+    try:
+        assert server_named() == "redis://10.0.0.7/2"
+        assert command("explain", "jobs", "a b") == "sequencer explain jobs 'a b' --redis redis://10.0.0.7/2"
+        marked = "sequencer skip --id=-m --namespace x --redis redis://10.0.0.7/2 -- jobs -g"
+        assert command("skip", "jobs", "-g", namespace="x", options=["--id=-m"]) == marked
+    finally:
+        name_server("")
+    assert command("explain", "jobs") == "sequencer explain jobs"
+
+
+RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+WORDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_the_words_of_a_command_are_one_line_and_mean_themselves(values: list[str]) -> None:
+    line = command("explain", *values)
+    assert not RAW.search(line)
+    if not any(plain(value) != value for value in values):
+        words = shlex.split(line)
+        assert [word for word in words[2:] if word != "--"] == [value for value in values if value != "--"]
+
+
+def test_a_shell_reads_control_characters_as_they_are() -> None:
+    values = ["a b", "it's", "new\nline", "\x1b[2J\\'", "\u2028", "\x85", "é", ""]
+    line = command("explain", *values).removeprefix("sequencer explain")
+    done = subprocess.run(["bash", "-c", f"printf '%s|' {line}"], capture_output=True, check=True)
+    assert done.stdout.decode() == "".join(f"{value}|" for value in values)
+
+
+def test_a_word_that_looks_like_an_option_stands_behind_two_dashes() -> None:
+    assert command("explain", "q", "-x", namespace="n") == "sequencer explain --namespace n -- q -x"
+    assert id_option("-x") == ["--id=-x"]
