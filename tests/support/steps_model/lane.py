@@ -188,7 +188,9 @@ class Lane:
         return any(record.member == member for record in group.records.values())
 
     def remove(self, group: Group, record: Record) -> None:
+        """The lease goes with the last message."""
         group.records.pop(record.id, None)
+        group.token = group.token if group.records else 0
 
     def told_of(self, group: Group, record: Record | None) -> None:
         """A failure goes with the message that it tells of; its group is free then."""
