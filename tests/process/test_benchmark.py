@@ -35,9 +35,7 @@ from ..support.smoke import leaves_nothing, run, smoke
 
 def test_ordering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with leaves_nothing(monkeypatch):
-        done = run(
-            "ordering", "--smoke", "--runs", "2", "--scenarios", "1,zipf", "--output", "out/r.json", cwd=tmp_path
-        )
+        done = run("ordering", "--smoke", "--scenarios", "1,zipf", "--output", "out/r.json", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
     for words in (
@@ -46,7 +44,7 @@ def test_ordering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "1 group",
         "5,000 groups, zipf",
         "naive",
-        "2 of 2",
+        "1 of 1",
         "order violations",
     ):
         assert words in done.stdout
@@ -62,7 +60,7 @@ def check_result(result: dict) -> None:  # type: ignore[type-arg]
     assert machine["server"]["version"].startswith(("Valkey", "Redis"))
     assert {"kernel", "python", "redis_py", "hiredis", "sequencer", "git_commit"} <= set(machine)
 
-    assert len(result["runs"]) == 2 * 2 * 2, "scenarios, runs, systems"
+    assert len(result["runs"]) == 2 * 2, "scenarios, systems"
     for entry in (one for one in result["runs"] if one["system"] == "sequencer"):
         assert entry["is_valid"]
         for phase in entry["phases"].values():
@@ -73,7 +71,7 @@ def check_result(result: dict) -> None:  # type: ignore[type-arg]
     by_name = {(entry["scenario"], entry["system"]): entry for entry in result["summary"]}
     for scenario in ("1", "zipf"):
         ours, control = by_name[scenario, "sequencer"], by_name[scenario, "naive"]
-        assert ours["valid_runs"] == ours["runs"] == control["runs"] == 2
+        assert ours["valid_runs"] == ours["runs"] == control["runs"] == 1
         assert [counts["total"] for counts in ours["faults"].values()] == [0] * 5
         assert all(ours["rates"][name]["min"] > 0 for name in ("mixed", "drain", "append"))
     ties = by_name["1", "naive"]

@@ -67,7 +67,7 @@ def run(scale: Scale, *, only: str | None = None) -> Result:
         recovery_s=tuple(took for one in found.values() for took in one.report.recovery_s),
         faults={"kill": kills},
         figures={f"{name}: {what}": count for name, one in found.items() for what, count in one.figures().items()},
-        problems=[f"{name}: {problem}" for name, one in found.items() for problem in one.report.problems],
+        problems=[f"{name}: {problem}" for name, one in found.items() for problem in one.problems(name)],
     )
 
 
@@ -80,6 +80,12 @@ class Killed:
     passes: int = 0
     repeats: int = 0
     again: int = 0
+
+    def problems(self, variant: str) -> list[str]:
+        """Of the runs, and of who was asked: behind a start that was noted, and where nothing else knows its end."""
+        asks = variant == "once"
+        asked = [] if bool(self.report.questions) == asks else [f"{self.report.questions} questions were asked"]
+        return [*self.report.problems, *asked]
 
     def figures(self) -> dict[str, int]:
         return {
