@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import typer
+from sequencer_start import GIVEN
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
@@ -73,7 +74,8 @@ def call_option(*names: str, help: str, **more: Any) -> Any:
 
 
 def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str | None) -> str | None:
-    name_server(url if url and is_of_call(ctx, str(parameter.name)) else "")
+    is_named = bool(os.environ.pop(GIVEN, "")) or is_of_call(ctx, str(parameter.name))
+    name_server(url if url and is_named else "")
     return url
 
 

@@ -18,8 +18,10 @@ from ..processes.service_events import service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
+from ..server import EmbeddedServer
 from ..settings.error_names import FORMER_ERRORS, unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
+from ..values.commands import name_server, server_named
 from ..values.text import many
 from ..values.version import VERSION
 from .app import (
@@ -237,11 +239,13 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     hear_interrupts()
     config.options()  # what a consumer would refuse is refused here
     with client:
+        url = client.endpoint.url or ""
+        if config.app and not server_named() and url not in (os.environ.get("SEQUENCER_REDIS"), EmbeddedServer().url):
+            name_server(url)  # the app's own: no variable says it in the shell where the lines are pasted
         known = names_of_queues(client)
         with new_queue_said(by_command=True):
             client.connect()
-        url = None if config.app else client.endpoint.url
-        supervisor = Supervisor(config.on(url), processes)
+        supervisor = Supervisor(config.on(None if config.app else client.endpoint.url), processes)
         with background_writing():
             _say_started(config, processes, client.endpoint.name, changed)
             say_unused(client, known)

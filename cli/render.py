@@ -20,8 +20,8 @@ from ..processes.logs import FLUSH_S, encoding_of
 from ..values.commands import command
 from ..values.history import MessageInfo
 from ..values.message import Message, Tried
+from ..values.owner import unserved_text
 from ..values.text import json_line, many, named, plain, quoted
-from ..values.unserved import unserved_text
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table

@@ -13,6 +13,9 @@ import signal
 import sys
 import threading
 
+GIVEN = "_SEQUENCER_REDIS_IS_OF_THE_CALL"
+"""Set beside SEQUENCER_REDIS where the call named the server, and not a variable; the command line takes it out."""
+
 
 def main() -> None:
     """Run the command line; the exit status is the command's."""
@@ -56,7 +59,7 @@ def hide_password(argv: list[str]) -> None:
         has_password = "@" in value or "password=" in value.lower()
         if has_password:
             words = [*argv[:i], *argv[i + (1 if is_joined else 2) :]]
-            os.environ["SEQUENCER_REDIS"] = value
+            os.environ["SEQUENCER_REDIS"], os.environ[GIVEN] = value, "1"
             os.execv(
                 sys.executable,
                 [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(argv) + 1], *words[1:]],

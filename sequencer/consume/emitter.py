@@ -22,6 +22,7 @@ from ..errors import ServerUnavailable
 from ..settings.events import EVENTS, Event
 from ..settings.options import QueueOptions
 from ..values.message import Message
+from ..values.score_units import UnitsMet
 from ..values.text import plain
 
 log = logging.getLogger("sequencer")
@@ -196,6 +197,7 @@ class ConsumerEvents:
 
     def __init__(self, emitter: EventEmitter, options: QueueOptions, owner: str) -> None:
         self.emitter, self._options, self._owner = emitter, options, owner
+        self._units = UnitsMet()
         self._away_since: float | None = None
         self._lock = threading.Lock()
 
@@ -226,6 +228,11 @@ class ConsumerEvents:
         """A claim took these groups."""
         for event in consumer_events.expired(self.emitter.queue, self._owner, groups):
             self.emitter.emit(event)
+        if not groups:
+            return
+        ends = groups[0].messages
+        if examples := self._units.learn(groups[0].group, ends[0].score, ends[-1].score):
+            self.emitter.emit(consumer_events.mixed_scores(self._options, self._owner, examples))
 
     def halted(self, groups: Iterable[Halted]) -> None:
         """A claim put these off, or parked them."""

@@ -18,9 +18,8 @@ from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
 from ..values.commands import command
-from ..values.owner import advice, is_held_long
+from ..values.owner import Unserved, advice, is_held_long, unserved_text
 from ..values.text import many, named, plain
-from ..values.unserved import Unserved, unserved_text
 from ..values.views import Finding
 
 PAGE = 500

@@ -1,7 +1,6 @@
-"""Whether the scores of a queue are times in several units: seconds of one producer, milliseconds of another.
+"""What is found of scores in several units: in the messages that wait, and in watermarks.
 
-By magnitude, never by ratio: a score below 1e11 is in seconds (until the year 5138), below 1e14 in milliseconds, above
-that in microseconds. What has no score of its own is scored by its arrival, in seconds.
+What a unit is: `values/score_units.py`.
 """
 
 from __future__ import annotations
@@ -14,44 +13,25 @@ from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
 from ..values.commands import command
+from ..values.score_units import UNITS, mixed, rescoring, unit_of
 from ..values.text import many, named
 from ..values.views import Finding
 
-UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
 SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 """A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
-PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 PAGE = 500
 """Groups looked at in one round trip."""
 Scored = tuple[str, float]
 """An encoded group, and a score in it."""
 
 
-def unit_of(score: float) -> str:
-    """In what a score counts, if it is a time since 1970."""
-    return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
-
-
-def rescoring(queue: str, namespace: str) -> str:
-    """The command that gives all messages that wait a score in one unit."""
-    return command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
-
-
 def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "sequencer") -> Finding | None:
     """What is said of scores in these units, of each one example; None where there is one unit."""
     if len(examples) < 2:
         return None
-    said = ", ".join(
-        f"{name} (group {named(decode_group(examples[name][0]))}: {examples[name][1]:.17g})"
-        for _, name in UNITS
-        if name in examples
-    )
-    return Finding(
-        "scores",
-        "warning",
-        f"queue {queue}: scores look like times in {said}, which do not order each other; let all producers send one "
-        f"unit, then: {rescoring(queue, namespace)}",
-    )
+    decoded = {unit: (decode_group(group), score) for unit, (group, score) in examples.items()}
+    text = f"queue {queue}: {mixed(decoded)}; {rescoring(queue, namespace)}"
+    return Finding("scores", "warning", f"{text}; what was handled stays in the order that it had")
 
 
 def mark_finding(
@@ -82,11 +62,6 @@ def mark_finding(
     said += "" if lower else f", and that is not {units[-1]}"
     said += f", to forget it: {forget}; then, when some messages were handled: {keep}"
     return Finding("scores", "warning", f"queue {queue}: {said}")
-
-
-def in_unit(score: float, unit: str) -> float:
-    """The time that a score of any unit is, in this one."""
-    return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
 
 
 def ranges_beside(unit: str) -> list[tuple[str, str]]:

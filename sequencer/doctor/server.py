@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Link
-from ..values.commands import server_command
+from ..values.commands import doctor_of, server_command
 from ..values.views import Finding, Level
 
 MAX_CLOCK_OFF_S = 1.0
@@ -41,7 +41,7 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 class Rule(NamedTuple):
-    """One thing that a server must not be. Both texts may name fields of INFO."""
+    """One thing that a server must not be. Both texts may name fields of INFO, the refusal {doctor} too."""
 
     check: str
     is_broken: Callable[[Mapping[str, str]], bool]
@@ -105,8 +105,8 @@ RULES = (
         _evicts,
         EVICTION,
         "evicts keys (maxmemory-policy {maxmemory_policy}), which deletes halves of groups without an error; "
-        "use: CONFIG SET maxmemory-policy noeviction",
-        later="; what it has evicted by now is lost: sequencer doctor shows what that left behind",
+        "CONFIG SET maxmemory-policy noeviction ends that, and this has it as a line for a shell: {doctor}",
+        later="; what it has evicted by now is lost, and the same shows what that left behind",
     ),
 )
 
@@ -119,7 +119,8 @@ def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -
     for rule in RULES:
         if rule.is_broken(info):
             error = ServerUnavailable if was_fit and rule.check == "role" else rule.error
-            raise error(f"server {name} {rule.refusal.format_map(info)}{rule.later if was_fit else ''}")
+            said = rule.refusal.format_map({**info, "doctor": doctor_of(name)})
+            raise error(f"server {name} {said}{rule.later if was_fit else ''}")
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

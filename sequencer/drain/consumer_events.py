@@ -16,12 +16,15 @@ from ..store.group import decode_group
 from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
 from ..values.owner import end_command, removal
+from ..values.score_units import Examples, mixed, rescoring
 from ..values.text import duration, error_text, many, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
 
 MANY_PARKED = 2
 """With these one more parked group is the third, as many as begin an outage."""
+NO_OUTAGE = (Park, TypeError, ValueError, LookupError, AttributeError, NameError, ArithmeticError, AssertionError)
+"""Errors that ask for it, or that are mistakes of a program or of its data: to wait for their end is no help."""
 
 
 def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
@@ -65,9 +68,9 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
             alike = _command(options, "resume", more=["--error", fields["error_type"]])
             said += f"; or all that are parked by {fields['error_type']}: {alike}"
             is_out_of_tries = options.max_attempts and failure.attempt >= options.max_attempts
-            if parked >= MANY_PARKED and is_out_of_tries and not isinstance(one.error, Park):
+            if parked >= MANY_PARKED and is_out_of_tries and not isinstance(one.error, NO_OUTAGE):
                 names = ",".join([*options.outage_names, fields["error_type"]])
-                said += f"; if what all handlers need was away: with --outage {names} the queue waits instead"
+                said += f"; if what all handlers need was away, consume with --outage {names}: the queue waits then"
         return event("group parked", queue, said, fields, error=one.error)
     fields["late"] = one.is_late
     error = None if one.is_late else one.error
@@ -164,6 +167,13 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
     }
     said = f"{name_of(group.group, head.id)} owner={group.expired_owner}; {many(head.attempt - 1, 'attempt')} so far"
     return event("lease expired", queue, said, fields)
+
+
+def mixed_scores(options: QueueOptions, owner: str, examples: Examples) -> Event:
+    """Scores in several units were met: the order that they give is hardly the one that was meant."""
+    see = _command(options, "doctor", more=[])
+    fields = {"owner": owner, "see": see, "mend": rescoring(options.queue, options.namespace)}
+    return event("mixed scores", options.queue, f"{mixed(examples)}; see: {see}; {fields['mend']}", fields)
 
 
 def halted(options: QueueOptions, owner: str, one: Halted) -> Event:

@@ -84,6 +84,8 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """`redis:// rediss:// unix:// valkey:// valkeys://`. Raises ConfigurationError."""
+        if not url:
+            raise ConfigurationError("the server URL is empty; give one, or set SEQUENCER_REDIS")
         scheme, found, rest = url.partition("://")
         if not found or scheme not in _SCHEMES:
             raise ConfigurationError(

@@ -8,7 +8,7 @@ import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading as Reading
-from ..values.commands import command
+from ..values.commands import doctor_of
 
 # One table from the server's words to our errors. Order matters: the first that fits.
 _LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
@@ -96,18 +96,12 @@ def unrefused(answers: list[Any]) -> list[Any]:
     return answers
 
 
-def _doctor(name: str) -> str:
-    """The command that looks at this server; a URL of which a part is not shown is left to SEQUENCER_REDIS."""
-    is_whole = name.startswith(("unix://", "redis://", "valkey://")) and "***" not in name
-    return command("doctor", options=["--redis", name] if is_whole else [])
-
-
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
     for words, kind, advice in _REPLIES:
         if words in text or isinstance(error, _CLASSES.get(words, ())):
-            more = _doctor(name) if kind is QueueFull else f" ({text[:200]})"
+            more = doctor_of(name) if kind is QueueFull else f" ({text[:200]})"
             return kind(f"server {name}: {advice}{more}")
     if isinstance(error, redis.exceptions.AuthenticationError):
         return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")

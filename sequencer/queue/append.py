@@ -25,6 +25,7 @@ from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
 from ..store.replies import text
+from ..values.commands import command
 from ..values.message import BatchReceipt, Receipt, Refused
 from ..values.text import many, named
 from .session import Session
@@ -268,7 +269,7 @@ def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
     higher = f"a higher score than {item.score} was handled{f', {one.mark}' if one.mark else ''}"
     said = (
         f"message {item.id!r} {where} comes too late: {higher}; give it a later score, or set the queue's on_late to "
-        "handle, dead_letter or drop; where producers send times in several units, see: sequencer doctor"
+        f"handle, dead_letter or drop; where producers send times in several units, see: {command('doctor')}"
     )
     return LateMessage(item.id, group, said)
 

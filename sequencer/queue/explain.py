@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..calls.examine import Facts
-from ..doctor.scores import rescoring, unit_of
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import ASKING, decode_failure, log_of
@@ -18,9 +17,9 @@ from ..store.watermark import Sequenced
 from ..values.commands import command
 from ..values.history import MessageSteps
 from ..values.message import Failure
-from ..values.owner import advice, ending, is_held_long
+from ..values.owner import Unserved, advice, ending, is_held_long, unserved_text
+from ..values.score_units import rescoring, unit_of
 from ..values.text import many, named
-from ..values.unserved import Unserved, unserved_text
 from ..values.views import Explanation
 from .holder import holder_of, moment, removing
 from .state import is_leased, is_put_off
@@ -72,7 +71,8 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
 
     broken = _broken(facts, policy)
     if broken:
-        return because("broken", f"is broken: {broken}; `sequencer doctor --repair` repairs what can be repaired")
+        mend = command("doctor", options=["--repair"])
+        return because("broken", f"is broken: {broken}; to repair what can be repaired: {mend}")
     if not facts.order_size or facts.visible_us is None:
         return because("nothing", "has no messages; append one")
     now, visible = facts.now_us, facts.visible_us
@@ -164,7 +164,7 @@ def with_units(found: Explanation, facts: Facts, last: tuple[str, float], option
     said += f"({id}: {last_score:.17g}), so that {id} comes after all of the others, whenever it was meant; "
     mend = rescoring(options.queue, options.namespace)
     doctor = command("doctor", options.queue, namespace=options.namespace)
-    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; let all producers send one unit, then: {mend}")
+    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; {mend}")
 
 
 def _said(record: bytes) -> str:

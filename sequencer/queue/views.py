@@ -25,7 +25,7 @@ from ..values.checks import check_limit
 from ..values.commands import command
 from ..values.history import MessageSteps
 from ..values.message import Message
-from ..values.unserved import Unserved
+from ..values.owner import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState
 from .explain import explanation, with_commands, with_removal, with_steps, with_units, with_unserved
 from .session import Session

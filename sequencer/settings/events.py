@@ -170,6 +170,7 @@ EVENTS: Mapping[str, Kind] = {
     "lease expired": Kind(
         WARNING, "a consumer died or stood still; another has its group", (*_GROUP, "expired_owner", "id", "attempt")
     ),
+    "mixed scores": Kind(WARNING, "a consumer met scores in several units, once", ("owner", "see", "mend")),
     "lease lost": Kind(WARNING, "this consumer stood still for longer than its lease", (*_GROUP, "token")),
     "answer repeated": Kind(INFO, "a repeated acknowledgement was refused; its first try may have arrived", _GROUP),
     "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error")),

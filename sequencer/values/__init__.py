@@ -10,7 +10,7 @@ The rule: values hold data and decide nothing; `version` refuses a system, and `
 from .alarms import Incident
 from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepFailure, StepInfo, Swept
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall, Tried
-from .unserved import Unserved
+from .owner import Unserved
 from .views import (
     AuditReport,
     DeadLetter,

@@ -7,29 +7,41 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .text import quoted
 
-_server: list[str] = []
+_named = [""]
+VARIABLE = "$SEQUENCER_REDIS"
+"""Stands for a URL with a password, which is never shown. Where the variable is not set, the line is refused."""
 
 
 def name_server(url: str) -> None:
-    """From here on the lines that this process gives name this server; "" names none.
+    """From here on the lines that this process gives name this server, or VARIABLE; "" names none.
 
-    For a call that named it by --redis: in a shell without that the same line would go to another server. One that a
-    variable gave is expected to be there again, and a URL with a password is never shown.
+    For a call or an application that named it: in a shell without that the same line would go to another server. One
+    that a variable gave is expected to be there again.
     """
-    _server[:] = ["--redis", url] if url else []
+    parts = urlsplit(url)
+    has_password = bool(parts.password) or "password=" in parts.query.lower()
+    _named[0] = VARIABLE if has_password else url
 
 
 def server_named() -> str:
-    """The server that lines for a shell name, or ""."""
-    return _server[-1] if _server else ""
+    """The server that lines for a shell name, or VARIABLE, or ""."""
+    return _named[0]
 
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
     """A line for a shell: `sequencer explain orders 1002 'a b'`."""
-    words = [*options, *(["--namespace", namespace] if namespace != "sequencer" else []), *_server]
-    is_mistakable = any(value.startswith("-") for value in values)  # for an option
-    words = [*words, "--", *values] if is_mistakable else [*values, *words]
-    return f"sequencer {name} {' '.join(map(quoted, words))}"
+    words = [*map(quoted, [*options, *(["--namespace", namespace] if namespace != "sequencer" else [])])]
+    if url := server_named():
+        words += ["--redis", f'"{url}"' if url == VARIABLE else quoted(url)]
+    is_mistakable, shown = any(value.startswith("-") for value in values), map(quoted, values)  # for an option
+    words = [*words, "--", *shown] if is_mistakable else [*shown, *words]
+    return f"sequencer {name} {' '.join(words)}"
+
+
+def doctor_of(server: str) -> str:
+    """The command that looks at a server, by its name; one of which a part is not shown is left to SEQUENCER_REDIS."""
+    is_whole = server.startswith(("unix://", "redis://", "valkey://")) and "***" not in server
+    return command("doctor", options=["--redis", server] if is_whole and not server_named() else [])
 
 
 def id_option(id: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from .history import HistoryInfo, MessageSteps
 from .message import Failure, Message, Receipt, Tried
-from .unserved import Unserved
+from .owner import Unserved
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 

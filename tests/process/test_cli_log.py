@@ -50,6 +50,18 @@ def test_with_a_server_named_in_the_call_each_command_in_the_log_names_it(cli: C
     assert summed[-1].endswith(f" --redis {url}"), "the supervisor's last words too"
 
 
+def test_the_server_that_an_app_names_is_named(cli: Cli, work: Work) -> None:
+    url, namespace = cli.environment.pop("SEQUENCER_REDIS"), cli.environment["SEQUENCER_NAMESPACE"]
+    (cli.directory / "own.py").write_text(
+        f"from sequencer import Sequencer\nseq = Sequencer('jobs', {url!r}, namespace={namespace!r})\n"
+        "@seq.handler\ndef handle(message):\n    raise ValueError\n"
+    )
+    work.add("a", {})
+    words = ("consume", "jobs", "--max-attempts", 1, "--until-empty")
+    done = cli.run(*words, "--app", "own:seq")
+    assert re.search(f"sequencer explain jobs a --namespace {namespace} --redis {re.escape(url)};", done.stderr)
+
+
 def test_as_json_each_line_is_an_object(cli: Cli, work: Work) -> None:
     work.add("a", {"fail": "no stock"})
     (cli.directory / "chatty.py").write_text(

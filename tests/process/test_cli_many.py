@@ -232,7 +232,9 @@ def test_a_list_of_several_errors_names_the_command_of_each(cli: Cli, stuck: Seq
 def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 4
-    line = f"to let all parked groups go on: sequencer resume jobs --all --namespace {namespace}\n"
+    line = (
+        f"; to let all of them go on, where the reason is gone: sequencer resume jobs --all --namespace {namespace}\n"
+    )
     assert done.stderr.endswith(line)
     stuck.resume_many(everything=True)
     done = cli.run("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -101,6 +103,28 @@ def environment_of(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes().replace(b"\0", b"\n").decode(errors="replace")
     return ""
+
+
+def test_commands_in_the_log_leave_a_password_to_the_variable(cli: Cli, secured: str) -> None:
+    """Pasted where that is not set they are refused: they do not ask another server instead."""
+    del cli.environment["SEQUENCER_REDIS"]
+    url = f"redis://:{CANARY}@{secured}"
+    assert cli.run("append", "named", "--redis", url, input='{"group": ["a"], "body": 1}\n').returncode == 0
+    words = ("consume", "named", "--exec", "false", "--max-attempts", 1, "--until-empty")
+    done = cli.run(*words, "--redis", url)
+    found = re.search(r"see: (sequencer explain named a .*?);", done.stderr)
+    assert found
+    assert found[1].endswith(' --redis "$SEQUENCER_REDIS"')
+
+    def paste(**variables: str) -> subprocess.CompletedProcess[str]:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        command = ["bash", "-c", f"{found[1]} --namespace {cli.environment['SEQUENCER_NAMESPACE']}"]
+        return subprocess.run(command, env={"PATH": path, **variables}, text=True, capture_output=True, check=False)
+
+    unset, known = paste(), paste(SEQUENCER_REDIS=url)
+    assert (unset.returncode, unset.stderr) == (2, "error: the server URL is empty; give one, or set SEQUENCER_REDIS\n")
+    assert "group a is parked" in known.stdout
+    clean(done.stderr, known.stdout, known.stderr)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can't be read here")

@@ -85,6 +85,7 @@ def all_events() -> list[Event]:
     late = TooLate(1.0, "5.0", "dead_letter")
     service = service_events
     return [
+        consumer_events.mixed_scores(options, "me", {"seconds": (("a",), 1.0), "milliseconds": (("b",), 2e12)}),
         service.pool_down("orders", deaths=5, why="before they began a message", retry_in_s=60.0),
         service.pool_back("orders", lasted_s=61.0),
         service.pool_scaled("orders", before=2, now=3, why="3 groups wait, the first for 2.0 s"),
@@ -150,12 +151,11 @@ def test_a_second_parked_group_names_what_mends_all() -> None:
 
 
 def test_a_third_parked_group_names_the_option_for_an_outage() -> None:
-    said = [
-        told(error, parked=parked, max_attempts=2).text for error in (KeyError("x"), Park("x")) for parked in (1, 2)
-    ]
-    names = "ConnectionError,TimeoutError,KeyError"
-    named = f"; if what all handlers need was away: with --outage {names} the queue waits instead"
-    assert [text.endswith(named) for text in said] == [False, True, False, False]
+    errors = OSError("x"), KeyError("x"), Park("x")
+    said = [told(error, parked=parked, max_attempts=2).text for error in errors for parked in (1, 2)]
+    names = "ConnectionError,TimeoutError,OSError"
+    named = f"; if what all handlers need was away, consume with --outage {names}: the queue waits then"
+    assert [text.endswith(named) for text in said] == [False, True, False, False, False, False]
 
 
 def test_every_event_is_in_the_list_and_none_is_listed_that_nobody_tells() -> None:

@@ -17,7 +17,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
 from sequencer.values.message import Failure
-from sequencer.values.unserved import Unserved, unserved_text
+from sequencer.values.owner import Unserved, unserved_text
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"

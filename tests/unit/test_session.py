@@ -194,5 +194,5 @@ def test_queues_that_an_eviction_may_hide_are_told(
 ) -> None:
     assert run(queue_names(ListedNet([[b"a", b"p1"]], [info]), "n")) == ["a"]
     said = "evicted 9,024 keys since it began: queues may be missing from n:queues, and so from this list"
-    mend = "to list them again: sequencer doctor --repair; then, so that it is not said again: CONFIG RESETSTAT"
+    mend = "to list them again: sequencer doctor --repair --namespace n; then, so that it is not said again, send"
     assert [said in caplog.text, mend in caplog.text] == [is_said, is_said]

@@ -10,6 +10,7 @@ from ...errors import DataError, ServerNotUsable
 from ...store.keys import index_key
 from ...store.registration import indexed
 from ...store.replies import Reading
+from ...values.commands import command
 from ...values.text import many
 from .index import index_error
 
@@ -31,8 +32,8 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
         names = sorted(indexed(words))
     if count := await _evicted(net):
         said = "the server has evicted %s since it began: queues may be missing from %s, and so from this list; "
-        said += "to list them again: sequencer doctor --repair; then, so that it is not said again: CONFIG RESETSTAT"
-        log.warning(said, many(count, "key"), key)
+        said += "to list them again: %s; then, so that it is not said again, send CONFIG RESETSTAT to the server"
+        log.warning(said, many(count, "key"), key, command("doctor", options=["--repair"], namespace=namespace))
     return names
 
 

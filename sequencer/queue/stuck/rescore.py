@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from ... import calls
 from ...calls.net_protocol import Net
-from ...doctor.scores import PER_SECOND, in_unit, ranges_beside, unit_of
+from ...doctor.scores import ranges_beside
 from ...errors import ConfigurationError, InvalidScore, shown
 from ...store.envelope import encode_score
 from ...store.keys import LaneKeys
 from ...store.record import STAMP_DIGITS, decode_head
 from ...store.replies import Reading, pairs, scanned, text
+from ...values.score_units import PER_SECOND, in_unit, unit_of
 from ...values.views import Rescored, Unit
 from ..session import Session
 from ..views import PAGE as GROUPS

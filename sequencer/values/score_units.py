@@ -1,0 +1,73 @@
+"""In what the scores of a queue count, where they are times: seconds of one producer, milliseconds of another. Pure.
+
+By magnitude, never by ratio: a score below 1e11 is in seconds (until the year 5138), below 1e14 in milliseconds, above
+that in microseconds. What has no score of its own is scored by its arrival, in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from .commands import command
+from .text import named
+
+UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
+Examples = Mapping[str, tuple[Sequence[str], float]]
+"""Unit -> a group, and a score in it that is of this unit."""
+PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
+
+
+def unit_of(score: float) -> str:
+    """In what a score counts, if it is a time since 1970."""
+    return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
+
+
+def range_of(score: float) -> tuple[float, float]:
+    """The lowest score of its unit, without its sign, and the lowest of the next one."""
+    limits = [0.0, *(limit for limit, _ in UNITS)]
+    return next((low, high) for low, high in pairwise(limits) if abs(score) < high or high == limits[-1])
+
+
+def in_unit(score: float, unit: str) -> float:
+    """The time that a score of any unit is, in this one."""
+    return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
+
+
+def rescoring(queue: str, namespace: str) -> str:
+    """What gives all messages that wait a score in one unit: commands, in their order.
+
+    Without the pause they are handled meanwhile, in the wrong order.
+    """
+    pause, unpause = (command(name, queue, namespace=namespace) for name in ("pause", "unpause"))
+    rescore = command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
+    return f"in this order: {pause}; let all producers send one unit; {rescore}; {unpause}"
+
+
+def mixed(examples: Examples) -> str:
+    """That scores are in these units, each with its example."""
+    said = ", ".join(
+        f"{name} (group {named(examples[name][0])}: {examples[name][1]:.17g})" for _, name in UNITS if name in examples
+    )
+    return f"scores look like times in {said}, which do not order each other"
+
+
+class UnitsMet:
+    """The units of the scores so far, of each an example. All that a claim costs is a look at one group's ends."""
+
+    def __init__(self) -> None:
+        self._examples: dict[str, tuple[Sequence[str], float]] = {}
+        self._range = (0.0, 0.0)
+        """The scores of which nothing is to be told: those of the unit that was met first; of all, once it was told."""
+
+    def learn(self, group: Sequence[str], first: float, last: float) -> Examples | None:
+        """The first and the last score of a group that is in hand; the examples, once, when there is a second unit."""
+        low, high = self._range
+        if low <= abs(first) <= high and low <= abs(last) <= high:
+            return None
+        for score in (first, last):
+            self._examples.setdefault(unit_of(score), (group, score))
+        is_mixed = len(self._examples) > 1
+        self._range = (0.0, math.inf) if is_mixed else range_of(first)
+        return self._examples if is_mixed else None
