@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
-from sequencer.doctor.scores import examples_of, in_unit, unit_finding, unit_of
+from sequencer.doctor.scores import examples_of, unit_finding
 from sequencer.errors import LateMessage
 from sequencer.testing import wait_until
+from sequencer.values.score_units import in_unit, rescoring, unit_of
 
 NOW_S = 1_795_000_000
 
@@ -46,7 +47,9 @@ def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str
     assert one.level == "warning"
     assert f"milliseconds (group user 3: {NOW_S * 1000})" in one.text
     assert "seconds (group user " in one.text
-    assert one.text.endswith(f"one unit, then: sequencer rescore jobs --unit seconds --namespace {namespace}")
+    steps = rescoring("jobs", namespace)
+    assert f"sequencer pause jobs --namespace {namespace}; let all producers send one unit; sequencer resc" in steps
+    assert one.text.endswith(f"; {steps}; what was handled stays in the order that it had")
     seq.append("arrival", group="h")
     seq.append("us", group="h", score=NOW_S * 1_000_000)
     assert "microseconds (group h: " in told(seq)[0].text
@@ -74,7 +77,7 @@ def test_explain_of_a_group_with_two_units_names_what_mends_it(seq: Sequencer, n
     said = seq.explain(["user", "a b"]).text
     assert f"seconds (its first message: {NOW_S}) and milliseconds (-last: {NOW_S * 1000 + 250})" in said
     assert f"see: sequencer doctor jobs --namespace {namespace}; " in said
-    assert said.endswith(f"one unit, then: sequencer rescore jobs --unit seconds --namespace {namespace}")
+    assert said.endswith(f"; {rescoring('jobs', namespace)}")
     assert "look like times" not in seq.explain("other").text
     assert seq.rescore().done == 3
     assert "look like times" not in seq.explain(["user", "a b"]).text
@@ -134,3 +137,19 @@ def test_a_watermark_in_a_higher_unit_is_told_too_where_nothing_waits(
     assert f"to forget it: sequencer configure jobs --watermark-window 0.001 --namespace {namespace}; then" in one.text
     seq.append(3, group="a", score=NOW_S * 1000 + 1)
     assert told(seq) == [], "they do send milliseconds"
+
+
+def test_a_consumer_that_meets_both_says_so_once_and_what_to_do_first(
+    make: Callable[..., Sequencer], namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seq = make()
+    for number in range(5):
+        seq.append(number, group=["a", number], score=NOW_S + number)
+        seq.append(number, group=["b", number], score=(NOW_S + number) * 1000)
+    seq.consume(lambda message: None, until_empty=True)
+    (one,) = [record for record in caplog.records if getattr(record, "event", "") == "mixed scores"]
+    assert one.levelname == "WARNING"
+    assert one.getMessage().endswith(
+        f"in this order: sequencer pause jobs --namespace {namespace}; let all producers send one unit; sequencer "
+        f"rescore jobs --unit seconds --namespace {namespace}; sequencer unpause jobs --namespace {namespace}"
+    )
