@@ -32,7 +32,7 @@ class Answer(NamedTuple, Generic[T]):
 
 
 class Net(Protocol):
-    """One server, or all of a cluster. A call goes where its first key is; a plain command goes `at` a key."""
+    """One server. A call goes where its first key is, and a plain command `at` a key: it may be several one day."""
 
     @property
     def name(self) -> str:

@@ -202,7 +202,7 @@ class ConsumerEvents:
         self._lock = threading.Lock()
 
     def failed(self, one: Failed) -> None:
-        """A message failed; emitted before the server learns it. Raises nothing but what is no Exception."""
+        """A message failed; emitted before the server learns it, of an outage behind that. Raises no Exception."""
         parked = self.emitter.counts.parked
         self.emitter.emit(consumer_events.failed(self._options, self._owner, one, parked=parked))
 

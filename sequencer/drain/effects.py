@@ -26,7 +26,7 @@ Of `protocol.drain`:
                             with `wait` (replicas, ms) for theirs, too
     Tell(event)             tell it                                                               None
     Failed                  tell what a message failed with and what becomes of it, before the    None
-                            server learns it
+                            server learns it; of an outage, behind that
     Locked(act)             call it while no other thread uses what is held                       what it returned
     Flush(is_awaited)       put what is finished into the outbox, and send that and the           None
                             renewals that are due; perhaps wait until it is answered

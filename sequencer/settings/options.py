@@ -1,7 +1,7 @@
 """Options of a queue and of a consumer, checked when they are made. In seconds.
 
 A new option of a queue is a key of QueueSettings and a field of QueueOptions, with its default. A policy is a field of
-Policy as well, and of `policy.FIELDS`. Clients and consumer processes hand on what they are given. CONTRIBUTING.md says
+Policy as well, and of `policy.FIELDS`. A WorkerConfig hands on what it is given. CONTRIBUTING.md says
 which lines the command line and the documents need, and what an option of a consumer needs.
 """
 

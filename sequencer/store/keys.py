@@ -1,4 +1,5 @@
-"""Every key name, and how a group becomes part of one. No other Python file builds a key.
+"""Every key name, and how a group becomes part of one. No other Python file builds a key; `doctor` also knows
+what they begin with, to look for them and to name them in rights.
 
 Scripts are given some keys of the lane, and make the others, and all of a group, from the lane's prefix: `prefix ..`
 in lua/ finds each of them.

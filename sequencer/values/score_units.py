@@ -58,7 +58,7 @@ class UnitsMet:
 
     def __init__(self) -> None:
         self._examples: dict[str, tuple[Sequence[str], float]] = {}
-        self._range = (0.0, 0.0)
+        self._range = (math.inf, 0.0)
         """The scores of which nothing is to be told: those of the unit that was met first; of all, once it was told."""
 
     def learn(self, group: Sequence[str], first: float, last: float) -> Examples | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .steps.proof import POINTS, Killed, KillReport, killed
+from sequencer.testing.kill_everywhere import KillReport
+
+from .steps.proof import POINTS, Killed, killed
 
 pytestmark = pytest.mark.slow
 

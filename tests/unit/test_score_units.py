@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sequencer.drain.consumer_events import mixed_scores
@@ -25,6 +25,7 @@ def test_scores_of_one_range_are_of_one_unit(one: float, other: float) -> None:
 
 
 @given(st.lists(st.lists(SCORES, min_size=1, max_size=4), max_size=8))
+@example([[0.0], [1e11 + 1]])
 def test_two_units_are_told_once_and_one_never(claims: list[list[float]]) -> None:
     met, seen, told = UnitsMet(), set[str](), 0
     for scores in claims:

@@ -2,7 +2,7 @@
 
 The control pipe brings a digit for each stage of stopping. Stage 2 interrupts the handler: SIGUSR2 to the main thread,
 since only a signal ends what a handler waits for. The end of the pipe means that the supervisor is gone: stage 1 then,
-stage 2 after the grace, if there is one, and an end in any case ORPHAN_S after that.
+stage 2 after the grace, if there is one, and an end ORPHAN_S after that. Without a grace a handler is let finish.
 """
 
 from __future__ import annotations

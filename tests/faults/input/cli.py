@@ -308,7 +308,7 @@ def all_commands() -> set[str]:
             found += names(group.typer_instance, (*before, group.name or group.typer_instance.info.name))
         return found
 
-    command_line("main")  # registers every command
+    command_line("main").import_commands()
     return set(names(command_line("app").app, ()))
 
 
