@@ -112,6 +112,28 @@ def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
     assert cli.run(*delete.split()[1:], "--yes").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("lines", "options", "status"),
+    [
+        ("no JSON\n", (), 2),
+        ('{"group": [], "body": 1}\n', (), 2),
+        ('{"n": 1}\n', ("--group-by", "user"), 2),
+        ('{"body": 1}\n{"group": ["a"]}\n', ("--on-error", "skip"), 1),
+        ("", ("--lanes", "2"), 0),
+    ],
+)
+def test_an_append_of_which_nothing_is_stored_makes_no_queue(
+    cli: Cli, seq: Sequencer, link: Link, lines: str, options: tuple[str, ...], status: int
+) -> None:
+    seq.append(1, "a")
+    before = dump(link)
+    done = cli.call("append", "jbos", *options, input=lines)
+    assert (done.returncode, done.stdout[:10], dump(link)) == (status, "appended 0", before), done.stderr
+    good = '{"user": 7}\n' if "--group-by" in options else '{"group": "a", "body": 1}\n'
+    later = cli.run("append", "jbos", *options, input=f"{good}no JSON\n")
+    assert (later.stdout[:10], later.stderr.count("queue 'jbos' is new")) == ("appended 1", 1)
+
+
 @pytest.mark.parametrize("fields", [{}, {"group_by": ("user.id",), "id_by": "n"}])
 def test_what_is_said_of_a_slip_moves_the_messages(
     cli: Cli, make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture, fields: dict[str, Any]
