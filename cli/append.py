@@ -16,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 
 from ..client import Sequencer
 from ..errors import InvalidMessage, OutcomeUnknown, QueueFull, ServerError
+from ..settings.body_fields import BodyFields, merge_fields
 from ..settings.options import DEFAULTS, QueueSettings
 from ..values.commands import command
 from ..values.text import many, plain
@@ -35,7 +36,7 @@ from .app import (
 )
 from .interruption import Interruption
 from .lines import GZIP, PRINTED, parse, unpacked
-from .queues import new_queue_said
+from .queues import names_of_queues, new_queue_said
 from .remainder import say_broken_off, say_interrupted
 from .render import print_json
 from .tally import LINES, OnError, Tally
@@ -89,10 +90,11 @@ def append(
     client = Sequencer(queue, redis, namespace=namespace, **settings)
     began, interruption = time.monotonic(), Interruption()
     tally = Tally(chunk=chunk, last_line=from_line - 1)
-    with _opened(file) as source, client:
-        with new_queue_said():
+    with _opened(file) as source, client, new_queue_said():
+        known = names_of_queues(client)
+        if known is None or queue in known:  # else its first good line makes it: the name may be a slip
             client.connect()
-        tally.fields = client.fields
+        tally.fields = merge_fields(queue, client.fields, BodyFields(fields, id_by, score_by), is_used=False)
         try:
             with interruption.heard():
                 _append_lines(client, _numbered(source, tally, from_line), on_error, replace, tally, interruption)

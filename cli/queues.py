@@ -10,9 +10,9 @@ from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
 from ..processes.logs import emit_of_service
 from ..processes.service_events import queue_unused
-from ..values.checks import nearest
+from ..values.checks import near_names, nearest
 from ..values.commands import command
-from ..values.text import plain
+from ..values.text import many, plain
 from .render import say
 
 
@@ -48,6 +48,18 @@ def names_of_queues(client: Sequencer) -> list[str] | None:
     with suppress(SequencerError):
         return list_queues(client.endpoint, client.options.namespace)
     return None
+
+
+def near_said(client: Sequencer, name: str, *values: str) -> str:
+    """What is said behind "no messages" where a queue with a name like this one has some: with its command; else ""."""
+    namespace = client.options.namespace
+    with suppress(SequencerError):  # it is a look, no more
+        for near in near_names(client.queue, list_queues(client.endpoint, namespace)):
+            with Sequencer(near, client.endpoint, namespace=namespace) as other:
+                if backlog := other.info().backlog:
+                    line = command(name, near, *values, namespace=namespace)
+                    return f"; did you mean {near!r}, which has {many(backlog, 'message')}? {line}"
+    return ""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from .app import (
     queue_command,
 )
 from .output import is_lost
-from .queues import require_queue
+from .queues import near_said, require_queue
 from .render import (
     console,
     group_table,
@@ -194,5 +194,8 @@ def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -
     """Why a group does not move, and what would move it, in one sentence."""
     explanation = client.explain(group)
     before = log_fields(explanation.log[:-1]).items()
-    lines = [explanation.text, *[f"{name} failed at {said}" for name, said in before]]
+    text = explanation.text
+    if explanation.reason == "nothing" and not json:
+        text += near_said(client, "explain", *group)
+    lines = [text, *[f"{name} failed at {said}" for name, said in before]]
     print_either(json, explanation, "\n".join(map(plain, lines)))

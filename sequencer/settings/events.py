@@ -54,6 +54,7 @@ FIELDS: Mapping[str, str] = {
     "ledger": "what became of its steps, as JSON",
     "again": "command that runs the step again, where nothing happened",
     "see": "command that shows what is wrong",
+    "first": "command that comes before the one that mends it",
     "mend": "command that mends it",
     "skip": "command that mends it by giving up the message",
     "mend_all": "command that mends all parked groups of the queue, where there are more",
@@ -228,7 +229,7 @@ EVENTS: Mapping[str, Kind] = {
     "queue new": Kind(
         WARNING,
         "a client used a queue that was not there, so it was made; at INFO where no other has a name like it",
-        ("near", "mend"),
+        ("near", "first", "mend"),
     ),
     "queue restored": Kind(
         WARNING, "the server had lost the queue's lanes and policy; a client wrote them again", ("lanes",)

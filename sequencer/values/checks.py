@@ -81,18 +81,23 @@ def check_rate(rate: Any, what: str = "messages") -> float:
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
-    """The other name that was perhaps meant; "" for none. One that differs from others in numbers only is no slip."""
+    """The other name that was perhaps meant, the nearest; "" for none."""
+    return next(iter(near_names(name, known)), "")
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """The other names that were perhaps meant, the nearest first. One that differs in numbers only is no slip."""
     others = [other for other in known if other != name]
-    is_of_series = any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others)
+    if any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others):
+        return []
     slips = [other for other in others if _is_slip(name, other)]
-    return "" if is_of_series else next(iter(difflib.get_close_matches(name, slips, n=1)), "")
+    return difflib.get_close_matches(name, slips, n=len(slips) or 1)
 
 
 def _is_slip(name: str, other: str) -> bool:
-    """Whether one letter is wrong, too many or missing, or two are exchanged; a name with more behind it is another."""
-    if name.startswith(other) or other.startswith(name):
-        return False
-    start = next(at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs)
+    """Whether one letter is wrong, too many or missing, or two are exchanged; two more behind it are another name."""
+    differing = (at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs)
+    start = next(differing, min(len(name), len(other)))
     short, long = sorted((name[start:], other[start:]), key=len)
     if len(short) < len(long):
         return long[1:] == short

@@ -50,14 +50,17 @@ def id_option(id: str) -> list[str]:
 
 
 def move_all(queue: str, to: str, namespace: str) -> str:
-    """What brings all messages of a queue into another: where it breaks off, the same line goes on, and loses nothing.
+    """What brings all messages of a queue into another, which was paused before, and lets that go on.
 
-    Each message is acknowledged once the file has it, and the ids keep what is appended again from being there twice.
+    Where it breaks off, the same line goes on, and loses nothing: each message is acknowledged once the file has it,
+    and the ids keep what is appended again from being there twice. Without the pause a consumer of the other queue
+    would handle newer messages of a group before the moved ones.
     """
     file = f"moved-from-{queue}.ndjson"
     options = ["--until-empty", "-n", "1", "--exec", f"cat >> {file}"]
     taken = command("consume", queue, namespace=namespace, options=options)
-    return f"{taken} && {command('append', to, file, namespace=namespace)}"
+    appended, goes_on = command("append", to, file, namespace=namespace), command("unpause", to, namespace=namespace)
+    return f"{taken} && {appended} && {goes_on}"
 
 
 def resume_all(queue: str, namespace: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -97,16 +98,40 @@ def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
     delete = f"sequencer delete jbos --namespace {namespace}"
     taken = f"sequencer consume jbos --until-empty -n 1 --exec 'cat >> moved-from-jbos.ndjson' --namespace {namespace}"
     assert said("jbos") == (
-        "queue 'jbos' is new; there is 'jobs'; if that was meant, append there, then move what is in this one: "
-        f"{taken} && sequencer append jobs moved-from-jbos.ndjson --namespace {namespace}; then, as nothing is left in "
-        f"it: {delete}\n"
+        f"queue 'jbos' is new; there is 'jobs'; if that was meant, in this order: sequencer pause jobs --namespace "
+        f"{namespace}; let the producers append there; then move what is in this one: {taken} && sequencer append jobs "
+        f"moved-from-jbos.ndjson --namespace {namespace} && sequencer unpause jobs --namespace {namespace}; then, as "
+        f"nothing is left in it: {delete}\n"
     )
     assert said("jbos") == said("jobs") == ""
     assert said("zebra") == "queue 'zebra' is new\n"
     assert said("jobsplain") == "queue 'jobsplain' is new\n", "a name with more behind it is another name"
     assert said("jobs-2") == "queue 'jobs-2' is new\n"
+    assert said("job").startswith("queue 'job' is new; there is 'jobs'; ")
     assert said("quiet", "--log-level", "ERROR") == ""
     assert cli.run(*delete.split()[1:], "--yes").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "status"),
+    [
+        ("no JSON\n", (), 2),
+        ('{"group": [], "body": 1}\n', (), 2),
+        ('{"n": 1}\n', ("--group-by", "user"), 2),
+        ('{"body": 1}\n{"group": ["a"]}\n', ("--on-error", "skip"), 1),
+        ("", ("--lanes", "2"), 0),
+    ],
+)
+def test_an_append_of_which_nothing_is_stored_makes_no_queue(
+    cli: Cli, seq: Sequencer, link: Link, lines: str, options: tuple[str, ...], status: int
+) -> None:
+    seq.append(1, "a")
+    before = dump(link)
+    done = cli.call("append", "jbos", *options, input=lines)
+    assert (done.returncode, done.stdout[:10], dump(link)) == (status, "appended 0", before), done.stderr
+    good = '{"user": 7}\n' if "--group-by" in options else '{"group": "a", "body": 1}\n'
+    later = cli.run("append", "jbos", *options, input=f"{good}no JSON\n")
+    assert (later.stdout[:10], later.stderr.count("queue 'jbos' is new")) == ("appended 1", 1)
 
 
 @pytest.mark.parametrize("fields", [{}, {"group_by": ("user.id",), "id_by": "n"}])
@@ -128,6 +153,31 @@ def test_what_is_said_of_a_slip_moves_the_messages(
     assert done.stdout.startswith("would delete jobs: 4 messages of 2 groups, 0 dead letters; ")
     refused_to = refused(cli, "delete", "jobs")
     assert "delete queue jobs, with 4 messages and 0 dead letters, for good: there is no terminal" in refused_to
+
+
+def test_what_is_said_of_a_slip_keeps_the_order_while_the_right_queue_is_consumed(
+    cli: Cli, seq: Sequencer, make: Callable[..., Sequencer]
+) -> None:
+    def append(queue: str, numbers: range) -> str:
+        lines = [json.dumps({"group": [f"g{n % 3}"], "id": f"m{n}", "body": n}) for n in numbers]
+        return cli.run("append", queue, input="\n".join(lines)).stderr
+
+    consumer = cli.start("consume", "jobs", "-n", 2)
+    append("jobs", range(3))
+    said = append("jbos", range(3, 30))
+    wait_until(lambda: len(consumer.lines()) == 3, PATIENCE_S)
+    steps = re.search(r"in this order: (.+?); (let the producers .+?); then move .+?: (.+); then, as .+?: (.+)", said)
+    assert steps, said
+    hold, _, move, delete = steps.groups()
+    run_in_shell(cli, hold)
+    append("jobs", range(30, 60))
+    run_in_shell(cli, move)
+    wait_until(lambda: len(consumer.lines()) == 60, PATIENCE_S)
+    handled = [line["body"] for line in consumer.lines()]
+    assert [[n for n in handled if n % 3 == g] for g in range(3)] == [list(range(g, 60, 3)) for g in range(3)]
+    run_in_shell(cli, f"{delete} --yes")
+    assert not make("jbos").info().groups
+    assert not seq.info().is_paused
 
 
 def test_a_new_queue_is_in_the_log_of_a_program(

@@ -112,7 +112,10 @@ def test_a_handler_that_is_not_found_is_wrong_use(cli: Cli, work: Work) -> None:
     """tests/unit/test_apps.py has what is said of each kind."""
     work.add("a", {})
     done = cli.run("consume", "jobs", "--app", "shop:hanlde")
-    assert "it has: handle (function), idle (Sequencer), note (function), seq (Sequencer)" in done.stderr
+    assert (
+        "it has: shop:handle (function), shop:idle (Sequencer without a handler), shop:note (function), shop:seq"
+        in done.stderr
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert work.states() == {"a": "due"}

@@ -48,6 +48,17 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("unit_shop", "app 'unit_shop' must be module:attribute, for example shop.orders:seq"),
         ("unit_shop:", "must be module:attribute"),
+        ("unit_shop.py", "must be module:attribute, for example shop.orders:seq"),
+        ("./unit_shop.py:seq", "must be module:attribute; did you mean unit_shop:seq?"),
+        ("unit_shop.py:seq", "no module 'unit_shop.py' for app 'unit_shop.py:seq'; did you mean unit_shop:seq?"),
+        ("unit_room/orders:seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
+        ("./unit_room/orders.py:seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
+        ("unit_shop.seq", "app 'unit_shop.seq' must be module:attribute; did you mean unit_shop:seq?"),
+        ("unit_room.orders.seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
+        ("unit_room/order:seq", "must be module:attribute, for example shop.orders:seq"),
+        ("unit_shop.orders:seq", "for app 'unit_shop.orders:seq'; 'unit_shop' is not a package"),
+        ("json.orders:seq", "no module 'json.orders' for app 'json.orders:seq'; the installed package has none"),
+        ("unit_stock.orders:seq", "no module 'unit_stock' for app 'unit_stock.orders:seq'; looked in"),
         ("unit-shop:seq", "must be module:attribute"),
         (
             "warehouse:handle",
@@ -56,13 +67,17 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit_room.order:seq", "unit_room (modules there: orders) and in the installed packages"),
         ("unit_env:seq", "unit_env.py, line 3)"),
         ("unit_shop:os", "unit_shop:os is a module, neither a Sequencer nor a function"),
-        ("unit_shop:hanlde", "it has: handle (function), idle (Sequencer), seq (Sequencer)"),
+        (
+            "unit_shop:hanlde",
+            "it has: unit_shop:handle (function), unit_shop:idle (Sequencer without a handler), unit_shop:seq (Seq",
+        ),
         ("unit_empty:handle", "it has no Sequencer and no function of its own"),
         ("unit_shop:LIMIT", "unit_shop:LIMIT is an int, neither a Sequencer nor a function"),
         ("unit_shop:Sequencer", "unit_shop:Sequencer is a class, neither a Sequencer nor a function"),
         (
             "unit_shop:idle",
-            "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler and no @step is registered with it",
+            "unit_shop:idle is a Sequencer for queue 'jobs', but no @handler and no @step is registered with it; "
+            "it has: unit_shop:handle (function), unit_shop:seq (Sequencer)",
         ),
         ("unit_broken:handle", "can't be imported: ZeroDivisionError: division by zero"),
         ("unit_wrong:handle", "SyntaxError: invalid syntax (unit_wrong.py, line 1)"),

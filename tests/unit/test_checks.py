@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.values.checks import near_name
+from sequencer.values.checks import near_name, near_names
 
 NAMES = st.text("abo-1", min_size=1, max_size=6)
 
@@ -29,6 +29,14 @@ NAMES = st.text("abo-1", min_size=1, max_size=6)
         ("bonk", ["bank"], "bank"),
         ("orders-eu", ["orders-us"], ""),
         ("zebra", ["jobs", "orders"], ""),
+        ("payment", ["payments"], "payments"),
+        ("paymentss", ["payments"], "payments"),
+        ("payment", ["paymentss"], ""),
+        ("payment", ["paymnet", "payments"], "payments"),
+        ("payment", ["payments", "paymnet"], "payments"),
+        ("orders", ["orders-e"], ""),
+        ("orders", ["orders-2"], ""),
+        ("bank", ["bank2"], ""),
     ],
 )
 def test_a_name_like_it_is_found(name: str, known: list[str], near: str) -> None:
@@ -42,3 +50,21 @@ def test_it_is_another_name_and_none_of_a_series(name: str, known: list[str]) ->
     kinds = {re.sub("1", "", other) for other in known if other != name}
     if re.sub("1", "", name) in kinds:
         assert near == ""
+
+
+@given(st.text("abo-", min_size=1), st.sampled_from("abo"), st.booleans())
+def test_a_letter_more_or_less_at_the_end_is_a_slip_and_what_is_more_is_another_name(
+    name: str, letter: str, is_longer: bool
+) -> None:
+    names = (name, name + letter) if is_longer else (name + letter, name)
+    assert near_name(names[0], [names[1]]) == names[1]
+    assert near_name(name, [f"{name}{letter}o"]) == near_name(f"{name}{letter}o", [name]) == ""
+
+
+@given(NAMES, st.lists(NAMES, unique=True))
+def test_all_slips_are_near_and_the_order_of_the_names_says_nothing(name: str, known: list[str]) -> None:
+    near = near_names(name, known)
+    assert near_name(name, known) == (near[0] if near else "")
+    assert near == near_names(name, known[::-1])
+    if near:
+        assert set(near) == {one for one in known if near_name(name, [one])}

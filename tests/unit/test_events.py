@@ -137,7 +137,7 @@ def all_events() -> list[Event]:
         service.consumer_trouble("orders", error, what="what is done each second"),
         policy_changed("orders", "on_late", "handle", "drop"),
         queue_restored("orders", 4),
-        queue_new("ordrs", ["orders"], "sequencer"),
+        queue_new("ordrs", "orders", "sequencer"),
         lines_lost(3, "No space left on device"),
         *events_of_steps(),
     ]

@@ -61,8 +61,9 @@ def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.
         (
             {"orders": "p1", "aq": "p1", "odd": "x"},
             logging.WARNING,
-            f"q: queue new: queue 'q' is new; there is 'aq'; if that was meant, append there, then move what is in "
-            f"this one: {move_all('q', 'aq', 'n')}; then, as nothing is left in it: sequencer delete q --namespace n",
+            "q: queue new: queue 'q' is new; there is 'aq'; if that was meant, in this order: sequencer pause aq "
+            f"--namespace n; let the producers append there; then move what is in this one: "
+            f"{move_all('q', 'aq', 'n')}; then, as nothing is left in it: sequencer delete q --namespace n",
         ),
         ({"aq": "of somebody else"}, logging.INFO, "q: queue new: queue 'q' is new"),
     ],
@@ -82,8 +83,24 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
     [record] = caplog.records
     assert (record.levelno, record.getMessage()) == (level, said)
     near = "aq" if level == logging.WARNING else ""
-    mend = move_all("q", near, "n") if near else ""
-    assert (record.event, record.queue, record.near, record.mend) == ("queue new", "q", near, mend)  # type: ignore[attr-defined]
+    first, mend = ("sequencer pause aq --namespace n", move_all("q", near, "n")) if near else ("", "")
+    fields = (record.near, record.first, record.mend)  # type: ignore[attr-defined]
+    assert (record.event, record.queue, *fields) == ("queue new", "q", near, first, mend)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("appended", "near"), [({}, "qb"), ({"aq": "600"}, "aq"), ({"aq": "600", "qb": "3"}, "aq"), ({"aq": "?"}, "qb")]
+)
+def test_of_several_names_like_it_the_queue_is_told_that_is_used(
+    caplog: pytest.LogCaptureFixture, appended: dict[str, str], near: str
+) -> None:
+    server, _, seq = made()
+    server.run(("HSET", INDEX, "aq", "p1", "qb", "p1"))
+    for queue, count in appended.items():
+        server.run(("HSET", lane_keys("n", queue, 0).stats, "appended", count))
+    with caplog.at_level(logging.INFO, "sequencer"):
+        run(seq.lanes())
+    assert [record.near for record in caplog.records] == [near]  # type: ignore[attr-defined]
 
 
 def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:

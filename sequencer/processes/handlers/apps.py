@@ -38,7 +38,8 @@ def load_app(spec: str) -> App:
     if isinstance(value, Sequencer):
         if value.registered_handler is None:
             raise HandlerNotFound(
-                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it"
+                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it; "
+                f"{_candidates(module, but=value)}"
             )
         return App(value.registered_handler, value)
     if not callable(value) or isinstance(value, type):
@@ -55,7 +56,8 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     """The value, and its module."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
-        raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
+        meant = _meant(spec) or ", for example shop.orders:seq"
+        raise HandlerNotFound(f"app {spec!r} must be module:attribute{meant}")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -63,11 +65,7 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
             raise _import_failed(spec, error) from error
-        folder = Path.cwd().joinpath(*(error.name or "").split(".")[:-1])
-        raise HandlerNotFound(
-            f"no module {error.name!r} for app {spec!r}; looked in {folder} (modules there: "
-            f"{', '.join(_modules_in(folder)) or 'none'}) and in the installed packages"
-        ) from error
+        raise HandlerNotFound(f"no module {error.name!r} for app {spec!r}{_meant(spec) or _looked(error)}") from error
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
     value: Any = module
@@ -76,6 +74,33 @@ def _value_of(spec: str) -> tuple[Any, Any]:
             raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
         value = getattr(value, name)
     return value, module
+
+
+def _meant(spec: str) -> str:
+    """What a text says where a path, or a dot in place of the colon, was meant for a module of the working directory;
+    else "".
+    """
+    place, found, attribute = spec.partition(":")
+    path = place.removeprefix(f"{Path.cwd()}/").removeprefix("./")
+    names = path.removesuffix(".py").replace("/", ".")
+    if not found and not path.endswith(".py"):
+        names, _, attribute = names.rpartition(".")
+    meant = f"{names}:{attribute}"
+    if not attribute or meant == spec or not all(map(str.isidentifier, names.split("."))):
+        return ""
+    file = Path(*names.split("."))
+    is_there = file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
+    return f"; did you mean {meant}?" if is_there else ""
+
+
+def _looked(error: ModuleNotFoundError) -> str:
+    """Where a module was looked for, and what is there."""
+    *packages, _ = (error.name or "").split(".")
+    folder = Path.cwd().joinpath(*packages)
+    if packages and not folder.is_dir():
+        return f"; {str(error).partition('; ')[2] or 'the installed package has none'}"
+    there = ", ".join(_modules_in(folder)) or "none"
+    return f"; looked in {folder} (modules there: {there}) and in the installed packages"
 
 
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
@@ -102,12 +127,15 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _candidates(module: Any) -> str:
+def _candidates(module: Any, but: object = None) -> str:
+    """What may be named in the module, as it is named."""
     names = []
     for name, value in sorted(vars(module).items()):
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
-        if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function):
-            names.append(f"{name} ({'function' if is_own_function else 'Sequencer'})")
+        if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function) and value is not but:
+            works = is_own_function or value.registered_handler is not None
+            kind = "function" if is_own_function else f"Sequencer{'' if works else ' without a handler'}"
+            names.append(f"{module.__name__}:{name} ({kind})")
     return f"it has: {', '.join(names)}" if names else "it has no Sequencer and no function of its own"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
 
 from ...calls.net_protocol import Alone, Command
 from ...errors import DataError, SequencerError
 from ...settings.options import QueueOptions
-from ...store.keys import index_key
+from ...store.keys import index_key, lane_keys
 from ...store.registration import foreign_index, indexed
 from ...store.replies import Reading
 
@@ -28,6 +30,19 @@ async def write_index(alone: Alone, server: str, options: QueueOptions, word: st
         said = str(index_error(error, options.namespace))
         log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, said)
     return names
+
+
+async def most_used(alone: Alone, namespace: str, queues: Sequence[str]) -> str:
+    """The queue to which most was appended, by lane 0, which each has; among equals, or where that can't be read, the
+    first; "" of none. It costs a round trip where there are several.
+    """
+    used = list(queues[:1])
+    if len(queues) > 1:
+        with suppress(SequencerError, ValueError):
+            looks: list[Command] = [("HGET", lane_keys(namespace, queue, 0).stats, "appended") for queue in queues]
+            counts = [int(count or 0) for count in await alone.send(looks)]
+            used = [queues[counts.index(max(counts))]]
+    return next(iter(used), "")
 
 
 async def remove_from_index(alone: Alone, options: QueueOptions) -> None:

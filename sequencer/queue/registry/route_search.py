@@ -31,9 +31,10 @@ from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
+from ...values.checks import near_names
 from ...values.commands import command
 from ...values.text import many
-from .index import write_index
+from .index import most_used, write_index
 from .look import Seen, look_at
 from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
@@ -246,7 +247,8 @@ class RouteSearch:
             options = self._options
             names = await write_index(self.alone, self.net.name, options, word, is_new=self._is_new)
             if self._is_new:
-                self._told = queue_new(options.queue, names, options.namespace)
+                near = await most_used(self.alone, options.namespace, near_names(options.queue, names))
+                self._told = queue_new(options.queue, near, options.namespace)
 
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False

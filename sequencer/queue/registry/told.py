@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...settings.events import Event, event
-from ...values.checks import near_name
 from ...values.commands import command, move_all
 from ...values.text import many
 
@@ -26,14 +25,16 @@ def queue_restored(queue: str, lanes: int, *, from_lane: bool = False) -> Event:
     return event("queue restored", queue, f"{lost}; registered again, with {many(lanes, 'lane')}", {"lanes": lanes})
 
 
-def queue_new(queue: str, known: Iterable[str], namespace: str) -> Event:
-    """A client made a queue; `known`: the names of all. One that is like another's may be a slip."""
-    near, said, mend = near_name(queue, known), "", ""
+def queue_new(queue: str, near: str, namespace: str) -> Event:
+    """A client made a queue; `near`: the one that was perhaps meant, or ""."""
+    said, first, mend = "", "", ""
     if near:
-        mend, delete = move_all(queue, near, namespace), command("delete", queue, namespace=namespace)
-        said = f"; there is {near!r}; if that was meant, append there, then move what is in this one: {mend}; then, as "
-        said += f"nothing is left in it: {delete}"
-    return event("queue new", queue, f"queue {queue!r} is new{said}", {"near": near, "mend": mend})
+        first, mend = command("pause", near, namespace=namespace), move_all(queue, near, namespace)
+        said = f"; there is {near!r}; if that was meant, in this order: {first}; let the producers append there; then "
+        said += f"move what is in this one: {mend}; then, as nothing is left in it: "
+        said += command("delete", queue, namespace=namespace)
+    fields = {"near": near, "first": first, "mend": mend}
+    return event("queue new", queue, f"queue {queue!r} is new{said}", fields)
 
 
 def tell(told: Event) -> None:
