@@ -233,13 +233,16 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired."""
+    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired.
+    `repaired`: by this run. `group` and `id`: what it is about, where that is one group, message or dead letter.
+    """
 
     check: str
     level: Level
     text: str
     repaired: bool = False
-    """Whether this run repaired the problem."""
+    group: tuple[str, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def test_an_append_that_was_refused_is_a_problem_while_there_is_hardly_room(star
     path = start_server()
     with Sequencer("jobs", f"unix://{path}") as seq:
         seq.append(1, group="g")
-        command(path, "SETRANGE", "filling", 20_000_000, "x")
+        command(path, "SETRANGE", "filling", "20000000", "x")
         command(path, "CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(QueueFull):
             seq.append(2, group="g")
