@@ -223,7 +223,6 @@ class QueueLook:
     dead: int
     """Dead letters."""
     is_paused: bool
-    """Whether the whole queue is."""
     has_outage: bool
     """Whether an outage holds it back."""
 
@@ -233,14 +232,13 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired.
-    `repaired`: by this run. `group` and `id`: what it is about, where that is one group, message or dead letter.
-    """
+    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired."""
 
     check: str
     level: Level
     text: str
     repaired: bool = False
+    """By this run. Behind it: what it is about, where that is one group, message or dead letter."""
     group: tuple[str, ...] = ()
     id: str = ""
 
@@ -284,7 +282,6 @@ class Usage:
     groups: int
     """Groups with messages."""
     dead: int
-    """Dead letters."""
     leases: int
     """Groups that consumers hold."""
     owners: tuple[str, ...]
