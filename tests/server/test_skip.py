@@ -143,7 +143,9 @@ def test_a_message_that_hangs_is_taken_away_once_its_lease_ran_out(
     elif way == "reschedule":
         seq.reschedule("g", "m1", delay=0, score=9)
     else:
-        assert seq.skip("g", id="m1", dead_letter=way == "dead letter").id == "m1"  # type: ignore[union-attr]
+        skipped = seq.skip("g", id="m1", dead_letter=way == "dead letter")
+        assert isinstance(skipped, Message)
+        assert (skipped.id, skipped.attempt - 1) == ("m1", 1), "as many attempts as its dead letter says"
     dead = [(letter.message.id, letter.error.type, letter.attempts) for letter in seq.dead()]
     assert dead == ([("m1", LeaseExpired.__name__, 1)] if way == "dead letter" else [])
     assert (seq.explain("g").reason, seq.groups()[0].owner) == ("paused", None)

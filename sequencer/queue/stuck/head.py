@@ -112,6 +112,7 @@ async def skip(
     done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
     queue = session.options.queue
     message = readable_message(member, done.score or "nan", done.record, decode_group(key), 0, queue)
+    message = message._replace(attempt=max(message.attempt, done.attempts + 1))
     return Skipped.of(message, record_steps(queue, key, message.id, done.record, is_dead=dead_letter))
 
 
@@ -169,7 +170,8 @@ async def _resume(
         answer = await _ask(session, call)
         done = answer.value
         if done.status == "resumed":
-            return done, member
+            attempts = decode_failure(told or facts.failure)[0].attempt if told or facts.failure else 0
+            return done._replace(attempts=attempts), member
         if ending and answer.is_repeat:
             raise _unknown(session, group, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
