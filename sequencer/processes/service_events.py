@@ -84,9 +84,9 @@ def place_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_
 
 
 def service_gives_up(queue: str, *, deaths: int, why: str) -> Event:
-    """No consumer gets to work."""
-    where = "in each place " if deaths > 1 else ""
-    return event("service gives up", queue, f"{where}{_dead(deaths, why)}", {"deaths": deaths, "why": why})
+    """No consumer gets to work. One that can't at all is enough, and others die of the same meanwhile: not counted."""
+    said = f"in each place {_dead(deaths, why)}" if deaths > 1 else f"a consumer died {why}"
+    return event("service gives up", queue, said, {"deaths": deaths, "why": why})
 
 
 def _dead(deaths: int, why: str) -> str:

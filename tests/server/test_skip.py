@@ -153,6 +153,17 @@ def test_a_message_that_hangs_is_taken_away_once_its_lease_ran_out(
     assert drain(seq) == [("g", "m1")] * (way == "reschedule") + [("g", "m2"), ("g", "m3")]
 
 
+def test_a_head_that_only_waits_is_refused_with_the_command_that_takes_it_away(
+    make: Callable[..., Sequencer], namespace: str
+) -> None:
+    seq = make()
+    seq.append(1, group=["a b", "7"], id="-m 1")
+    with pytest.raises(NotParked) as refused:
+        seq.skip(["a b", "7"])
+    line = f"sequencer cancel jobs 'a b' 7 '--id=-m 1' --namespace {namespace}"
+    assert str(refused.value).endswith(f"; to take '-m 1' away, which waits: {line}")
+
+
 def test_a_skip_takes_the_head_that_hung_rather_than_one_that_failed_before(make: Callable[..., Sequencer]) -> None:
     """What has come in front of a failed message since then hangs now; one that came after the claim does not."""
     seq = make(max_attempts=9, backoff=0.0)

@@ -231,9 +231,12 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
         raise GroupBusy(f"group {name_of(group)} is held by {held_by(group, facts, session.options)}")
     if done.status == "unfailed":
         said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
-        more, options = decode_group(group), session.options
-        see = command("explain", options.queue, *more, namespace=options.namespace)
-        raise NotParked(f"{said}see: {see}; one that waits is taken away by cancel")
+        names, space = (session.options.queue, *decode_group(group)), session.options.namespace
+        said += f"see: {command('explain', *names, namespace=space)}"
+        if id := facts.head[STAMP_DIGITS:]:
+            cancel = command("cancel", *names, namespace=space, options=id_option(id))
+            said += f"; to take {id!r} away, which waits: {cancel}"
+        raise NotParked(said)
 
 
 def _failed_member(facts: calls.Facts) -> str:
