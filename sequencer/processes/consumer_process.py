@@ -150,6 +150,8 @@ class Totals:
 
     handled: int = 0
     failed: int = 0
+    outages: int = 0
+    """Of those that failed."""
     lost: int = 0
     parked: int = 0
     dead: int = 0

@@ -34,7 +34,7 @@ _GROUP = ("group", "owner")
 _MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
 _MENDED = ("see", "mend")
 _BEGUN = ("in_hand", "see")
-_DONE = ("handled", "failed", "lost", "parked", "dead", "dropped")
+_DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts",
     "owner": "name of the consumer that tells it",
@@ -91,6 +91,7 @@ FIELDS: Mapping[str, str] = {
     "seconds": "how long the service ran",
     "handled": "messages handled",
     "failed": "tries that failed",
+    "outages": "how many of them by an outage",
     "lost": "leases lost",
     "parked": "groups parked",
     "dead": "messages set aside as dead letters",
