@@ -12,7 +12,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
-from ..values.commands import command, resume_all
+from ..values.commands import command, id_option, resume_all
 from ..values.text import many, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
@@ -125,7 +125,7 @@ def redrive(
 
     In a parked group they come before everything behind them, once `resume` lets it go on. Steps that are done stay
     done. One that waits for an answer stays, unless --done or --again gives it. Exits 1 when there are dead letters and
-    none fits.
+    none fits, or none was put back.
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
@@ -137,26 +137,35 @@ def redrive(
     if json:
         print_json({**as_json(redriven), "dry_run": False})
     elif not is_unfit:
-        _say_redriven(client.queue, client.options.namespace, redriven)
-    return _status_of_unfit(client, "redriven", json) if is_unfit else FINE
+        _say_redriven(client.queue, client.options.namespace, redriven, everything=everything)
+    if is_unfit:
+        return _status_of_unfit(client, "redriven", json)
+    return FINE if redriven.redriven else GAVE_UP
 
 
-def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
+def _say_redriven(queue: str, namespace: str, done: Redriven, *, everything: bool) -> None:
     typer.echo(f"redriven {done.redriven:,}")
     why = {
-        "messages with their ids are pending again": done.pending,
-        "messages with their ids were handled since, within dedup_window": done.handled,
-        "they died anew meanwhile; look again": done.changed,
+        "messages with their ids are pending again, and come in their stead": done.pending,
+        "messages with their ids were handled since, within dedup_window; to have one handled once more, append it "
+        "with --replace": done.handled,
+        "they died anew meanwhile; run this again": done.changed,
         "a person has to say how a step ended; see: "
         f"sequencer steps {queue} PART... --id ID; then add --done STEP or --again STEP": done.asked,
     }
     for said, count in why.items():
         if count:
             typer.echo(f"left alone {many(count, 'dead letter')}: {said}")
-    for group, message_id in done.stayed[:NAMED]:
-        typer.echo(f"  {plain(message_id)} of group {named(group)}")
+    needless = done.pending + done.handled  # they are named first
+    for position, (group, message_id) in enumerate(done.stayed[:NAMED]):
+        purge = command("dead purge", queue, *group, namespace=namespace, options=id_option(message_id))
+        mend = f"; to delete it: {purge}" if position < needless else ""
+        typer.echo(f"  {plain(message_id)} of group {named(group)}{mend}")
     if (count := sum(why.values())) > NAMED:
         typer.echo(f"  and {count - NAMED:,} more")
+    if everything and count and count == needless:
+        purge = command("dead purge", queue, namespace=namespace, options=["--all"])
+        typer.echo(f"to delete all that are left: {purge}")
     for group in done.parked:
         mend = command("resume", queue, *group, namespace=namespace)
         typer.echo(f"group {named(group)} is parked; to let it go on: {mend}")

@@ -45,7 +45,7 @@ def doctor(
     if queue is not None:
         with Sequencer(queue, server, namespace=namespace) as client:
             require_queue(client)
-    findings = diagnose(server, namespace, queue, repair=repair, limit=limit)
+    findings = diagnose(server, namespace, queue, repair=repair, limit=limit, for_program=json)
     if json:
         print_json(findings)
     else:

@@ -183,8 +183,8 @@ def ended_fields(info: MessageInfo) -> dict[str, str]:
 
 
 def log_fields(log: Sequence[Tried]) -> dict[str, str]:
-    """What a message failed with before, a try a line."""
-    return {f"attempt {one.attempt}": f"{moment(one.at)} {one.error}" for one in log}
+    """What a message failed with, an attempt a line."""
+    return {f"attempt {one.attempt}": f"{moment(one.at)} {one.error}" for one in log if one.attempt}
 
 
 def message_table(messages: list[Message]) -> Table:

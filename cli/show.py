@@ -193,9 +193,9 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it, in one sentence."""
     explanation = client.explain(group)
-    before = log_fields(explanation.log[:-1]).items()
     text = explanation.text
     if explanation.reason == "nothing" and not json:
         text += near_said(client, "explain", *group)
-    lines = [text, *[f"{name} failed at {said}" for name, said in before]]
+    tried = explanation.log if len(explanation.log) > 1 else ()  # of one the sentence has said all
+    lines = [text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
     print_either(json, explanation, "\n".join(map(plain, lines)))

@@ -41,6 +41,8 @@ def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, na
         "killed consumer": totals.killed,
     }
     done = [many(count, name) for name, count in counts.items() if count]
+    if totals.outages:
+        done[0] += f" (by an outage: {totals.outages:,})"
     if totals.parked:  # not how many groups: one that was resumed may be parked again
         parked = "1 parked group" if totals.parked == 1 else f"groups parked {many(totals.parked, 'time')}"
         done.insert(totals.failed > 0, parked)

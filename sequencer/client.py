@@ -224,7 +224,8 @@ class Sequencer(Registered):
 
         `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
         """
-        return diagnose(self.endpoint, self.options.namespace, self.options.queue, repair=repair, limit=limit)
+        names = self.options.namespace, self.options.queue
+        return diagnose(self.endpoint, *names, repair=repair, limit=limit, for_program=True)
 
     # -- operating --------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Resumed(NamedTuple):
     status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed", "effects"]
     score: str
     record: bytes
+    attempts: int = 0
+    """That its failure tells, which may know more than its record."""
 
 
 def resume(

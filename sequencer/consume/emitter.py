@@ -50,6 +50,8 @@ class Counts:
 
     failed: int = 0
     """Tries that failed: also the last one, after which the message is not tried again."""
+    outages: int = 0
+    """Those of them that were told as an outage."""
     parked: int = 0
     dead: int = 0
     dropped: int = 0
@@ -129,6 +131,7 @@ class EventEmitter:
         counts, name = self.counts, event.name
         is_try = "attempt" in event.fields and event.error is not None and name != "step failed"
         counts.failed += name == "message failed" or is_try
+        counts.outages += event.fields.get("outage") is True
         counts.parked += name in ("group parked", "group broken")
         counts.dead += name == "dead letter"
         counts.dropped += name == "message dropped"

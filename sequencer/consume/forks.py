@@ -17,7 +17,9 @@ from ..values.message import Message
 from ..values.owner import owner_text
 
 GROUP_SIZE = 640
-"""In memory the group of the message in hand comes first, a part a line; what is longer than the room is cut."""
+"""In memory the group of the message in hand comes first, its parts with a NUL between two, which no command line
+can hold; what is longer than the room is cut.
+"""
 GROUP_IN_HAND, ID_IN_HAND = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
 Memory = mmap.mmap | None
 """Where a supervisor reads which message its consumer began last, or nobody does."""
@@ -39,7 +41,7 @@ def note_in_hand(memory: Memory, message: Message | None) -> Message | None:
 
 def note_group(memory: mmap.mmap, group: tuple[str, ...]) -> tuple[str, ...]:
     """Its group; the id follows."""
-    GROUP_IN_HAND.pack_into(memory, 0, "\n".join(group).encode("utf-8", "surrogateescape"))
+    GROUP_IN_HAND.pack_into(memory, 0, "\0".join(group).encode("utf-8", "surrogateescape"))
     return group
 
 

@@ -47,14 +47,23 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _WHOLE_FIELDS = [field.key for field in FIELDS.values() if field.is_number]
 MAX_SHOWN = 50
 """Problems of one kind in one queue that are shown one by one; the rest is counted."""
+MAX_LISTED = 10_000
+"""The same for a program."""
 
 
 def diagnose(
-    endpoint: Endpoint, namespace: str, queue: str | None = None, *, repair: bool = False, limit: int | None = None
+    endpoint: Endpoint,
+    namespace: str,
+    queue: str | None = None,
+    *,
+    repair: bool = False,
+    limit: int | None = None,
+    for_program: bool = False,
 ) -> list[Finding]:
     """Examine the server, and one queue or all of the namespace; with `repair`, repair what the data allow.
 
-    `limit`: about how many names to read in each queue. Reads in pages, and may run while producers and consumers do.
+    `limit`: about how many names to read in each queue; `for_program`: list what is broken thing by thing, not only as
+    much as a person reads. Reads in pages, and may run while producers and consumers do.
     Raises ConfigurationError, ServerUnavailable, DataError.
     """
     check_name("namespace", namespace)
@@ -65,7 +74,8 @@ def diagnose(
     link = Link(endpoint)
     try:
         with Reading(endpoint.name):
-            return list(_diagnose(link, namespace, queue, repair, limit))
+            most = MAX_LISTED if for_program else MAX_SHOWN
+            return list(_diagnose(link, namespace, queue, repair, limit, most))
     finally:
         link.close()
 
@@ -79,13 +89,16 @@ def memory_trouble(endpoint: Endpoint) -> str:
     """What is to be said of a server that is full, or nearly; "" for others. Raises ServerError."""
     link = Link(endpoint)
     try:
-        found = memory_findings(server_facts(link)[0], admin_command(endpoint))
+        info = {name: value for name, value in server_facts(link)[0].items() if name != "errorstat_OOM"}
+        found = memory_findings(info, admin_command(endpoint))  # what it refused is of the past: told by doctor
         return next((one.text for one in found if one.level != "ok"), "")
     finally:
         link.close()
 
 
-def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None) -> Iterator[Finding]:
+def _diagnose(
+    link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None, most: int
+) -> Iterator[Finding]:
     link.connection()
     facts, cli = server_facts(link), admin_command(link.endpoint)
     server = list(server_findings(*facts, cli))
@@ -125,12 +138,12 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, limit
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
             yield from _history(link, namespace, name, keys[0])
-            yield from _numbers(link, name, keys, limit)
+            yield from _numbers(link, name, keys, limit, most)
             check = InvariantCheck(link, keys, repair=repair, limit=limit)
-            yield from _invariants(check, namespace, name, repair, limit, counted)
+            yield from _invariants(check, namespace, name, repair, limit, counted, most)
             if check.has_once:
                 yield from once_findings(name, *facts[:2], cli)
-            yield from held_long(link, namespace, name, keys)
+            yield from held_long(link, namespace, name, keys, most)
             yield from told_parked(link, namespace, name, keys)
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
@@ -195,7 +208,7 @@ def _history(link: Link, namespace: str, queue: str, keys: LaneKeys) -> Iterator
         yield Finding("history", "warning", f"queue {queue}: {said}; once all its programs are new: {mend}")
 
 
-def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -> Iterator[Finding]:
+def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None, most: int) -> Iterator[Finding]:
     """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
     count = 0
     for keys in lanes:
@@ -207,12 +220,13 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None) -
             for group, mark in hash_pairs(link, key, limit):
                 if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
                     count += 1
-                    if count <= MAX_SHOWN:
-                        name = named(decode_group(text(group)))
-                        said = f"group {name}: {key} says {mark[:60]!r}, not how far it has come, such as {example}"
-                        yield Finding("keys", "problem", f"queue {queue}: {said}; correct it with HSET")
-    if count > MAX_SHOWN:
-        yield Finding("keys", "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these")
+                    if count <= most:
+                        parts = decode_group(text(group))
+                        said = f"{key} says {mark[:60]!r}, not how far it has come, such as {example}"
+                        said = f"queue {queue}: group {named(parts)}: {said}; correct it with HSET"
+                        yield Finding("keys", "problem", said, group=parts)
+    if count > most:
+        yield Finding("keys", "problem", f"queue {queue}: and {count - most:,} more like these")
 
 
 def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
@@ -231,7 +245,13 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
 
 
 def _invariants(
-    check: InvariantCheck, namespace: str, queue: str, repair: bool, limit: int | None, counted: Counter[bool]
+    check: InvariantCheck,
+    namespace: str,
+    queue: str,
+    repair: bool,
+    limit: int | None,
+    counted: Counter[bool],
+    most: int,
 ) -> Iterator[Finding]:
     """What is broken in a queue, and how many things; these `counted` too, by whether they are repaired now."""
     counts: Counter[tuple[str, bool]] = Counter()
@@ -239,11 +259,18 @@ def _invariants(
         kind = one.check, one.repaired
         counts[kind] += 1
         counted[one.repaired] += 1
-        if counts[kind] <= MAX_SHOWN:
+        if counts[kind] <= most:
             yield replace(one, text=f"queue {queue}: {one.text}")
     for (name, repaired), count in counts.items():
-        if count > MAX_SHOWN:
-            yield Finding(name, "problem", f"queue {queue}: and {count - MAX_SHOWN:,} more like these", repaired)
+        if count > most:
+            yield Finding(name, "problem", f"queue {queue}: and {count - most:,} more like these", repaired)
+    if check.lost or check.emptied:
+        gone = {"message": check.lost, "whole group": check.emptied}
+        said = f"removed as lost: {' and '.join(many(count, name) for name, count in gone.items() if count)}; append "
+        said += (
+            "what is lost again from its source; ids that the server still knows as handled within dedup_window are "
+        )
+        yield Finding("messages", "warning", f"queue {queue}: {said}not added twice")
     repaired_count = sum(count for (_, repaired), count in counts.items() if repaired)
     left = counts.total() - repaired_count
     seen = f"groups: {check.groups:,}, messages: {check.messages:,}"

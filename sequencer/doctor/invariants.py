@@ -45,19 +45,8 @@ RECORDS_PAGE = 20
 TYPES = {
     "zset": ("schedule", "dead", "histories"),
     "hash": (
-        "leases",
-        "failures",
-        "stats",
-        "policy",
-        "marks",
-        "marks_old",
-        "numbers",
-        "memory",
-        "letters",
-        "skipped",
-        "outage",
-        "alarms",
-        "told",
+        *("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
+        *("outage", "alarms", "told"),
     ),
     "string": ("clock",),
     "list": ("dispatch",),
@@ -82,6 +71,8 @@ class InvariantCheck:
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
         """How many were checked."""
+        self.lost = self.emptied = 0
+        """How many messages without a record were removed; and how many groups that had no message at all."""
         self.has_once = False
         """Whether one of them has a `once` step."""
 
@@ -186,6 +177,9 @@ class InvariantCheck:
                 if check.order_size != check.body_size or any(what == "no record" for what, _ in found[group]):
                     self._check_records(keys, group, found[group])
             for group, all_found in found.items():
+                repaired = [one.what for one in all_found.values() if one.repaired]
+                self.lost += repaired.count("no record")
+                self.emptied += "empty" in repaired and "no record" not in repaired
                 yield from (finding_of(group, one) for one in all_found.values())
 
     def _check_members(

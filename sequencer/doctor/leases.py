@@ -23,25 +23,24 @@ from ..values.text import many, named, plain
 from ..values.views import Finding
 
 PAGE = 500
-MAX_SHOWN = 10
-"""Of a queue, as each is the work of one consumer; the rest is counted."""
 UNSERVED_S = 5.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: five times IDLE_S."""
 
 
-def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
-    """A warning for each group that is leased for more than LONG_LEASES leases: it may be meant so."""
+def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys], most: int) -> Iterator[Finding]:
+    """A warning for each group, up to `most`, that is leased for more than LONG_LEASES leases: it may be meant so."""
     count = 0
     for keys in lanes:
         for group, owner, seconds in _held(link, keys):
             count += 1
-            if count <= MAX_SHOWN:
-                see = command("explain", queue, *decode_group(group), namespace=namespace)
-                said = f"group {named(decode_group(group))} is leased by {plain(owner)} for {seconds:.0f} s"
+            if count <= most:
+                parts = decode_group(group)
+                see = command("explain", queue, *parts, namespace=namespace)
+                said = f"group {named(parts)} is leased by {plain(owner)} for {seconds:.0f} s"
                 said += f"; {advice(plain(owner))}; to take its message away, see: {see}"
-                yield Finding("leases", "warning", f"queue {queue}: {said}")
-    if count > MAX_SHOWN:
-        yield Finding("leases", "warning", f"queue {queue}: and {count - MAX_SHOWN} more like these")
+                yield Finding("leases", "warning", f"queue {queue}: {said}", group=parts)
+    if count > most:
+        yield Finding("leases", "warning", f"queue {queue}: and {count - most} more like these")
 
 
 def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:

@@ -111,19 +111,24 @@ def ledger_problem(told: str) -> str:
     return f"names a lease ahead of the clock, in step {ahead[0]}" if ahead else ""
 
 
-def _letter(name: str) -> str:
-    """A dead letter by its id and group; a name that no client of ours gave it stays as it is."""
+def _letter(name: str) -> tuple[tuple[str, ...], str]:
+    """Group and id of a dead letter; nothing of a name that no client of ours gave it."""
     stamp, group, message_id = LetterName.parse(name)
     is_ours = stamp.isdecimal() and len(stamp) == STAMP_DIGITS and group and message_id
-    return f"{message_id!r} of group {named(decode_group(group))}" if is_ours else repr(name)
+    return (decode_group(group), message_id) if is_ours else ((), "")
 
 
 def finding_of(group: str, one: Found) -> Finding:
     """The finding for one row of the script's reply about this group; "" for none."""
     check, problem, repair = SENTENCES[one.what]
-    name = one.name[STAMP_DIGITS:] if one.what == "no record" else one.name
-    words = {"name": one.name, "id": name, "letter": _letter(one.name), "detail": one.detail}
-    text = problem.format(group=f"group {named(decode_group(group))}", **words)
+    parts, id = decode_group(group) if group else (), one.name if check == "messages" else ""
+    if one.what == "no record":
+        id = one.name[STAMP_DIGITS:]
+    elif check == "dead letters":
+        parts, id = _letter(one.name)
+    letter = f"{id!r} of group {named(parts)}" if id else repr(one.name)  # of others: as it is
+    words = {"name": one.name, "id": id, "letter": letter, "detail": one.detail}
+    text = problem.format(group=f"group {named(parts)}", **words)
     if one.repaired:
         text += f"; repaired: {'parked behind its failure; resume it' if one.detail == 'failed' else repair}"
-    return Finding(check, "problem", text, one.repaired)
+    return Finding(check, "problem", text, one.repaired, parts, id)

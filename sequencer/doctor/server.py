@@ -13,6 +13,7 @@ from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from ..values.commands import doctor_of, server_command
+from ..values.text import many
 from ..values.views import Finding, Level
 
 MAX_CLOCK_OFF_S = 1.0
@@ -22,8 +23,14 @@ MAX_CLOCK_OFF_S = 1.0
 MIN_VERSION = (6, 2)
 NEARLY_FULL = 0.9
 """Part of maxmemory from which on it is said, before appends are refused."""
+FULL_AGAIN = 0.95
+"""From here on a server that has refused commands is a problem: the next append that needs room is refused too."""
 LEAST_ROOM = 64 * 1024 * 1024
 """The least maxmemory that is named: links and scripts alone take some of it."""
+
+
+_REFUSED = re.compile(r"count=(\d{1,18})")
+"""In INFO, of the error OOM."""
 
 
 def parse_info(text: str) -> dict[str, str]:
@@ -191,19 +198,30 @@ def server_findings(
 
 
 def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False) -> Iterator[Finding]:
-    """What is used of maxmemory, where that is set. At that the server refuses appends; `refuses`: it was seen to."""
+    """What is used of maxmemory, where that is set. At that the server refuses appends; `refuses`: it was seen to.
+
+    What it refused before is counted by Redis 7 and Valkey; 6.2 counts what scripts asked for as another error.
+    """
     used, limit = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
     if not (used and limit):
         return
+    refused = int(found[1]) if (found := _REFUSED.match(info.get("errorstat_OOM", ""))) else 0
     is_full, is_nearly = used >= limit or refuses, used >= NEARLY_FULL * limit
-    level: Level = "problem" if is_full else "warning" if is_nearly else "ok"
+    is_problem = is_full or (refused > 0 and used >= FULL_AGAIN * limit)
+    level: Level = "problem" if is_problem else "warning" if is_nearly or refused else "ok"
     text = f"{used:,} bytes used of maxmemory {limit:,} ({int(100 * used / limit)}%)"
-    if is_full:
-        text = f"the server is full ({text}): it refuses appends, and consumers go on; let them make room (see which "
-        text += "queue waits: sequencer info), or raise it"
+    said = f", and refused {many(refused, 'command')} for want of memory since it started, or since CONFIG RESETSTAT"
+    said = said if refused else ""
+    if is_problem:
+        text = (
+            f"the server is {'full' if is_full else 'nearly full'} ({text}){said}: it refuses appends, and consumers "
+        )
+        text += "go on; let them make room (see which queue waits: sequencer info), or raise it"
     elif is_nearly:
-        text += "; when it is full it refuses appends; to raise it"
-    if level != "ok":
+        text += f"; when it is full it refuses appends{said}; to raise it"
+    elif refused:
+        text += f"{said}; see that producers append again what it refused; to count anew: {cli} CONFIG RESETSTAT"
+    if is_problem or is_nearly:
         text += f": {cli} CONFIG SET maxmemory {max(2 * used, 2 * limit, LEAST_ROOM)}"
     yield Finding("memory", level, text)
 

@@ -146,7 +146,7 @@ def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *
     said = f"{message_name(message)}: it ran out of its time, was interrupted, and still runs after {seconds:.1f} s; "
     said += "its lease is not renewed any more, and the end of it counts as an attempt"
     if is_ended:
-        return event("handler stuck", options.queue, f"{said}; its consumer is killed", fields)
+        return event("handler stuck", options.queue, f"{said}; its consumer is killed; see: {fields['see']}", fields)
     said += f"; see: {fields['see']}; to end its process: {fields['mend']}: {_removal(options, owner, message)}"
     return event("handler stuck", options.queue, said, fields)
 

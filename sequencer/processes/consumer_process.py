@@ -23,6 +23,7 @@ from typing import Any
 
 from ..values.commands import server_named
 from .handlers.exec import REDIS_VARIABLE
+from .service_events import Begun
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 from .worker.in_hand import InHand
@@ -40,7 +41,7 @@ class ConsumerProcess:
         self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: Path | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
-        self._in_hand = InHand()
+        self._in_hand = InHand(config.queue, config.namespace)
         config = replace(config, hand_fd=self._in_hand.fd)
         fds = (config.lock_fd, config.report_fd, config.hand_fd)
         environment = merged(env or {})
@@ -91,9 +92,9 @@ class ConsumerProcess:
         return self._process.poll()
 
     @property
-    def in_hand(self) -> str:
-        """Group and id of the message that it began last; "" where it waits, or claims others."""
-        return self._in_hand.name
+    def begun(self) -> Begun:
+        """The message that it began last; none where it waits, or claims others."""
+        return self._in_hand.begun
 
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
@@ -149,6 +150,8 @@ class Totals:
 
     handled: int = 0
     failed: int = 0
+    outages: int = 0
+    """Of those that failed."""
     lost: int = 0
     parked: int = 0
     dead: int = 0

@@ -202,7 +202,7 @@ class Pool:
         self._emitter.tick()
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, in_hand=process.in_hand))
+        self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -254,10 +254,8 @@ class Pool:
 
     def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
         now = time.monotonic()
-        lived_s, in_hand, why = now - process.started_at, process.in_hand, ending_text(returncode)
-        self.emit(
-            service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, in_hand=in_hand)
-        )
+        lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
+        self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
         match self._places.after_death(place, lived_s, has_begun=process.has_begun, is_final=is_final):
             case "restart":
                 self._start_later(place, lived_s=lived_s)

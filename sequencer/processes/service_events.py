@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..errors import SequencerError
 from ..settings.events import Event, event
 from ..values.checks import near_name
 from ..values.commands import command
 from ..values.text import duration, error_text, many, type_name
+
+
+class Begun(NamedTuple):
+    """The message that a consumer began last; both are "" between batches."""
+
+    name: str = ""
+    """Its group and id."""
+    see: str = ""
+    """The command that explains its group."""
+
+
+NOTHING = Begun()
 
 
 def service_started(queue: str, *, server: str, app: str, processes: int, lease_s: float, version: str) -> Event:
@@ -31,14 +44,19 @@ def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> 
     return event("queue unused", queue, f"{said} its first message comes by append() or: {make}", fields)
 
 
-def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, in_hand: str = "") -> Event:
-    """`ended_by`: "exit status 1", "signal SIGKILL"; `in_hand`: the message that it began last."""
-    fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1), "in_hand": in_hand}
-    return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s{_seen(in_hand)}", fields)
+def consumer_died(queue: str, *, pid: int, ended_by: str, lived_s: float, begun: Begun = NOTHING) -> Event:
+    """`ended_by`: "exit status 1", "signal SIGKILL"."""
+    fields = {"consumer_pid": pid, "ended_by": ended_by, "lived_s": round(lived_s, 1), **_fields(begun)}
+    return event("consumer died", queue, f"{pid} ({ended_by}) after {lived_s:.1f} s{_seen(begun)}", fields)
 
 
-def _seen(in_hand: str) -> str:
-    return f"; the message that it began last: {in_hand}" if in_hand else ""
+def _seen(begun: Begun) -> str:
+    see = f"; see: {begun.see}" if begun.see else ""
+    return f"; the message that it began last: {begun.name}{see}" if begun.name else ""
+
+
+def _fields(begun: Begun) -> dict[str, Any]:
+    return {"in_hand": begun.name, "see": begun.see}
 
 
 def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = False) -> Event:
@@ -66,9 +84,9 @@ def place_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_
 
 
 def service_gives_up(queue: str, *, deaths: int, why: str) -> Event:
-    """No consumer gets to work."""
-    where = "in each place " if deaths > 1 else ""
-    return event("service gives up", queue, f"{where}{_dead(deaths, why)}", {"deaths": deaths, "why": why})
+    """No consumer gets to work. One that can't at all is enough, and others die of the same meanwhile: not counted."""
+    said = f"in each place {_dead(deaths, why)}" if deaths > 1 else f"a consumer died {why}"
+    return event("service gives up", queue, said, {"deaths": deaths, "why": why})
 
 
 def _dead(deaths: int, why: str) -> str:
@@ -95,10 +113,10 @@ def service_stopping(queue: str, stage: int, consumers: int, grace_s: float | No
     return event("service stopping", queue, said, {"stage": stage, "consumers": consumers})
 
 
-def consumer_killed(queue: str, *, pid: int, why: str, in_hand: str = "") -> Event:
+def consumer_killed(queue: str, *, pid: int, why: str, begun: Begun = NOTHING) -> Event:
     """The service itself killed a consumer."""
-    fields = {"consumer_pid": pid, "why": why, "in_hand": in_hand}
-    return event("consumer killed", queue, f"{pid}, because {why}{_seen(in_hand)}", fields)
+    fields = {"consumer_pid": pid, "why": why, **_fields(begun)}
+    return event("consumer killed", queue, f"{pid}, because {why}{_seen(begun)}", fields)
 
 
 def expired_leases(queue: str, *, owner: str, groups: int, tried: str = "", attempts: int = 0) -> Event:
@@ -155,11 +173,11 @@ def pool_scaled(queue: str, *, before: int, now: int, why: str) -> Event:
     return event("pool scaled", queue, said, {"before": before, "now": now, "why": why})
 
 
-def consumer_overdue(queue: str, *, pid: int, lived_s: float, in_hand: str, kill_in_s: float) -> Event:
+def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill_in_s: float) -> Event:
     """A consumer is past `max_age` and `hang_after`."""
     said = f"{pid} is {lived_s:.0f} s old; it is to release what it has, and is killed in {kill_in_s:g} s"
-    fields = {"consumer_pid": pid, "lived_s": round(lived_s, 1), "in_hand": in_hand}
-    return event("consumer overdue", queue, f"{said}{_seen(in_hand)}", fields)
+    fields = {"consumer_pid": pid, "lived_s": round(lived_s, 1), **_fields(begun)}
+    return event("consumer overdue", queue, f"{said}{_seen(begun)}", fields)
 
 
 def service_reloading(file: str) -> Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..calls.examine import Facts
 from ..settings.options import QueueOptions
@@ -32,6 +32,14 @@ COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
     "due": [("if that lasts, see", "info", False)],
 }
 """Reason -> for what, the command, and whether it names the group."""
+
+
+class LongestHeld(NamedTuple):
+    """What consumers have in hand longest: for how long, which group, and whose it is."""
+
+    held_s: float
+    group: tuple[str, ...]
+    owner: str
 
 
 def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
@@ -130,6 +138,13 @@ def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
         group = found.group if is_of_group else ()
         text += f"; {said}: {command(name, options.queue, *group, namespace=options.namespace)}"
     return replace(found, text=text)
+
+
+def with_longest(found: Explanation, longest: LongestHeld, options: QueueOptions) -> Explanation:
+    """Of a group that is due for long: what keeps the consumers, and the command that says how that ends."""
+    see = command("explain", options.queue, *longest.group, namespace=options.namespace)
+    held = f"in hand longest: group {named(longest.group)}, for {longest.held_s:.1f} s, by {longest.owner}"
+    return replace(found, text=f"{found.text}; {held}; see: {see}")
 
 
 def with_removal(found: Explanation, group: str, facts: Facts, options: QueueOptions) -> Explanation:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from .. import calls
 from ..calls.net_protocol import Command, Net
 from ..doctor.leases import UNSERVED_S, find_unserved
-from ..errors import ConfigurationError, shown
+from ..errors import ConfigurationError, ServerNotUsable, shown
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
@@ -27,9 +27,18 @@ from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.owner import Unserved
 from ..values.views import Explanation, GroupInfo, GroupState
-from .explain import explanation, with_commands, with_removal, with_steps, with_units, with_unserved
+from .explain import (
+    LongestHeld,
+    explanation,
+    with_commands,
+    with_longest,
+    with_removal,
+    with_steps,
+    with_units,
+    with_unserved,
+)
 from .session import Session
-from .state import group_state
+from .state import group_state, is_leased
 from .steps.record_steps import record_steps
 
 T = TypeVar("T")
@@ -189,7 +198,8 @@ async def explain(session: Session, group: Group) -> Explanation:
     found = with_removal(found, key, facts, options)
     if found.reason == "leased":
         found = with_steps(found, await _steps_of(session, keys, key, facts.head[STAMP_DIGITS:]))
-    found = with_commands(found, session.options)
+    longest = await _held_longest(session) if found.reason == "due" and waits_s >= UNSERVED_S else None
+    found = with_longest(found, longest, options) if longest else with_commands(found, options)
     if facts.order_size < 2 or policy.sequence:
         return found
     (words,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), -1, -1, "WITHSCORES")])
@@ -211,6 +221,29 @@ async def unserved(session: Session, lanes: Sequence[LaneKeys]) -> Unserved | No
     async with session.net.alone(lanes[0].schedule) as alone:
         with Reading(session.net.name):
             return await find_unserved(alone, lanes, options.namespace, options.queue)
+
+
+async def _held_longest(session: Session) -> LongestHeld | None:
+    """What consumers have in hand longest, of all lanes, as they serve them all. None where that is shorter than
+    UNSERVED_S, as they are only busy, or the user may not read leases. Raises ServerError.
+    """
+    found: list[LongestHeld] = []
+    for keys in await session.lanes(register=False):
+        try:
+            now_us, leases = await now_of(session.net, keys), await leases_of(session.net, keys)
+        except ServerNotUsable:
+            return None
+        with Reading(session.net.name):
+            since = {group: number for group, lease in leases.items() if (number := number_of(lease))}
+            oldest = sorted(since, key=since.__getitem__)[:PAGE]  # those that ran out are few
+        times = (await session.net.read(keys.schedule, [("ZMSCORE", keys.schedule, *oldest)]))[0] if oldest else []
+        with Reading(session.net.name):
+            for group, at in zip(oldest, times, strict=True):
+                held_s, lease = (now_us - since[group]) / 1e6, leases[group]
+                if held_s >= UNSERVED_S and at is not None and is_leased(float(at), lease, now_us):
+                    found.append(LongestHeld(held_s, decode_group(text(group)), owner_of(lease)))
+                    break
+    return max(found, default=None)
 
 
 async def policy(session: Session) -> Policy:

@@ -33,8 +33,8 @@ class Kind:
 _GROUP = ("group", "owner")
 _MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
 _MENDED = ("see", "mend")
-_SEEN = ("consumer_pid", "lived_s", "in_hand")
-_DONE = ("handled", "failed", "lost", "parked", "dead", "dropped")
+_BEGUN = ("in_hand", "see")
+_DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts",
     "owner": "name of the consumer that tells it",
@@ -92,6 +92,7 @@ FIELDS: Mapping[str, str] = {
     "seconds": "how long the service ran",
     "handled": "messages handled",
     "failed": "tries that failed",
+    "outages": "how many of them by an outage",
     "lost": "leases lost",
     "parked": "groups parked",
     "dead": "messages set aside as dead letters",
@@ -184,7 +185,7 @@ EVENTS: Mapping[str, Kind] = {
         WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make", "mend")
     ),
     "consumer died": Kind(
-        WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", "in_hand")
+        WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", *_BEGUN)
     ),
     "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
     "place stands": Kind(
@@ -193,7 +194,7 @@ EVENTS: Mapping[str, Kind] = {
     "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths", "why")),
     "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
     "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
-    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", "in_hand")),
+    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", *_BEGUN)),
     "expired leases": Kind(
         WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups", "tried")
     ),
@@ -211,7 +212,9 @@ EVENTS: Mapping[str, Kind] = {
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
     "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
     "consumer overdue": Kind(
-        WARNING, "a consumer is too old and did not end: it is to release what it has, and end", _SEEN
+        WARNING,
+        "a consumer is too old and did not end: it is to release what it has, and end",
+        ("consumer_pid", "lived_s", *_BEGUN),
     ),
     "service reloading": Kind(INFO, "the file is read again, and consumers are replaced one by one", ("file",)),
     "service reloaded": Kind(INFO, "all consumers are of the new file and the new code", ("file",)),

@@ -72,7 +72,8 @@ def is_own_outage(record: bytes) -> bool:
 
 
 def log_of(record: bytes) -> tuple[Tried, ...]:
-    """What a message failed with: the tries before, and the last one."""
+    """What a message failed with: the tries before, and the last one, which may have counted no attempt."""
     failure = decode_failure(record)[0]
+    attempt = 0 if failure.outages or failure.missing else failure.attempt
     said = f"{failure.type}: {failure.message}".partition("\n")[0].encode("utf-8", "replace")[:LINE_BYTES]
-    return (*failure.log, Tried(failure.attempt, failure.at, said.decode("utf-8", "ignore")))
+    return (*failure.log, Tried(attempt, failure.at, said.decode("utf-8", "ignore")))

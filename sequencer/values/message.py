@@ -98,6 +98,7 @@ class Tried:
     """A try of a message that failed, in few words."""
 
     attempt: int
+    """0 for an outage, or a message that was given back."""
     at: float
     """Seconds since 1970 by the consumer's clock."""
     error: str

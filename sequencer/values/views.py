@@ -223,7 +223,6 @@ class QueueLook:
     dead: int
     """Dead letters."""
     is_paused: bool
-    """Whether the whole queue is."""
     has_outage: bool
     """Whether an outage holds it back."""
 
@@ -239,7 +238,9 @@ class Finding:
     level: Level
     text: str
     repaired: bool = False
-    """Whether this run repaired the problem."""
+    """By this run. Behind it: what it is about, where that is one group, message or dead letter."""
+    group: tuple[str, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,6 @@ class Usage:
     groups: int
     """Groups with messages."""
     dead: int
-    """Dead letters."""
     leases: int
     """Groups that consumers hold."""
     owners: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -71,15 +72,36 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     assert done.stdout == f"redriven 2\n{hint}"
     assert ids(graves, "a", "7") == ["x", "z"], "in its own place, before what it is parked on"
     graves.append({}, ["b"], id="y", score=2, replace=True)
-    said = json_of(cli, "dead", "redrive", "jobs", "--all")
+    said = json.loads(cli.run("dead", "redrive", "jobs", "--all", "--json").stdout)
     stay = {"handled": 0, "changed": 0, "asked": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
-    assert cli.call("dead", "redrive", "jobs", "--all").stdout == (
-        "redriven 0\nleft alone 1 dead letter: messages with their ids are pending again\n  y of group b\n"
+    assert cli.run("dead", "redrive", "jobs", "--all", "--json").returncode == 1
+    done = cli.run("dead", "redrive", "jobs", "--all")
+    assert (done.returncode, done.stderr) == (1, ""), "none was put back, as where none fits"
+    assert done.stdout == (
+        "redriven 0\n"
+        "left alone 1 dead letter: messages with their ids are pending again, and come in their stead\n"
+        f"  y of group b; to delete it: sequencer dead purge jobs b --id y --namespace {namespace}\n"
+        f"to delete all that are left: sequencer dead purge jobs --all --namespace {namespace}\n"
     )
     assert "dead letter 'y' of group b stays one: a message with its id is pending again" in refused(
         cli, "dead", "redrive", "jobs", "--id", "y"
     )
+
+
+def test_what_is_left_alone_says_why_and_what_to_do(cli: Cli, graves: Sequencer, namespace: str) -> None:
+    """Appended again from its source, and handled; one of another group goes back."""
+    graves.append({}, ["b"], id="y", score=2, replace=True)
+    graves.consume(lambda _: None, max_messages=1)
+    done = cli.call("dead", "redrive", "jobs", "--all")
+    assert done.stdout.startswith("redriven 2\n"), "some went back: status 0"
+    left, letter = done.stdout.splitlines()[1:3]
+    assert left == (
+        "left alone 1 dead letter: messages with their ids were handled since, within dedup_window; to have one "
+        "handled once more, append it with --replace"
+    )
+    assert letter == f"  y of group b; to delete it: sequencer dead purge jobs b --id y --namespace {namespace}"
+    assert cli.run("dead", "redrive", "jobs", "--all").returncode == 1
 
 
 @pytest.mark.parametrize(("words", "what"), [(("redrive",), "redriven"), (("purge", "--yes"), "purged")])

@@ -53,6 +53,19 @@ def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, li
     assert seq.explain(["g", "x"]).reason in ("due", "unserved"), "the latter on a slow machine"
 
 
+def test_json_lists_each_thing_that_is_broken(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
+    """A person is shown 50 of a kind; a script takes lost ids from the whole list."""
+    keys = lane_keys(namespace, "jobs", 0)
+    seq.append_many({"body": n, "group": ["g", "x"], "id": f"m{n}"} for n in range(70))
+    link.command("DEL", keys.body("g:x"))
+    assert "and 20 more like these" in cli.call("doctor", "jobs").stdout
+    for words in (("--json",), ("--repair", "--json")):
+        findings = json.loads(cli.call("doctor", "jobs", *words).stdout)
+        lost = [one["id"] for one in findings if one["group"] == ["g", "x"] and "has no record" in one["text"]]
+        assert sorted(lost) == sorted(f"m{n}" for n in range(70))
+        assert not any("more like these" in one["text"] for one in findings)
+
+
 def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
     for words, code, text in (
         (("doctor", "bad name"), 2, "queue 'bad name' must be 1 to 128 characters"),

@@ -88,7 +88,8 @@ def test_find_needs_no_group(cli: Cli, queue: Sequencer) -> None:
 
 def test_get_and_explain_show_the_log(cli: Cli, queue: Sequencer) -> None:
     text = cli.call("explain", "jobs", "worse").stdout.splitlines()
-    assert [line.partition(" failed at ")[0] for line in text[1:]] == ["attempt 1", "attempt 2"]
+    assert "after 3 failed attempts (ValueError: try 3)" in text[0]
+    assert [line.partition(" failed at ")[0] for line in text[1:]] == ["attempt 1", "attempt 2", "attempt 3"]
     assert text[2].endswith("UTC ValueError: try 2")
     said = json_of(cli, "explain", "jobs", "worse")["log"]
     assert [one["error"] for one in said] == [f"ValueError: try {n}" for n in (1, 2, 3)]

@@ -43,7 +43,7 @@ def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -
     assert work.states() == {}
 
 
-def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cli, work: Work) -> None:
+def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cli, work: Work, namespace: str) -> None:
     """However fast it does that; what the consumer holds beside it is innocent."""
     (cli.directory / "killer.py").write_text(
         "import os\n\ndef handle(message):\n    if message.id == 'c-0':\n        os.kill(os.getpid(), 9)\n"
@@ -53,8 +53,9 @@ def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cl
     words = ("--app", "killer:handle", "--lease", 0.5, "--max-attempts", 2, "--until-empty")
     done = cli.run("consume", "jobs", *words, timeout=PATIENCE_S)
     assert done.returncode == 4, done.stderr
-    named = [line.rpartition("; ")[2] for line in done.stderr.splitlines() if "consumer died" in line]
-    assert set(named) == {"the message that it began last: group=c id=c-0"}
+    named = [line.split("; ", 1)[1] for line in done.stderr.splitlines() if "consumer died" in line]
+    see = f"see: sequencer explain jobs c --namespace {namespace}"
+    assert set(named) == {f"the message that it began last: group=c id=c-0; {see}"}
     assert len(named) >= 2, "the death that found it with others is not counted against it"
 
 

@@ -80,7 +80,7 @@ def test_an_app_that_loads_no_more_ends_the_service_at_once_and_the_deaths_are_c
     for pid in consume.consumers():
         os.kill(pid, signal.SIGKILL)
     assert consume.ended() == 2
-    assert 'service gives up: 1 consumer died of what its line "consumer can\'t work" says, and no' in consume.stderr
+    assert 'service gives up: a consumer died of what its line "consumer can\'t work" says, and no' in consume.stderr
     assert "2 dead consumers" in consume.stderr
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sequencer import Message, Sequencer, list_queues
-from sequencer.doctor.diagnose import diagnose, is_healthy
+from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, lane_keys, registry_key
@@ -151,3 +151,32 @@ def test_a_dead_letter_is_named_by_its_id_and_group(admin: Link, seq: Sequencer)
     told = [one.text for one in seq.doctor() if one.check == "dead letters"]
     assert "queue q: dead letter 'm57' of group 'a b' c has no content, only a place in the list" in told
     assert "queue q: dead letter 'odd' has no content, only a place in the list" in told
+
+
+def test_what_is_lost_is_listed_with_group_and_id_and_the_next_step_is_said(admin: Link, seq: Sequencer) -> None:
+    """More than a person reads: a script takes the ids, and what is lost is appended again from its source."""
+    count = MAX_SHOWN + 20
+    seq.append_many({"body": n, "group": ["a b", "7"], "id": f"m{n}"} for n in range(count))
+    seq.append(1, "whole", id="stays")
+    seq.append(1, "gone")
+    admin.command("DEL", KEYS.body("a b:7"), KEYS.body("gone"), KEYS.order("gone"))
+    assert all("append" not in one.text for one in diagnose(admin.endpoint, "sequencer", "q")), "nothing is removed yet"
+    found = seq.doctor(repair=True)
+    lost = [one for one in found if "has no record" in one.text]
+    assert {(one.group, one.id, one.repaired) for one in lost} == {(("a b", "7"), f"m{n}", True) for n in range(count)}
+    assert len(lost) == count
+    assert not any("more like these" in one.text for one in found)
+    (said,) = [one for one in found if "append" in one.text]
+    assert (said.level, said.text) == (
+        "warning",
+        f"queue q: removed as lost: {count} messages and 1 whole group; append what is lost again from its source; ids "
+        "that the server still knows as handled within dedup_window are not added twice",
+    )
+    assert not any("append" in one.text for one in seq.doctor(repair=True)), "said once"
+
+
+def test_a_dead_letter_that_is_broken_is_listed_with_group_and_id(admin: Link, seq: Sequencer) -> None:
+    admin.command("ZADD", KEYS.dead, 1, "1" * 16 + "a b:c\nm57", 2, "odd")
+    seq.append(1, "g")
+    found = [one for one in seq.doctor() if one.check == "dead letters"]
+    assert {(one.group, one.id) for one in found} == {(("a b", "c"), "m57"), ((), "")}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import lane_keys, lane_of
 
 
 @pytest.mark.parametrize(("age_s", "is_named"), [(160, True), (120, False)])
@@ -30,3 +32,28 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
     see = f"to take its message away, see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
     assert [one.endswith(see) for one in said] == [True] * is_named
     assert (advice in told) == is_named
+
+
+def test_who_waits_while_consumers_are_busy_is_told_what_they_have_in_hand_longest(
+    make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    """The only consumer hangs in group 7; the others wait, and their explanation leads to it."""
+    seq = make(lanes=2)
+    seq.append_many({"body": n, "group": ["order", n]} for n in range(12))
+    keys = {n: lane_keys(namespace, seq.queue, lane_of(f"order:{n}", 2)) for n in range(12)}
+    with seq.claim(group=["order", 7], lease=30.0) as hangs, seq.claim(group=["order", 8], lease=30.0) as works:
+        (now_us,) = [message.stamp for message in hangs]
+        for n in set(range(12)) - {7, 8}:
+            link.command("ZADD", keys[n].schedule, "XX", now_us - 40_000_000, f"order:{n}")
+        assert seq.explain(["order", 1]).text.endswith(f"see: sequencer info {seq.queue} --namespace {namespace}")
+        held = link.command("HGET", keys[7].leases, "order:7")
+        older = f"{int(held[:16]) - 40_000_000:016d}".encode()
+        link.command("HSET", keys[7].leases, "order:7", older + b"1shop.example:4711:00c0de")
+        found = [seq.explain(["order", n]) for n in (1, 2, 3, 4)]
+        link.command("HSET", keys[7].leases, "order:7", held)
+        assert works.owner
+    see = f"see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
+    for one in found:
+        assert one.reason == "due"
+        assert "waits for a free consumer; in hand longest: group order 7, for 40." in one.text
+        assert one.text.endswith(f" s, by shop.example:4711:00c0de; {see}")

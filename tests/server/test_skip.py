@@ -143,12 +143,25 @@ def test_a_message_that_hangs_is_taken_away_once_its_lease_ran_out(
     elif way == "reschedule":
         seq.reschedule("g", "m1", delay=0, score=9)
     else:
-        assert seq.skip("g", id="m1", dead_letter=way == "dead letter").id == "m1"  # type: ignore[union-attr]
+        skipped = seq.skip("g", id="m1", dead_letter=way == "dead letter")
+        assert isinstance(skipped, Message)
+        assert (skipped.id, skipped.attempt - 1) == ("m1", 1), "as many attempts as its dead letter says"
     dead = [(letter.message.id, letter.error.type, letter.attempts) for letter in seq.dead()]
     assert dead == ([("m1", LeaseExpired.__name__, 1)] if way == "dead letter" else [])
     assert (seq.explain("g").reason, seq.groups()[0].owner) == ("paused", None)
     seq.unpause("g")
     assert drain(seq) == [("g", "m1")] * (way == "reschedule") + [("g", "m2"), ("g", "m3")]
+
+
+def test_a_head_that_only_waits_is_refused_with_the_command_that_takes_it_away(
+    make: Callable[..., Sequencer], namespace: str
+) -> None:
+    seq = make()
+    seq.append(1, group=["a b", "7"], id="-m 1")
+    with pytest.raises(NotParked) as refused:
+        seq.skip(["a b", "7"])
+    line = f"sequencer cancel jobs 'a b' 7 '--id=-m 1' --namespace {namespace}"
+    assert str(refused.value).endswith(f"; to take '-m 1' away, which waits: {line}")
 
 
 def test_a_skip_takes_the_head_that_hung_rather_than_one_that_failed_before(make: Callable[..., Sequencer]) -> None:

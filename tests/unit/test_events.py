@@ -29,7 +29,7 @@ from sequencer.store.ledger import Entry, Ledger, Written
 from sequencer.values.message import Message, StepCall
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-ENDED = ("handled", "failed", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
+ENDED = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
 SECRET = "the body's own text"
 LEDGER = b'{"v":1,"k":1,"s":[["points","a","d",1,1,0,1.0,0.1,"' + b"x" * 10_000 + b'"]]}'
 
@@ -89,7 +89,13 @@ def all_events() -> list[Event]:
         service.pool_down("orders", deaths=5, why="before they began a message", retry_in_s=60.0),
         service.pool_back("orders", lasted_s=61.0),
         service.pool_scaled("orders", before=2, now=3, why="3 groups wait, the first for 2.0 s"),
-        service.consumer_overdue("orders", pid=7, lived_s=4900.0, in_hand="a m1", kill_in_s=15.0),
+        service.consumer_overdue(
+            "orders",
+            pid=7,
+            lived_s=4900.0,
+            begun=service.Begun("group=a id=m1", "sequencer explain orders a"),
+            kill_in_s=15.0,
+        ),
         service.service_reloading("/srv/shop/sequencer.toml"),
         service.service_reloaded("/srv/shop/sequencer.toml"),
         service.reload_failed("orders", "no module 'shop'"),
@@ -224,6 +230,8 @@ def test_the_sentences() -> None:
         "q: expired leases: 47 groups of consumer X waited for their leases"
     )
     tried = service_events.expired_leases("q", owner="X", groups=1, tried="group=a id=m", attempts=2)
+    stuck = consumer_events.stuck(QueueOptions(queue="q"), "host:1:0000ff", message(), 8.0, is_ended=True)
+    assert stuck.text.endswith("; its consumer is killed; see: sequencer explain q 1002 77")
     assert tried.text == (
         "q: expired leases: 1 group of consumer X waited for its lease; begun before: group=a id=m, 2 attempts so far"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ from sequencer.errors import StepUnknown
 from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
-from sequencer.store.failure import encode_failure
+from sequencer.store.failure import encode_failure, log_of
 from sequencer.store.keys import PAUSED
 from sequencer.values.message import Failure
 from sequencer.values.owner import Unserved, unserved_text
@@ -197,6 +198,14 @@ def test_what_makes_a_group_move_is_named_as_commands(changes: dict[str, Any], e
     commands = {name: f"sequencer {name} orders user 1:2 --namespace shop" for name in ("resume", "skip", "unpause")}
     assert said.startswith(found.text)
     assert said.endswith(end.format(**commands))
+
+
+@pytest.mark.parametrize("kind", ["outages", "missing"])
+def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
+    """Else `explain` would list it as one of the failed attempts."""
+    record = json.loads(FAILURE) | {"log": [[1, 5.0, "ValueError: no"]], "attempt": 2}
+    tried = [log_of(json.dumps(record | more).encode()) for more in ({}, {kind: 1})]
+    assert [[one.attempt for one in log] for log in tried] == [[1, 2], [1, 0]]
 
 
 def test_a_group_that_is_due_says_that_nobody_consumes() -> None:

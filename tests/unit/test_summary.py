@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sequencer.cli.summary import summarize
+from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.consumer_process import Totals
+
+from .test_events import told
 
 
 @pytest.mark.parametrize(
@@ -14,6 +17,7 @@ from sequencer.processes.consumer_process import Totals
         (Totals(failed=3, parked=3, dead=1), "3 failed tries, groups parked 3 times, 1 dead letter"),
         (Totals(failed=1, parked=1), "1 failed try, 1 parked group"),
         (Totals(parked=1_200), "groups parked 1,200 times"),
+        (Totals(failed=12, outages=9, parked=1), "12 failed tries (by an outage: 9), 1 parked group"),
         (Totals(), "no failures"),
     ],
 )
@@ -22,3 +26,10 @@ def test_one_group_that_is_parked_again_is_not_several(
 ) -> None:
     summarize("jobs", totals, "1 consumer", "text")
     assert capsys.readouterr().err == f"consumed 0 messages in 0.00 s with 1 consumer: {said}\n"
+
+
+def test_a_consumer_counts_which_of_its_failed_tries_were_an_outage() -> None:
+    emitter = EventEmitter("jobs")
+    for error in (ConnectionError("refused"), ValueError("no")):
+        emitter.emit(told(error))
+    assert (emitter.counts.failed, emitter.counts.outages) == (2, 1)

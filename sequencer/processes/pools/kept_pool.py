@@ -160,10 +160,10 @@ class KeptPool(Pool):
             self._kill(process, f"it is too old, was told to end {lease_s:g} s ago, and goes on")
             return
         process.released_at = now
-        lived_s, in_hand = now - process.started_at, process.in_hand
+        lived_s, begun = now - process.started_at, process.begun
         self.emit(
             service_events.consumer_overdue(
-                self.queue, pid=process.pid, lived_s=lived_s, in_hand=in_hand, kill_in_s=lease_s
+                self.queue, pid=process.pid, lived_s=lived_s, begun=begun, kill_in_s=lease_s
             )
         )
         process.send_stage(2)

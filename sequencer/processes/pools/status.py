@@ -163,7 +163,7 @@ def _process_status(place: Any, process: Any, now: float) -> dict[str, Any]:
         "age_s": round(now - process.started_at, 1),
         "state": state,
         "handled": process.counts.get("handled", 0),
-        "in_hand": process.in_hand,
+        "in_hand": process.begun.name,
     }
 
 

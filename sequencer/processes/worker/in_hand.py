@@ -13,31 +13,38 @@ from contextlib import suppress
 from ...consume.forks import GROUP_SIZE, ID_IN_HAND, Memory
 from ...drain.consumer_events import name_of
 from ...store.replies import text
+from ...values.commands import command
 from ..handlers.printing import memory_file
+from ..service_events import Begun
 
 SIZE = GROUP_SIZE + ID_IN_HAND.size
 
 
 class InHand:
-    """The memory of one consumer, as its supervisor has it; `fd` goes to the consumer. Raises OSError."""
+    """The memory of one consumer of a queue, as its supervisor has it; `fd` goes to the consumer. Raises OSError."""
 
-    def __init__(self) -> None:
-        self.fd, self._last = memory_file("sequencer-in-hand"), ""
+    def __init__(self, queue: str, namespace: str) -> None:
+        self._queue, self._namespace = queue, namespace
+        self.fd, self._last = memory_file("sequencer-in-hand"), Begun()
         os.write(self.fd, bytes(SIZE))
 
     @property
-    def name(self) -> str:
-        """Group and id of the message, or ""."""
+    def begun(self) -> Begun:
+        """The message; without a command where its group was cut, which none of our clients made."""
         if self.fd < 0:
             return self._last
         data = os.pread(self.fd, SIZE, 0)
         group, message_id = (text(data[part].rstrip(b"\0")) for part in (slice(GROUP_SIZE), slice(GROUP_SIZE, None)))
-        return name_of(tuple(group.split("\n")), message_id) if message_id else ""
+        if not message_id:
+            return Begun()
+        parts, is_whole = tuple(group.split("\0")), data[GROUP_SIZE - 1] == 0
+        see = command("explain", self._queue, *parts, namespace=self._namespace) if is_whole else ""
+        return Begun(name_of(parts, message_id), see)
 
     def close(self) -> None:
         """Nobody writes any more. What was there last is still known."""
         if self.fd >= 0:
-            self._last = self.name
+            self._last = self.begun
             os.close(self.fd)
             self.fd = -1
 

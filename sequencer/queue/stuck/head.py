@@ -112,6 +112,7 @@ async def skip(
     done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
     queue = session.options.queue
     message = readable_message(member, done.score or "nan", done.record, decode_group(key), 0, queue)
+    message = message._replace(attempt=max(message.attempt, done.attempts + 1))
     return Skipped.of(message, record_steps(queue, key, message.id, done.record, is_dead=dead_letter))
 
 
@@ -169,7 +170,8 @@ async def _resume(
         answer = await _ask(session, call)
         done = answer.value
         if done.status == "resumed":
-            return done, member
+            attempts = decode_failure(told or facts.failure)[0].attempt if told or facts.failure else 0
+            return done._replace(attempts=attempts), member
         if ending and answer.is_repeat:
             raise _unknown(session, group, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
@@ -229,9 +231,12 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
         raise GroupBusy(f"group {name_of(group)} is held by {held_by(group, facts, session.options)}")
     if done.status == "unfailed":
         said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
-        more, options = decode_group(group), session.options
-        see = command("explain", options.queue, *more, namespace=options.namespace)
-        raise NotParked(f"{said}see: {see}; one that waits is taken away by cancel")
+        names, space = (session.options.queue, *decode_group(group)), session.options.namespace
+        said += f"see: {command('explain', *names, namespace=space)}"
+        if id := facts.head[STAMP_DIGITS:]:
+            cancel = command("cancel", *names, namespace=space, options=id_option(id))
+            said += f"; to take {id!r} away, which waits: {cancel}"
+        raise NotParked(said)
 
 
 def _failed_member(facts: calls.Facts) -> str:
