@@ -18,8 +18,7 @@ def name_server(url: str) -> None:
     For a call or an application that named it: in a shell without that the same line would go to another server. One
     that a variable gave is expected to be there again.
     """
-    parts = urlsplit(url)
-    has_password = bool(parts.password) or "password=" in parts.query.lower()
+    has_password = "@" in url or "password=" in url.lower()  # also where it can't be read
     _named[0] = VARIABLE if has_password else url
 
 

@@ -72,6 +72,17 @@ def test_a_shell_reads_control_characters_as_they_are() -> None:
     assert done.stdout.decode() == "".join(f"{value}|" for value in values)
 
 
+@pytest.mark.parametrize("url", ["redis://:geheim@[::1", "redis://h?Password=geheim", "redis://u:ge@heim@h/1"])
+def test_no_line_names_a_server_with_its_password(url: str) -> None:
+    name_server(url)
+    try:
+        assert command("explain", "jobs", "$SEQUENCER_REDIS") == (
+            "sequencer explain jobs '$SEQUENCER_REDIS' --redis \"$SEQUENCER_REDIS\""
+        )
+    finally:
+        name_server("")
+
+
 def test_a_word_that_looks_like_an_option_stands_behind_two_dashes() -> None:
     assert command("explain", "q", "-x", namespace="n") == "sequencer explain --namespace n -- q -x"
     assert id_option("-x") == ["--id=-x"]
