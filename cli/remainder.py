@@ -32,13 +32,17 @@ def say_broken_off(tally: Tally, ctx: typer.Context, error: Exception) -> None:
     """After the server refused a chunk, or went away. Nothing of a chunk that was refused is stored."""
     say(plain(f"error: {error}"))
     last, stored = tally.last_line, _stored(tally)
-    stored += _perhaps(tally) if isinstance(error, OutcomeUnknown) else f"; line {last + 1:,} is the first that is not"
+    stored += (
+        _perhaps(tally)
+        if isinstance(error, OutcomeUnknown)
+        else f"; line {last + 1:,} is the first that this call did not store"
+    )
     say(f"{stored}; {_way_on(ctx)}: {rest_of(ctx, last + 1)}")
 
 
 def _stored(tally: Tally) -> str:
     but = ", but for the lines that were refused" if tally.refused else ""
-    return f"the lines up to {tally.last_line:,} are stored{but}" if tally.last_line else "nothing is stored yet"
+    return f"the lines up to {tally.last_line:,} are stored{but}" if tally.last_line else "this call stored nothing yet"
 
 
 def _way_on(ctx: typer.Context) -> str:

@@ -243,7 +243,9 @@ def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: S
     assert running.ended() == 130
     assert "a rerun stores them again, because they have no ids" in running.stderr
     if is_second:
-        assert "interrupted: nothing is stored yet, and of the 128 lines behind it perhaps some" in running.stderr
+        assert (
+            "interrupted: this call stored nothing yet, and of the 128 lines behind it perhaps some" in running.stderr
+        )
     else:
         assert "the lines up to 3 are stored; " in running.stderr
         assert "--from-line 4" in running.stderr

@@ -113,6 +113,7 @@ def test_both_do_the_same_with_what_this_version_lacks(entry: Any, facts: dict[s
     assert played(one) == expected(one)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RULES)
 def test_without_a_rule_the_model_differs(name: str) -> None:

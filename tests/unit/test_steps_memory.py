@@ -192,6 +192,7 @@ def test_an_outage_costs_no_try() -> None:
     assert bank.ran["points"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "once"), [(ConnectionError("away"), False), (Outage("away"), False), (Outage("away"), True)]
 )

@@ -108,6 +108,7 @@ def told_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, found) for found in re.findall(r"%[sd]( [^%]*)", node.value))
 
 
+@pytest.mark.slow
 def test_a_count_is_told_with_its_noun_in_the_right_number() -> None:
     assert [many(count, "failed try") for count in (0, 1, 1200)] == [
         "0 failed tries",
