@@ -77,7 +77,8 @@ def test_a_full_server_is_said_with_the_first_line_not_stored_and_the_command_fo
         info = cli.run("info", SEQUENCER_REDIS=own.url).stderr
         assert re.match(r"memory: .*[0-9,]+ bytes used of maxmemory [0-9,]+ \([0-9]+%\).* it refuses appends", info)
         assert said == (
-            f"the lines up to {stored:,} are stored; line {stored + 1:,} is the first that this call did not store; to go on: sequencer "
+            f"the lines up to {stored:,} are stored; line {stored + 1:,} is the first that this call "
+            "did not store; to go on: sequencer "
             f"append jobs '{name}' --chunk 10 --from-line {stored + 1} --namespace {namespace}"
         )
         assert done.stdout.startswith(f"appended {stored:,}, duplicates 0, refused 0 in ")
@@ -101,7 +102,8 @@ def test_refused_lines_are_counted_and_the_options_of_the_call_are_those_of_the_
         given = ("--on-error", "skip", "--chunk", 4, "--redis", proxy.url)
         done = cli.run("append", "jobs", *given, input=text)
         assert done.returncode == 3
-        nothing = "this call stored nothing yet; line 1 is the first that this call did not store; to go on, give the whole input again to: "
+        nothing = "this call stored nothing yet; line 1 is the first that this call did not store; to go on, give the "
+        nothing += "whole input again to: "
         options = f"--on-error skip --chunk 4 --from-line 1 --namespace {namespace} --redis {proxy.url}"
         assert f"{nothing}sequencer append jobs {options}\n" in done.stderr
         assert "the others are stored" not in done.stderr
