@@ -18,7 +18,7 @@ from tests.support.model.lane import ModelLane
 from tests.support.simulated_consumer import SimConsumer
 
 SETTINGS = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 SEARCH = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True, database=None)
 
