@@ -44,17 +44,14 @@ class SlowFlush(Drained):
         return super().answer(effect)
 
 
-def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_is_begun_when_the_lease_ended_while_a_flush_was_not_answered() -> None:
     """That of a group's first message: of a later one the batch has lasted too long in any case."""
-    monkeypatch.setattr(sequencer.drain.protocol, "FLUSH_S", 0.001)  # far below what a batch may take
-    one = SlowFlush(0.0011, UNTIL_EMPTY)
-    one.append("a", 0, 1)
-    one.append("b", 0, 1)
-    assert one.to_the_end().handled == 2
+    one = SlowFlush(FLUSH_S + 0.001, UNTIL_EMPTY)
+    for group in "abcd":  # a claim leaves half of them to others
+        one.append(group, 0, 1)
+    assert one.to_the_end().handled == 4
     assert any(isinstance(asked, Flush) for asked in one.asked)
-    assert len(one.batches[0]) == 1
+    assert one.groups()[0] == ["a"]
 
 
 class SlowClaim(Drained):
