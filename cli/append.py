@@ -98,6 +98,8 @@ def append(
         try:
             with interruption.heard():
                 _append_lines(client, _numbered(source, tally, from_line), on_error, replace, tally, interruption)
+            if not (tally.refused or tally.problem):
+                client.connect()  # an input without a line makes it too: nothing in it was wrong
         except KeyboardInterrupt:
             say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
             _say_counts(tally, time.monotonic() - began, json)

@@ -147,6 +147,8 @@ def consume(
         os.environ["SEQUENCER_REDIS"] = redis
     steps = [_step(text) for text in step or ()]
     has_command = command is not None or bool(steps)
+    if app_name == "":
+        raise typer.BadParameter("it is empty; name a handler, or leave it out to print messages", param_hint="--app")
     if has_command and is_of_variable(ctx, "app_name"):
         app_name = None  # what the call says wins
     if app_name is None and not has_command:

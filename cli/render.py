@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
-from ..values.commands import command
+from ..values.commands import command, moving
 from ..values.history import MessageInfo
 from ..values.message import Message, Tried
 from ..values.owner import unserved_text
@@ -147,10 +147,12 @@ def outage_line(info: QueueInfo) -> str:
     return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
 
 
-def unserved_line(info: QueueInfo) -> str:
-    """That nobody consumes the queue, and the command that begins to."""
+def unserved_line(info: QueueInfo, near: str = "") -> str:
+    """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a slip."""
     assert info.unserved is not None
-    return plain(f"{info.queue}: {unserved_text(info.unserved, info.queue, info.namespace)}")
+    said = unserved_text(info.unserved, info.queue, info.namespace)
+    said += f"; or, if {near!r} was meant, {moving(info.queue, near, info.namespace)}" if near else ""
+    return plain(f"{info.queue}: {said}")
 
 
 def history_line(info: QueueInfo) -> str:

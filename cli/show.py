@@ -16,6 +16,7 @@ from rich.text import Text
 from ..client import Sequencer, find_server, list_queues
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError
+from ..values.checks import near_name
 from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
@@ -87,7 +88,8 @@ def _queues(infos: list[QueueInfo]) -> str:
 
 def _troubles(infos: list[QueueInfo]) -> list[str]:
     outages = [outage_line(one) for one in infos if one.outage]
-    return outages + [unserved_line(one) for one in infos if one.unserved]
+    served = [one.queue for one in infos if not one.unserved]
+    return outages + [unserved_line(one, near_name(one.queue, served)) for one in infos if one.unserved]
 
 
 def _screen(infos: list[QueueInfo]) -> Text:

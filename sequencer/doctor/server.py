@@ -81,6 +81,13 @@ EVICTION = (
     "{cli} CONFIG SET maxmemory-policy noeviction"
 )
 NOT_YET = f"{EVICTION} (maxmemory is not set, so it evicts nothing yet; it does as soon as that is set)"
+
+
+def eviction_to_come(info: Mapping[str, str], name: str) -> str:
+    """What a client says of a server that will evict, and which command has the line for a shell."""
+    return f"{NOT_YET.format_map({**info, 'cli': 'send it'})}; as a line for a shell: {doctor_of(name)}"
+
+
 RULES = (
     Rule(
         "version",

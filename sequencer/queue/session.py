@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
-from ..doctor.server import NOT_YET, check_server, parse_info, would_evict
+from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
 from ..errors import ConfigurationError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
@@ -258,7 +258,7 @@ class Session:
             fields = parse_info(info.decode("utf-8", "replace"))  # type: ignore[attr-defined]
             check_server(fields, self.net.name, was_fit=self._was_fit)
         if would_evict(fields) and not self._was_fit:
-            log.warning("server %s: %s", self.net.name, NOT_YET.format_map({**fields, "cli": "redis-cli"}))
+            log.warning("server %s: %s", self.net.name, eviction_to_come(fields, self.net.name))
         self._was_fit = True
 
     def _is_as_known(self, known: Registration, answers: list[object]) -> bool:

@@ -62,6 +62,13 @@ def move_all(queue: str, to: str, namespace: str) -> str:
     return f"{taken} && {appended} && {goes_on}"
 
 
+def moving(queue: str, to: str, namespace: str) -> str:
+    """What brings the messages of a queue whose name is a slip into the right one: steps, in their order."""
+    pause, delete = command("pause", to, namespace=namespace), command("delete", queue, namespace=namespace)
+    said = f"in this order: {pause}; let the producers append there; then move what is in this one: "
+    return f"{said}{move_all(queue, to, namespace)}; then, as nothing is left in it: {delete}"
+
+
 def resume_all(queue: str, namespace: str) -> str:
     """What lets all parked groups of a queue go on."""
     return command("resume", queue, namespace=namespace, options=["--all"])

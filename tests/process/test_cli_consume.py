@@ -234,6 +234,15 @@ def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:
     assert "handled a-0" in done.stderr
 
 
+def test_an_app_without_a_name_is_refused_and_nothing_is_handled(cli: Cli, work: Work) -> None:
+    """A variable that is not set, in quotes: to print the messages would lose them."""
+    work.add("a", {})
+    done = cli.run("consume", "jobs", "--until-empty", "--app", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "it is empty; name a handler, or leave it out to print messages" in done.stderr
+    assert "1" in cli.call("peek", "jobs", "a").stdout
+
+
 @pytest.mark.parametrize(("words", "status"), [(("--until-empty",), 0), (("--exec", "no-such-command"), 2)])
 def test_what_can_not_be_said_changes_no_exit_status(cli: Cli, work: Work, words: tuple[str, ...], status: int) -> None:
     work.add("a", {})

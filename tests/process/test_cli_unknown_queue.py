@@ -119,7 +119,7 @@ def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
         ('{"group": [], "body": 1}\n', (), 2),
         ('{"n": 1}\n', ("--group-by", "user"), 2),
         ('{"body": 1}\n{"group": ["a"]}\n', ("--on-error", "skip"), 1),
-        ("", ("--lanes", "2"), 0),
+        ("no JSON\n", ("--lanes", "2"), 2),
     ],
 )
 def test_an_append_of_which_nothing_is_stored_makes_no_queue(
@@ -132,6 +132,30 @@ def test_an_append_of_which_nothing_is_stored_makes_no_queue(
     good = '{"user": 7}\n' if "--group-by" in options else '{"group": "a", "body": 1}\n'
     later = cli.run("append", "jbos", *options, input=f"{good}no JSON\n")
     assert (later.stdout[:10], later.stderr.count("queue 'jbos' is new")) == ("appended 1", 1)
+
+
+def test_an_input_without_a_line_makes_its_queue(cli: Cli, link: Link, namespace: str) -> None:
+    """As `doctor` has it done for a queue of which the registration is lost."""
+    done = cli.call("append", "jbos", "/dev/null", "--lanes", "2")
+    assert (done.returncode, done.stdout[:10]) == (0, "appended 0")
+    assert link.command("EXISTS", f"{{{namespace}:jbos:registry}}") == 1
+
+
+def test_info_of_all_queues_says_what_a_slip_is_and_moves_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    right, wrong = make("jobs"), make("jobss")
+    right.append(1, "a")
+    wrong.append(2, "a")
+    said: list[str] = []
+
+    def is_told() -> bool:
+        said[:] = [one for one in cli.call("info").stdout.splitlines() if one.startswith("jobss: nobody consumes")]
+        return bool(said)
+
+    with right.claim():
+        wait_until(is_told, PATIENCE_S)
+    namespace = cli.environment["SEQUENCER_NAMESPACE"]
+    assert f"; or, if 'jobs' was meant, in this order: sequencer pause jobs --namespace {namespace}; let" in said[0]
+    assert said[0].endswith(f"sequencer delete jobss --namespace {namespace}")
 
 
 @pytest.mark.parametrize("fields", [{}, {"group_by": ("user.id",), "id_by": "n"}])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...settings.events import Event, event
-from ...values.commands import command, move_all
+from ...values.commands import command, move_all, moving
 from ...values.text import many
 
 log = logging.getLogger("sequencer")
@@ -30,9 +30,7 @@ def queue_new(queue: str, near: str, namespace: str) -> Event:
     said, first, mend = "", "", ""
     if near:
         first, mend = command("pause", near, namespace=namespace), move_all(queue, near, namespace)
-        said = f"; there is {near!r}; if that was meant, in this order: {first}; let the producers append there; then "
-        said += f"move what is in this one: {mend}; then, as nothing is left in it: "
-        said += command("delete", queue, namespace=namespace)
+        said = f"; there is {near!r}; if that was meant, {moving(queue, near, namespace)}"
     fields = {"near": near, "first": first, "mend": mend}
     return event("queue new", queue, f"queue {queue!r} is new{said}", fields)
 
