@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import typer
-from sequencer_start import GIVEN
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
@@ -56,6 +55,9 @@ VARIABLES = {
 
 And of --dry-run, since that only makes a call do less: who has set it must not meet a call that does more.
 """
+
+GIVEN = "_SEQUENCER_REDIS_IS_OF_THE_CALL"
+"""Set by `cli/start` beside SEQUENCER_REDIS, where the call named a server with a password."""
 
 FILLED = ("SEQUENCER_HOME", "SEQUENCER_NAMESPACE", "SEQUENCER_APP", "SEQUENCER_PROCESSES", "SEQUENCER_LEASE")
 """Variables that are wrong where they are empty: a name was meant that is not there. SEQUENCER_REDIS says so itself."""
