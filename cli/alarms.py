@@ -30,7 +30,7 @@ from .queues import require_queue
 from .render import cells, console, print_json, say, seconds, table
 
 if TYPE_CHECKING:
-    from ..processes.pools.plan import RunPlan
+    from ..processes.master.plan import RunPlan
 
 SENT_S = 25.0
 """So long `watch --once` waits for what it sends: three tries of a target."""

@@ -34,7 +34,7 @@ from .app import (
     call_option,
     option,
 )
-from .interruption import Interruption
+from .ctrl_c import Interruption
 from .lines import GZIP, PRINTED, parse, unpacked
 from .queues import names_of_queues, new_queue_said
 from .remainder import say_broken_off, say_interrupted

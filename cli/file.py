@@ -12,7 +12,7 @@ from ..processes.logs import LogOptions
 from .app import option
 
 if TYPE_CHECKING:
-    from ..processes.pools.plan import RunPlan
+    from ..processes.master.plan import RunPlan
 
 FileArgument = Annotated[
     str | None,
@@ -25,14 +25,14 @@ NamespaceOfFileOption = Annotated[
 
 def find(given: str | None) -> Path:
     """The file that is meant, from here. Raises ConfigurationError."""
-    from ..processes.pools.run_file import find_file  # it imports msgspec, which nothing else needs
+    from ..processes.master.run_file import find_file  # it imports msgspec, which nothing else needs
 
     return find_file(given, Path.cwd())
 
 
 def read(path: Path, log: LogOptions | None, redis: str | None = None, namespace: str | None = None) -> RunPlan:
     """What it says. Raises ConfigurationError."""
-    from ..processes.pools.run_file import read_file
+    from ..processes.master.run_file import read_file
 
     return read_file(path, redis=redis, namespace=namespace, log=log)
 

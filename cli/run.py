@@ -20,7 +20,7 @@ from .render import cells, console, print_json, say, seconds, table
 from .summary import summarize
 
 if TYPE_CHECKING:
-    from ..processes.pools.plan import RunPlan
+    from ..processes.master.plan import RunPlan
 
 
 @app.command()
@@ -55,7 +55,7 @@ def run(
 
 
 def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
-    from ..processes.pools.master import Master
+    from ..processes.master.master import Master
 
     plan = read()
     hear_interrupts()
@@ -74,7 +74,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
 
 
 def _check(plan: RunPlan, as_json: bool) -> int:
-    from ..processes.pools.application import examine_all
+    from ..processes.master.application import examine_all
 
     found = examine_all(plan)
     problems = [f"{one.queue}: {text}" for one in found for text in one.problems]
@@ -94,7 +94,7 @@ def _check(plan: RunPlan, as_json: bool) -> int:
 
 
 def _show_status(path: Path, as_json: bool) -> int:
-    from ..processes.pools.status import ask
+    from ..processes.master.status import ask
 
     found = ask(path)
     if as_json:

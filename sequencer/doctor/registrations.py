@@ -107,7 +107,8 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
         elif any(fields.get(name) != value for name, value in there.policy.items()):
             text = f"queue {queue}: {keys.policy} says another policy than is registered"
-            yield Finding("queues", "problem", f"{text}; change a policy with sequencer configure")
+            told = f"{text}; a policy is changed with: {command('configure', queue, namespace=namespace)}"
+            yield Finding("queues", "problem", told)
         elif fields.get("packed", there.packed()) != there.packed():
             if repair:
                 link.command("HDEL", keys.policy, "packed")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Link
-from ..values.commands import doctor_of, server_command
+from ..values.commands import command, doctor_of, server_command
 from ..values.text import many
 from ..values.views import Finding, Level
 
@@ -223,7 +223,7 @@ def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False)
         text = (
             f"the server is {'full' if is_full else 'nearly full'} ({text}){said}: it refuses appends, and consumers "
         )
-        text += "go on; let them make room (see which queue waits: sequencer info), or raise it"
+        text += f"go on; let them make room (which queue waits: {command('info')}), or raise it"
     elif is_nearly:
         text += f"; when it is full it refuses appends{said}; to raise it"
     elif refused:

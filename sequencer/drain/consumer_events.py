@@ -171,7 +171,7 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
 
 def mixed_scores(options: QueueOptions, owner: str, examples: Examples) -> Event:
     """Scores in several units were met: the order that they give is hardly the one that was meant."""
-    see = _command(options, "doctor", more=[])
+    see = _command(options, "doctor")
     fields = {"owner": owner, "see": see, "mend": rescoring(options.queue, options.namespace)}
     return event("mixed scores", options.queue, f"{mixed(examples)}; see: {see}; {fields['mend']}", fields)
 

@@ -34,7 +34,7 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
         words += ["--redis", f'"{url}"' if url == VARIABLE else quoted(url)]
     is_mistakable, shown = any(value.startswith("-") for value in values), map(quoted, values)  # for an option
     words = [*words, "--", *shown] if is_mistakable else [*shown, *words]
-    return f"sequencer {name} {' '.join(words)}"
+    return " ".join(["sequencer", name, *words])
 
 
 def doctor_of(server: str) -> str:

@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.processes.pools import kept_pool, scaling
-from sequencer.processes.pools.kept_pool import KeptPool
-from sequencer.processes.pools.master import Master
+from sequencer.processes.master import kept_pool, scaling
+from sequencer.processes.master.kept_pool import KeptPool
+from sequencer.processes.master.master import Master
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene

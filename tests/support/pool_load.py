@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from sequencer.processes.pools.scaling import PoolLook, Scaler
+from sequencer.processes.master.scaling import PoolLook, Scaler
 
 LOOK_S, START_S = 2.0, 0.5
 Arrival = tuple[float, str, float]

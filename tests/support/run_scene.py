@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sequencer import Sequencer
-from sequencer.processes.pools.master import Master
-from sequencer.processes.pools.run_file import read_file
+from sequencer.processes.master.master import Master
+from sequencer.processes.master.run_file import read_file
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until

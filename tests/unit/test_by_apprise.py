@@ -43,6 +43,7 @@ def test_title_and_lines_are_sent_with_the_type_of_the_notice() -> None:
     assert [sent(what=what)["type"] for what in ("resolved", "test")] == ["success", "info"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["500", "close", "hang"])
 def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
     mode: Mode, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
@@ -64,6 +65,7 @@ def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogC
         assert CANARY not in f"{caught.value}{caplog.text}"
 
 
+@pytest.mark.slow
 def test_an_answer_that_drips_is_ended_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own time limits begin anew with each byte."""
     monkeypatch.setattr(sender, "TRIES", 1)

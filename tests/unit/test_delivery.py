@@ -154,6 +154,7 @@ def test_a_twin_that_reads_only_the_status_is_red() -> None:
         assert_a_lie_is_seen(lambda server, _: _OnlyStatus(server))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
@@ -180,6 +181,7 @@ def test_what_is_no_success_is_told_and_shows_no_secret(
         assert CANARY not in shown
 
 
+@pytest.mark.slow
 def test_a_body_that_drips_behind_a_good_status_holds_a_webhook_no_longer_and_a_chat_to_the_limit() -> None:
     with hook_server("drip") as server:
         with pytest.raises(DeliveryFailed, match=f"no answer within {SHORT_S} s"):

@@ -103,6 +103,7 @@ def test_what_it_says_is_passed_on_as_it_comes(tmp_path: Path) -> None:
     assert errors.read_text() == "first\n"
 
 
+@pytest.mark.slow
 def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> None:
     errors, many = tmp_path / "errors", 30_000_000
     command = f"yes | head -c {many} >&2; echo sorry >&2; yes '' | head -c 9000 >&2; exit 3"
@@ -126,6 +127,7 @@ def test_what_it_leaves_in_the_background_is_not_waited_for(tmp_path: Path, says
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exec 2>&-", "kill -USR1 $PPID"])
 def test_after_the_end_of_what_it_says_or_a_signal_it_is_waited_for(command: str) -> None:
     old = signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -166,6 +168,7 @@ def unwilling(kind: str) -> Iterator[Any]:
 KINDS = ["none", "closed", "full disk", "no reader", "nobody reads", "not blocking"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
     monkeypatch: pytest.MonkeyPatch, kind: str
@@ -183,6 +186,7 @@ def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
             failing(LARGE)
 
 
+@pytest.mark.slow
 def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

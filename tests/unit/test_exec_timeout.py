@@ -72,6 +72,7 @@ def test_one_that_ignores_it_is_killed_with_all_that_it_started(
     wait_until(lambda: not any(map(is_there, pids)), 10.0)
 
 
+@pytest.mark.slow
 def test_a_child_that_ignores_it_is_killed_when_the_shell_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ def end_of(outcome: Outcome) -> tuple[list[str], list[tuple[Any, ...]]]:
     return given, [(*call.args[5:7], error) for call, error in zip(nacks, errors, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [{}, {"dead_letter_on": ("Undecodable", "LeaseExpired")}])
 def test_a_message_with_steps_is_refused_as_a_plain_one_is(named: dict[str, Any]) -> None:
     declared = Steps()

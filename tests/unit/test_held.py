@@ -198,10 +198,12 @@ def moments(judge: Callable[[type[Held], int], bool | None], kind: type[Held]) -
     return [bool(one) for one in found]
 
 
+@pytest.mark.slow
 def test_a_group_is_not_begun_and_given_back_at_once() -> None:
     assert not wrongs(Stepping)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [Eager, Hasty, Stuck])
 def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(twin: type[Held]) -> None:
     assert wrongs(twin)

@@ -53,6 +53,7 @@ LEDGERS = st.builds(Ledger, STAMPS, st.lists(ENTRIES, max_size=5, unique_by=lamb
 DONE = Entry("charge", once=True, state="done", tries=1, turn=2, token=7, at=1.5, took_s=0.2, result={"payment": "p9"})
 
 
+@pytest.mark.slow
 @given(LEDGERS)
 def test_a_ledger_comes_back(ledger: Ledger) -> None:
     assert decode_ledger(encode_ledger(ledger)) == ledger

@@ -200,6 +200,7 @@ NAME = st.integers(0, 40).map(lambda n: b"p%02d" % n)
 NAMES = st.sets(NAME, max_size=30)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 6), NAMES, st.lists(st.tuples(NAMES, NAMES, st.integers(0, 20)), max_size=12), st.integers(2, 6))
 def test_a_group_that_stays_parked_is_named_exactly_once(
     due: int, parked: set[bytes], changes: list[Change], size: int

@@ -150,6 +150,7 @@ def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
         queue.advance(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["interrupted", "out of effects"])
 def test_a_drain_that_is_broken_off_leaves_no_answer_to_others(ends: str) -> None:
     for runs in range(1, 20):

@@ -148,6 +148,7 @@ class Bank:
         self.attempts.append(message.attempt)
 
 
+@pytest.mark.slow
 def test_a_consumer_ends_its_batch_gives_back_the_rest_and_probes() -> None:
     """Five failures, then one a probe: after 1, 2, 4, 8, 13 ... s."""
     queue = MemoryQueue("orders", max_attempts=2)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sequencer.errors import ConfigurationError
-from sequencer.processes.pools.run_file import find_file, read_file
+from sequencer.processes.master.run_file import find_file, read_file
 
 FULL = """
 redis = "env:SHOP_REDIS"
@@ -249,6 +249,7 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
     assert not [text for text in told if "\n" in text or "Expected" in text or "`" in text]
 
 
+@pytest.mark.slow
 def test_only_run_imports_what_reads_the_file() -> None:
     code = "import sys; from sequencer.cli.main import import_commands as c; c(); sys.exit('msgspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sequencer.processes.pools import scaling
-from sequencer.processes.pools.scaling import PoolLook, Scaler
+from sequencer.processes.master import scaling
+from sequencer.processes.master.scaling import PoolLook, Scaler
 
 from ..support.pool_load import Arrival, PoolLoad
 

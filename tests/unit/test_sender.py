@@ -169,6 +169,7 @@ def test_a_target_that_hangs_holds_nobody_else_and_is_asked_once(gate: threading
     wait_until(lambda: hanging.sent or hanging.offer(3), PATIENCE_S, "it goes on once the answer came")
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_late_counts_and_nothing_is_sent_twice(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def _timed(event: Any) -> Any:
     return event if is_timed else replace(event, after=None)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(CASES)
 def test_both_do_the_same_in_each_case(one: Case) -> None:

@@ -25,6 +25,7 @@ def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=8))
 
 
+@pytest.mark.slow
 def test_few_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
     run_state_machine_as_test(StepsMachine, settings=settings(SETTINGS, max_examples=40))
 

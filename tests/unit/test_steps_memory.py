@@ -206,6 +206,7 @@ def test_a_long_outage_parks_nothing(error: Exception, once: bool) -> None:
     assert (len(done.handled), done.parked, bank.ran["points"]) == (2, [], 62)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_check", [False, True])
 def test_what_one_group_alone_needs_is_no_outage_for_ever(is_check: bool) -> None:
     """Else it waits for ever where others are handled: its step counts its tries, and so does a check."""

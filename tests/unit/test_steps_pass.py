@@ -195,6 +195,7 @@ def test_what_is_refused_at_registration(steps: tuple[Step, ...], sentence: str)
 # -- for every case --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(CASES)
 def test_a_pass_keeps_its_bounds(one: Case) -> None:

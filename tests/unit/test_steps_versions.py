@@ -30,6 +30,7 @@ def test_a_message_has_the_steps_of_its_kind() -> None:
     assert ran == ["invoice", "points", "mail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on_unknown", "parked", "dead"), [("park", 1, 0), ("dead_letter", 0, 1), ("drop", 0, 0)])
 @pytest.mark.parametrize("meta", [{"code": "refund"}, {"code": True}, {}, None])
 def test_an_unknown_kind_waits_for_another_version_and_then_ends(

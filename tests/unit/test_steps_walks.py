@@ -59,6 +59,7 @@ SEEDS = {
 PLOTS = st.dictionaries(st.integers(0, LINES - 1), st.sampled_from(sorted(FAULTS)), max_size=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.integers(0, 2**32), PLOTS)
 def test_no_walk_that_hypothesis_finds_breaks_a_promise(seed: int, plot: dict[int, str]) -> None:

@@ -174,6 +174,7 @@ def test_a_signal_that_comes_when_all_is_over_is_no_harm() -> None:
     signal.raise_signal(signal.SIGUSR2)
 
 
+@pytest.mark.slow
 def test_one_that_swallows_it_is_handled_when_it_ends_and_is_not_interrupted_twice() -> None:
     limit, swallowed = TimeLimit(TINY_S), []
 

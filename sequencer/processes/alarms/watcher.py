@@ -34,7 +34,7 @@ from .targets.table import Target
 from .watched_queue import WatchState
 
 if TYPE_CHECKING:
-    from ..pools.plan import RunPlan
+    from ..master.plan import RunPlan
 
 log = logging.getLogger("sequencer.supervisor.watch")
 

@@ -16,12 +16,12 @@ from sequencer.consume.stop import ignore
 from sequencer.processes import consumer_process, pool, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.incidents import Incidents
+from sequencer.processes.master import kept_pool
+from sequencer.processes.master.kept_pool import KeptPool
+from sequencer.processes.master.plan import PoolPlan
+from sequencer.processes.master.reloading_pool import ReloadingPool
 from sequencer.processes.places import Place
 from sequencer.processes.pool import Pool
-from sequencer.processes.pools import kept_pool
-from sequencer.processes.pools.kept_pool import KeptPool
-from sequencer.processes.pools.plan import PoolPlan
-from sequencer.processes.pools.reloading_pool import ReloadingPool
 from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence

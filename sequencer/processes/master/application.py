@@ -1,8 +1,8 @@
 """A process of its own for code of an application that no consumer runs, so that it can't halt or end the master: it
 looks whether a queue's app can be loaded, or calls the queue's own check, with the queue's variables and directory.
 
-`python -m sequencer.processes.pools.application`: standard input is one JSON line (Task), and its end ends the process;
-what is found goes to the descriptor that the task names, a JSON line each."""
+`python -m sequencer.processes.master.application`: standard input is one JSON line (Task), and its end ends the
+process; what is found goes to the descriptor that the task names, a JSON line each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ..worker.config import WorkerConfig, prepare
 from ..worker.run import report_line
 from .plan import PoolPlan, RunPlan
 
-MODULE = "sequencer.processes.pools.application"
+MODULE = "sequencer.processes.master.application"
 EXAMINE_S = 120.0
 """How long an application may take to be imported."""
 AGAIN_S = 60.0
