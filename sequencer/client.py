@@ -23,11 +23,11 @@ from .queue.alarms import incidents
 from .queue.audit_stream import prove_lanes
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
+from .queue.groups import head, many, parked, rescore, unskip
 from .queue.history import find, known, listed, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.steps import seen
-from .queue.stuck import head, many, parked, rescore, unskip
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.options import (

@@ -5,11 +5,11 @@ Not here: sending (`net`).
 The rule: only this room knows the order of a script's arguments and the form of its reply.
 """
 
-from .alarms import AlarmTimes, Grant, Seen, Untold, UntoldGroup, What, alarm, alarm_sent, told, untold
+from .alarms import AlarmTimes, Condition, Grant, Untold, UntoldGroup, What, alarm, alarm_sent, told, untold
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
 from .call import Args, Call, now_text
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
-from .examine import Checked, Facts, Found, find, inspect, repair
+from .examine import Checked, Found, GroupFacts, find, inspect, repair
 from .operate import (
     MAX_RESUME,
     Ending,
@@ -44,11 +44,12 @@ __all__ = [
     "Call",
     "Checked",
     "Claimed",
+    "Condition",
     "Ended",
     "Ending",
-    "Facts",
     "Found",
     "Grant",
+    "GroupFacts",
     "Halted",
     "HandlerRun",
     "ItemOutcome",
@@ -63,7 +64,6 @@ __all__ = [
     "Redriving",
     "Resumed",
     "Resuming",
-    "Seen",
     "SweptLane",
     "Untold",
     "UntoldGroup",

@@ -18,7 +18,7 @@ What = Literal["open", "news", "again", "resolved"]
 SECOND_US = 1_000_000
 
 
-class Seen(NamedTuple):
+class Condition(NamedTuple):
     """A condition as somebody sees it now."""
 
     kind: str
@@ -60,12 +60,17 @@ class Grant(NamedTuple):
     value: str
     text: str
     heads: str
-    """Of an incident that is over before the target took a message: as `Seen` had it; else ""."""
+    """Of an incident that is over before the target took a message: as `Condition` had it; else ""."""
     now_us: int
 
 
 def alarm(
-    keys: LaneKeys, seen: Sequence[Seen], targets: Sequence[str], times: AlarmTimes, *, now_us: int | None = None
+    keys: LaneKeys,
+    seen: Sequence[Condition],
+    targets: Sequence[str],
+    times: AlarmTimes,
+    *,
+    now_us: int | None = None,
 ) -> Call[list[Grant]]:
     """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of lane 0.
 

@@ -19,7 +19,7 @@ class HeldBack(NamedTuple):
     failure: bytes
 
 
-class Facts(NamedTuple):
+class GroupFacts(NamedTuple):
     """All that decides whether a group moves, at one moment; "" or b"" for what is not there."""
 
     now_us: int
@@ -50,11 +50,11 @@ class Facts(NamedTuple):
     """What history says of the message that was asked for, where it is not pending."""
 
 
-def _parse_facts(reply: list[Any]) -> Facts:
+def _parse_facts(reply: list[Any]) -> GroupFacts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
     head_record, mark, member, score, record, handled, *outage = reply[10:19]
 
-    return Facts(
+    return GroupFacts(
         int(now_us),
         float(visible) if visible else None,
         lease,
@@ -80,7 +80,7 @@ def _held_back(probe_us: bytes, since_us: bytes, failure: bytes) -> HeldBack | N
     return HeldBack(int(since_us or probe_us), int(probe_us), failure) if probe_us else None
 
 
-def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[Facts]:
+def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[GroupFacts]:
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
     return Call(
         "inspect",

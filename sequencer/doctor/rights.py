@@ -129,7 +129,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.inspect(keys, SCRATCH, "1"),
         calls.find(keys, "1"),
         calls.sweep(keys),
-        calls.alarm(keys, [calls.Seen(SCRATCH, "open", "1", "")], [SCRATCH], calls.AlarmTimes(1.0)),
+        calls.alarm(keys, [calls.Condition(SCRATCH, "open", "1", "")], [SCRATCH], calls.AlarmTimes(1.0)),
         calls.alarm_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", 0)),
         calls.untold(keys, SCRATCH),
         calls.told(keys, SCRATCH, cursor="0"),

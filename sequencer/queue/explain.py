@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..calls.examine import Facts
+from ..calls.examine import GroupFacts
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
 from ..store.failure import ASKING, decode_failure, log_of
@@ -42,7 +42,7 @@ class LongestHeld(NamedTuple):
     owner: str
 
 
-def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
+def missing_number(facts: GroupFacts, policy: Policy) -> tuple[int, int] | None:
     """The numbers that a sequence waits for before its head: first and last."""
     if not (policy.sequence and facts.head) or decode_head(facts.head_record).flag == "R":
         return None
@@ -51,7 +51,7 @@ def missing_number(facts: Facts, policy: Policy) -> tuple[int, int] | None:
     return Sequenced.parse(facts.mark).missing_before(int(float(facts.head_score)))
 
 
-def explanation(group: str, facts: Facts, policy: Policy, *, probe: str = "") -> Explanation:
+def explanation(group: str, facts: GroupFacts, policy: Policy, *, probe: str = "") -> Explanation:
     """The reason, a sentence, and when the group may move by itself; `probe`: the command that probes an outage.
 
     A pause comes first, with what the group would wait for without it.
@@ -69,7 +69,7 @@ def explanation(group: str, facts: Facts, policy: Policy, *, probe: str = "") ->
     return replace(inner, reason="paused" if is_held else "queue paused", text=text, moves_in_s=None)
 
 
-def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
+def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
     def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
         name, size = named(decode_group(group)), max(0, facts.order_size)
@@ -119,7 +119,7 @@ def _explain(group: str, facts: Facts, policy: Policy) -> Explanation:
     return because("due", f"{waits} and waits for a free consumer", now)
 
 
-def _with_outage(found: Explanation, facts: Facts, probe: str) -> Explanation:
+def _with_outage(found: Explanation, facts: GroupFacts, probe: str) -> Explanation:
     """What holds the lane back comes before what the group would do else."""
     is_asleep = found.reason == "due" and is_put_off(facts.visible_us, facts.now_us)
     if facts.outage is None or is_asleep or found.reason not in ("due", "backoff"):
@@ -147,7 +147,7 @@ def with_longest(found: Explanation, longest: LongestHeld, options: QueueOptions
     return replace(found, text=f"{found.text}; {held}; see: {see}")
 
 
-def with_removal(found: Explanation, group: str, facts: Facts, options: QueueOptions) -> Explanation:
+def with_removal(found: Explanation, group: str, facts: GroupFacts, options: QueueOptions) -> Explanation:
     """Of a group in hand, or whose lease ran out: with what takes its first message away."""
     return replace(found, text=found.text + removing(group, facts, options)) if found.reason != "broken" else found
 
@@ -168,7 +168,7 @@ def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, o
     return replace(found, reason="unserved", text=text, moves_in_s=None)
 
 
-def with_units(found: Explanation, facts: Facts, last: tuple[str, float], options: QueueOptions) -> Explanation:
+def with_units(found: Explanation, facts: GroupFacts, last: tuple[str, float], options: QueueOptions) -> Explanation:
     """What is said beside that where the scores of a group are times in several units; `last`: id and score of its
     last message.
     """
@@ -191,7 +191,7 @@ def _tries(count: int) -> str:
     return many(count, "failed attempt")
 
 
-def _outages(failure: Failure, facts: Facts) -> str:
+def _outages(failure: Failure, facts: GroupFacts) -> str:
     """From the tenth in a row on one may count: then the record has it."""
     is_counted = 0 < failure.attempt <= decode_head(facts.head_record).attempts
     counted = (
@@ -204,7 +204,7 @@ def _when(at_us: float, now_us: int) -> str:
     return f"{moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
 
 
-def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | None:
+def _gate(facts: GroupFacts, policy: Policy, head: str) -> tuple[str, str, float] | None:
     """What keeps the head from being handled, as the claim sees it: its own time, the window, a missing number."""
     now, record = facts.now_us, decode_head(facts.head_record)
     arrived = int(facts.head[:STAMP_DIGITS])
@@ -233,7 +233,7 @@ def _gate(facts: Facts, policy: Policy, head: str) -> tuple[str, str, float] | N
     return "gap", f"is parked: it {text}, and gap_timeout is over; append what is missing, or skip it", math.inf
 
 
-def _broken(facts: Facts, policy: Policy) -> str:
+def _broken(facts: GroupFacts, policy: Policy) -> str:
     """The invariant that does not hold, or ""."""
     visible, size = facts.visible_us, facts.order_size
     if size < 0 or facts.body_size < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ..calls.examine import Facts
+from ..calls.examine import GroupFacts
 from ..errors import LeaseExpired
 from ..settings.options import QueueOptions
 from ..store.failure import encode_failure
@@ -15,13 +15,13 @@ from ..values.owner import ending, removal, skipping
 from .state import expired_head, is_leased
 
 
-def holder_of(facts: Facts) -> tuple[str, float]:
+def holder_of(facts: GroupFacts) -> tuple[str, float]:
     """Who has the group's lease, and for how many seconds by now."""
     since_us = int(facts.lease[:STAMP_DIGITS])
     return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
 
 
-def held_by(group: str, facts: Facts, options: QueueOptions) -> str:
+def held_by(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     """Who has the group in hand, since when, and what ends that; behind "is held by"."""
     if not facts.lease[:STAMP_DIGITS].isdigit():
         return "a consumer just now"
@@ -36,7 +36,7 @@ def held_by(group: str, facts: Facts, options: QueueOptions) -> str:
     return f"{held}; {ending(owner)}{said}"
 
 
-def removing(group: str, facts: Facts, options: QueueOptions) -> str:
+def removing(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     """What takes a head away that hangs, or hung until its lease ran out; "" where neither may be."""
     id, parts, names = facts.head[STAMP_DIGITS:], decode_group(group), (options.queue, options.namespace)
     if is_leased(facts.visible_us, facts.lease, facts.now_us):
@@ -49,7 +49,7 @@ def removing(group: str, facts: Facts, options: QueueOptions) -> str:
     return f"; to take {id} away{first}, {had}: {skipping(id, parts, *names)}"
 
 
-def unanswered(facts: Facts) -> bytes:
+def unanswered(facts: GroupFacts) -> bytes:
     """The failure that is kept with a head that is taken away after its lease ran out."""
     id, owner, attempts = facts.head[STAMP_DIGITS:], owner_of(facts.lease), decode_head(facts.head_record).attempts
     said = f"consumer {owner} had it in hand when its lease ran out, and did not answer; then somebody skipped it"

@@ -1,4 +1,4 @@
-"""What changes a queue by hand: messages that wait, pauses, outages. Operations over a net; stuck groups: `stuck`.
+"""What changes a queue by hand: messages that wait, pauses, outages. Operations over a net; groups that halt: `groups`.
 
 Each change is one script, so that nothing is ever half done.
 """
@@ -12,9 +12,9 @@ from ..errors import EffectsNoted, InvalidScore, InvalidTime, MessageBusy, Messa
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
+from .groups.head import doubt, name_of
 from .holder import held_by
 from .session import Session
-from .stuck.head import doubt, name_of
 
 # -- messages and timers ---------------------------------------------------------------------------------------
 

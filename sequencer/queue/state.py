@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from ..calls.examine import Facts
+from ..calls.examine import GroupFacts
 from ..store.keys import PAUSED
 from ..store.record import decode_head, number_of
 from ..values.history import MessageState
@@ -31,7 +31,7 @@ def is_put_off(visible_us: float | None, now_us: float) -> bool:
     return visible_us is not None and visible_us > now_us
 
 
-def expired_head(facts: Facts) -> str:
+def expired_head(facts: GroupFacts) -> str:
     """The head of a group that a consumer had in hand when its lease ran out; "" where that is not so."""
     visible, arrived = facts.visible_us, number_of(facts.head)
     if visible is None or not (visible <= facts.now_us or visible == PAUSED) or not arrived:
@@ -51,7 +51,7 @@ def group_state(visible_us: float, lease: bytes | None, now_us: float, *, is_pau
     return "waiting" if is_put_off(visible_us, now_us) else "due"
 
 
-def message_state(facts: Facts) -> tuple[MessageState, float | None]:
+def message_state(facts: GroupFacts) -> tuple[MessageState, float | None]:
     """The state of a pending message, and its own time in us: now if it has none, None if it won't come by itself."""
     record, now, visible = decode_head(facts.record), facts.now_us, facts.visible_us
     own_us = record.due_us if record.due_us is not None else float(now)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import calls
-from sequencer.calls.alarms import AlarmTimes, Grant, Seen
+from sequencer.calls.alarms import AlarmTimes, Condition, Grant
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
 
@@ -46,7 +46,7 @@ class Both:
         self.offers: list[Grant] = []
 
     def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]]) -> None:
-        words = [Seen(kind, verdict, "1", "text", news.get(kind, ())) for kind, verdict in seen.items()]
+        words = [Condition(kind, verdict, "1", "text", news.get(kind, ())) for kind, verdict in seen.items()]
         found = self.link.run_one(calls.alarm(self.keys, words, targets, TIMES, now_us=self.now))
         modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen})
         assert {Offer(one.kind, one.what, one.target, one.opened_us, one.number) for one in found} == modelled
@@ -103,9 +103,9 @@ def goes_back(link: Link, keys: LaneKeys, back_s: int) -> list[tuple[str, str, s
         now += 2 * SECOND
         if number == 157:
             now -= back_s * SECOND
-        seen = [Seen("parked", "open", "1", "text")]
+        seen = [Condition("parked", "open", "1", "text")]
         if number % 30 == 0:
-            seen.append(Seen("backlog", "open", "1", "text"))
+            seen.append(Condition("backlog", "open", "1", "text"))
         targets = ["chat"] if number % 2 else ["mail"]  # two watchers, each with a target of its own
         for one in link.run_one(calls.alarm(keys, seen, targets, TIMES._replace(again=0.0), now_us=now)):
             told.append((one.kind, one.target, one.what, one.number))
@@ -162,7 +162,7 @@ class Masters:
         for _ in range(seconds // 2):
             for _ in range(3):
                 self.now += SECOND // 3
-                seen: list[Any] = [Seen("parked", verdict, "1", "")]  # type: ignore[arg-type]
+                seen: list[Any] = [Condition("parked", verdict, "1", "")]  # type: ignore[arg-type]
                 for one in self.link.run_one(calls.alarm(self.keys, seen, TARGETS, TIMES, now_us=self.now)):
                     self.waiting.append((one, next(ends, "ok")))
             self.now += SECOND

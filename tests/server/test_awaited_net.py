@@ -15,9 +15,9 @@ from sequencer.errors import ConfigurationError, IdConflict, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.append import append, append_chunk
+from sequencer.queue.groups.head import resume
 from sequencer.queue.operate import pause, unpause
 from sequencer.queue.session import Session
-from sequencer.queue.stuck.head import resume
 from sequencer.queue.views import explain
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import Item, ItemMaker

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from sequencer.calls.call import Call
-from sequencer.calls.examine import Facts
+from sequencer.calls.examine import GroupFacts
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
@@ -165,10 +165,10 @@ class ListedSession:
         return self._policy.sequence
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> GroupFacts:
     """What `inspect` says of a sound group with one message, m1, that is due; but for these changes."""
     stamp = "1700000000000000"
-    sound = Facts(
+    sound = GroupFacts(
         now_us=1_700_000_100_000_000,
         visible_us=1_700_000_099_000_000.0,
         lease=b"",
@@ -189,6 +189,6 @@ def facts(**changes: Any) -> Facts:
     return sound._replace(**changes)
 
 
-def seen(**changes: Any) -> Answer[Facts]:
+def seen(**changes: Any) -> Answer[GroupFacts]:
     """The answer to `inspect`."""
     return Answer(facts(**changes))

@@ -8,9 +8,9 @@ from typing import Any
 from sequencer.drain.steps.actions import (
     UNCONFIRMED,
     CallStep,
-    Facts,
     Finished,
     Lost,
+    PassFacts,
     Raised,
     Returned,
     Stopped,
@@ -106,8 +106,8 @@ def heard(event: model.Event) -> Returned | Raised:
     return Returned(object()) if event.error == "result" else Raised(error_of(event))
 
 
-def facts_of(facts: model.Facts) -> Facts:
-    return Facts(
+def facts_of(facts: model.Facts) -> PassFacts:
+    return PassFacts(
         "q",
         (facts.group,),
         facts.id,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.alarms import Seen
-from sequencer.queue.alarms.conditions import Facts, commands_for, conditions, limit_of, unit_of
+from sequencer.calls.alarms import Condition
+from sequencer.queue.alarms.conditions import QueueFacts, commands_for, conditions, limit_of, unit_of
 from sequencer.queue.alarms.facts import FAILED, Tries
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
@@ -40,8 +40,8 @@ INFO = QueueInfo(
 )
 
 
-def seen(limits: Thresholds | None = None, **facts: Any) -> dict[str, Seen]:
-    found = conditions(Facts(host="web1", **facts), limits or Thresholds(), {})
+def seen(limits: Thresholds | None = None, **facts: Any) -> dict[str, Condition]:
+    found = conditions(QueueFacts(host="web1", **facts), limits or Thresholds(), {})
     assert len({one.kind for one in found}) == len(found)
     return {one.kind: one for one in found}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.examine import Facts, HeldBack
+from sequencer.calls.examine import GroupFacts, HeldBack
 from sequencer.errors import StepUnknown
 from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
 from sequencer.settings.options import QueueOptions
@@ -32,7 +32,7 @@ QUESTION = StepUnknown(
     "sequencer resume shop user 1:2 --again charge",
 )
 ASKED = encode_failure(Failure("m1", "StepUnknown", str(QUESTION), "", 3, 0.0, "host-7"), MEMBER)
-SOUND = Facts(
+SOUND = GroupFacts(
     now_us=NOW,
     visible_us=NOW - 2_000_000.0,
     lease=b"",

@@ -21,8 +21,8 @@ from sequencer.errors import (
     OutcomeUnknown,
     ServerUnavailable,
 )
-from sequencer.queue.stuck.head import TRIES, resume, skip
-from sequencer.queue.stuck.unskip import unskip
+from sequencer.queue.groups.head import TRIES, resume, skip
+from sequencer.queue.groups.unskip import unskip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError
-from sequencer.queue.stuck import parked as parked_module
-from sequencer.queue.stuck.many import resume_many, skip_many, unpause_many
-from sequencer.queue.stuck.parked import parked, parked_names
+from sequencer.queue.groups import parked as parked_module
+from sequencer.queue.groups.many import resume_many, skip_many, unpause_many
+from sequencer.queue.groups.parked import parked, parked_names
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import lane_keys

@@ -11,9 +11,9 @@ import pytest
 
 from sequencer.queue import append, counts, explain, operate, session, state, views
 from sequencer.queue.dead_letters import listed, purge, redrive
+from sequencer.queue.groups import choice, head, many, parked, unskip
 from sequencer.queue.registry import deletion, look, old_queue, put_off, route_search
 from sequencer.queue.steps import answers, seen
-from sequencer.queue.stuck import choice, head, many, parked, unskip
 
 MODULES = (append, counts, explain, operate, session, state, views)
 REGISTRY = (deletion, look, old_queue, put_off, route_search)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.examine import Facts
+from sequencer.calls.examine import GroupFacts
 from sequencer.queue.explain import explanation
 from sequencer.queue.state import group_state, is_leased, message_state
 from sequencer.settings.policy import Policy
@@ -27,13 +27,13 @@ FAILURE = encode_failure(Failure("m1", "ValueError", "no", "", 3, 0.0, "host-7")
 
 def facts(
     visible: float, lease: bytes = b"", *, failure: bytes = b"", paused: bool = False, queue_paused: bool = False
-) -> Facts:
+) -> GroupFacts:
     """Of a group with two messages, and of its head."""
     flags = (paused, queue_paused)
-    return Facts(NOW, visible, lease, failure, *flags, 2, 2, MEMBER, "7", RECORD, "", MEMBER, "7", RECORD, False)
+    return GroupFacts(NOW, visible, lease, failure, *flags, 2, 2, MEMBER, "7", RECORD, "", MEMBER, "7", RECORD, False)
 
 
-def said(seen: Facts) -> tuple[str, str, str]:
+def said(seen: GroupFacts) -> tuple[str, str, str]:
     """The state of the group, the reason in its explanation, the state of its head."""
     assert seen.visible_us is not None
     state = group_state(seen.visible_us, seen.lease, seen.now_us, is_paused=seen.is_paused)
@@ -52,7 +52,7 @@ def said(seen: Facts) -> tuple[str, str, str]:
         (facts(PAUSED, paused=True), ("paused", "paused", "paused")),
     ],
 )
-def test_a_group_that_is_one_thing_has_one_state_whoever_is_asked(seen: Facts, states: tuple[str, str, str]) -> None:
+def test_a_group_that_is_one_thing_has_one_state_for_all(seen: GroupFacts, states: tuple[str, str, str]) -> None:
     assert said(seen) == states
 
 
@@ -75,7 +75,7 @@ def test_a_group_that_is_one_thing_has_one_state_whoever_is_asked(seen: Facts, s
         "put off by no rule",
     ],
 )
-def test_of_a_group_that_is_two_things_each_says_one(seen: Facts, states: tuple[str, str, str]) -> None:
+def test_of_a_group_that_is_two_things_each_says_one(seen: GroupFacts, states: tuple[str, str, str]) -> None:
     assert said(seen) == states
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.drain.steps.actions import Facts, Unfinished
+from sequencer.drain.steps.actions import PassFacts, Unfinished
 from sequencer.drain.steps.declared import Function, Steps, new_step
 from sequencer.drain.steps.passes import Pass
 from sequencer.errors import StepFailed, StepMissing, StepResultInvalid, StepUnknown, TooLate
@@ -26,7 +26,7 @@ def end_of(*entries: Entry, facts: dict[str, Any] | None = None, options: dict[s
     one = Pass(
         QueueOptions(queue="gifts", retired=("label",), **(options or {})),
         steps,
-        Facts("gifts", ("ann", "b"), "g7", 1, 2, **(facts or {})),
+        PassFacts("gifts", ("ann", "b"), "g7", 1, 2, **(facts or {})),
         Ledger(1, entries),
         clock=lambda: 0.0,
         is_stopping=lambda: False,

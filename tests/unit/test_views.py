@@ -10,7 +10,7 @@ import pytest
 from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
 from sequencer.queue import counts, views
 from sequencer.queue.counts import info
-from sequencer.queue.stuck.parked import parked
+from sequencer.queue.groups.parked import parked
 from sequencer.queue.views import explain, groups, paused_groups, peek, policy
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure

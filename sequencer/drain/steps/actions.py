@@ -20,7 +20,7 @@ from .declared import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PassFacts:
     """What a pass is told of its message besides the ledger."""
 
     queue: str

@@ -24,7 +24,19 @@ from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
 from . import events, texts
-from .actions import UNCONFIRMED, Asked, CallStep, End, Facts, Finished, Lost, Raised, Returned, Unfinished, WriteLedger
+from .actions import (
+    UNCONFIRMED,
+    Asked,
+    CallStep,
+    End,
+    Finished,
+    Lost,
+    PassFacts,
+    Raised,
+    Returned,
+    Unfinished,
+    WriteLedger,
+)
 from .declared import InlineHandler, PassWatcher, Steps
 from .inline import InlinePass
 from .note import AGAIN
@@ -109,14 +121,14 @@ class StepRunner:
         end: End = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
         return end
 
-    def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> Facts:
+    def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> PassFacts:
         message = leased.messages[position]
         refusal = unfit(leased, position)
         ending = decide(self.queue, message.attempt, refusal, 0.0).ending if refusal else None
         failure = _failure_of(leased, position)
         since = failure.missing_since if failure else 0.0
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
-        return Facts(
+        return PassFacts(
             self.queue.queue,
             leased.group,
             message.id,

@@ -10,11 +10,11 @@ from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
 from ...values.commands import command, id_option
 from ...values.text import many
-from .actions import Facts
+from .actions import PassFacts
 from .declared import Step, Steps
 
 
-def answers(queue: QueueOptions, facts: Facts, options: Sequence[str], *, is_dead: bool = False) -> str:
+def answers(queue: QueueOptions, facts: PassFacts, options: Sequence[str], *, is_dead: bool = False) -> str:
     """The command that answers for steps: `sequencer resume gifts ann --id g7 --done charge`. It names the message: a
     line of the log that is used late must not answer for the next one.
     """
@@ -23,7 +23,7 @@ def answers(queue: QueueOptions, facts: Facts, options: Sequence[str], *, is_dea
 
 
 def step_unknown(
-    queue: QueueOptions, facts: Facts, asked: Sequence[Entry], cause: BaseException | None, *, is_dead: bool
+    queue: QueueOptions, facts: PassFacts, asked: Sequence[Entry], cause: BaseException | None, *, is_dead: bool
 ) -> StepUnknown:
     """The question to a person. `cause`: what the step raised in this pass, if it ran."""
     said = "; ".join(_asked(entry, facts) for entry in asked)
@@ -35,7 +35,7 @@ def step_unknown(
     return question.with_traceback(cause.__traceback__ if cause else None)
 
 
-def _asked(entry: Entry, facts: Facts) -> str:
+def _asked(entry: Entry, facts: PassFacts) -> str:
     where = f" in {facts.lost_owner}" if facts.lost_owner else ""
     moment = f"{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     if entry.state == "started":
@@ -43,7 +43,7 @@ def _asked(entry: Entry, facts: Facts) -> str:
     return f"step {entry.name} failed at {moment} ({entry.error}), and may have taken effect"
 
 
-def result_invalid(queue: QueueOptions, facts: Facts, entry: Entry) -> StepResultInvalid:
+def result_invalid(queue: QueueOptions, facts: PassFacts, entry: Entry) -> StepResultInvalid:
     """A step is done, and what it returned is lost."""
     mend = answers(queue, facts, ["--done", entry.name, "--result", "null"])
     return StepResultInvalid(
@@ -61,7 +61,7 @@ def not_begun(queue: QueueOptions, name: str) -> Outage:
     return Outage(f"step {name} was not called: {who} its start {within}")
 
 
-def step_missing(queue: QueueOptions, facts: Facts, names: Sequence[str]) -> StepMissing:
+def step_missing(queue: QueueOptions, facts: PassFacts, names: Sequence[str]) -> StepMissing:
     """Steps of another version are not done."""
     many, they, them = ("steps", "are", "them") if len(names) > 1 else ("step", "is", "it")
     done = answers(queue, facts, [word for name in names for word in ("--done", name)])
@@ -71,7 +71,7 @@ def step_missing(queue: QueueOptions, facts: Facts, names: Sequence[str]) -> Ste
     )
 
 
-def unknown_kind(queue: QueueOptions, declared: Steps, facts: Facts, *, is_kept: bool) -> StepMissing:
+def unknown_kind(queue: QueueOptions, declared: Steps, facts: PassFacts, *, is_kept: bool) -> StepMissing:
     """No step is declared for the message. `is_kept`: it is not dropped, though `on_unknown` says so."""
     known = ", ".join(sorted(declared.kinds))
     said = f"no step is declared for kind {facts.kind!r}; this version has {known}"
@@ -89,7 +89,7 @@ def no_answer(unanswered: int, owner: str) -> str:
     )
 
 
-def no_tries(queue: QueueOptions, facts: Facts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
+def no_tries(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
     """What StepFailed says."""
     waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
     left = {entry.name for entry in ledger.entries if entry.state == "left"}

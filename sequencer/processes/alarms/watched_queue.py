@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...client import Sequencer
 from ...net.blocking import blocking
 from ...queue.alarms import facts, incidents, untold
-from ...queue.alarms.conditions import Facts
+from ...queue.alarms.conditions import QueueFacts
 from .settings import QueueAlarms
 
 
@@ -34,7 +34,7 @@ class WatchState:
         self.alarms = alarms
         self.tells_memory, self.tries = is_first, facts.Tries()
         """Of the server's memory one queue tells, the first of the file."""
-        self.minute: Facts = Facts()
+        self.minute: QueueFacts = QueueFacts()
         """What was seen at the last minute, until it was told."""
         self.progress: dict[str, dict[str, untold.LaneProgress]] = {name: {} for name in alarms.to}
         """By target and lane: how far parked groups were looked through."""

@@ -18,7 +18,7 @@ from ...calls.alarms import AlarmTimes, Grant
 from ...consume.emitter import EventEmitter
 from ...drain import consumer_events
 from ...errors import ServerUnavailable
-from ...queue.alarms.conditions import Facts, Untold, conditions
+from ...queue.alarms.conditions import QueueFacts, Untold, conditions
 from ...queue.alarms.untold import heads_text
 from ...settings.events import Event
 from ...values.text import error_text
@@ -169,7 +169,7 @@ class Watcher:
         waits_long = look.due and look.waits_s >= limits.unserved > 0
         unserved_s = client.unserved_s() if waits_long else 0.0
         known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
-        one.minute = Facts()
+        one.minute = QueueFacts()
         news = self._news(one, look, now)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
@@ -181,7 +181,7 @@ class Watcher:
         if is_told:
             one.client.forget_told()
             found = one.client.minute_facts(has_memory=one.tells_memory)
-            one.minute = Facts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
+            one.minute = QueueFacts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
 
     def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""

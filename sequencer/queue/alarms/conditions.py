@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ...calls.alarms import Seen, Verdict
+from ...calls.alarms import Condition, Verdict
 from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
 from ...values.commands import command, resume_all
@@ -18,7 +18,7 @@ TIMES = {"wait", "lag", "unserved", "away"}
 SHARES = {"failing", "memory"}
 
 
-class Facts(NamedTuple):
+class QueueFacts(NamedTuple):
     """What was seen. None: not known now, so that nothing of it opens or closes."""
 
     look: QueueLook | None = None
@@ -44,7 +44,7 @@ class Untold(NamedTuple):
     """What can be named of it, for the one who knows least."""
 
 
-def conditions(facts: Facts, limits: Thresholds, news: Mapping[str, Untold]) -> list[Seen]:
+def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Untold]) -> list[Condition]:
     """What is known of each condition that is not turned off. `news`: by kind."""
     found = [*_of_look(facts, limits), *_of_info(facts, limits), *_of_host(facts, limits)]
     untold = [news.get(one.kind, Untold([], "")) for one in found]
@@ -62,18 +62,18 @@ def limit_of(kind: str, limits: Thresholds) -> float | None:
     return None if value is None or isinstance(value, bool) else float(value)
 
 
-def _measured(kind: str, value: float, limit: float, text: str, *, is_known: bool = True) -> Iterator[Seen]:
+def _measured(kind: str, value: float, limit: float, text: str, *, is_known: bool = True) -> Iterator[Condition]:
     if limit <= 0:
         return
     verdict: Verdict = "open" if value >= limit else "close" if value < CLOSES_AT * limit else "keep"
-    yield Seen(kind, verdict if is_known else "keep", f"{value:.6g}", text)
+    yield Condition(kind, verdict if is_known else "keep", f"{value:.6g}", text)
 
 
-def _holds(kind: str, holds: bool, text: str, value: str = "") -> Seen:
-    return Seen(kind, "open" if holds else "close", value, text if holds else "")
+def _holds(kind: str, holds: bool, text: str, value: str = "") -> Condition:
+    return Condition(kind, "open" if holds else "close", value, text if holds else "")
 
 
-def _of_look(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+def _of_look(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if (look := facts.look) is None:
         return
     is_or_are = "is" if look.parked == 1 else "are"
@@ -90,7 +90,7 @@ def _of_look(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
         yield from _measured("unserved", facts.unserved_s, limits.unserved, text, is_known=not look.is_paused)
 
 
-def _of_info(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+def _of_info(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if (info := facts.info) is not None:
         about = "about " if info.is_estimate else ""
         yield from _measured("backlog", info.backlog, limits.backlog, f"{about}{many(info.backlog, 'message')} wait")
@@ -111,7 +111,7 @@ def _of_info(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
         yield from _measured("memory", facts.memory, limits.memory, text)
 
 
-def _of_host(facts: Facts, limits: Thresholds) -> Iterator[Seen]:
+def _of_host(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     """What one host knows alone: it opens and closes what bears its name."""
     if limits.pool and facts.down_s is not None:
         text = f"no consumer on {facts.host} gets to work, for {duration(facts.down_s)}; see its log"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import calls
-from ...calls.alarms import AlarmTimes, Grant, Seen
+from ...calls.alarms import AlarmTimes, Condition, Grant
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, pairs, text
 from ...store.text import loads_words
@@ -14,7 +14,9 @@ from ...values.alarms import Incident, ToldTarget
 from ..session import Session
 
 
-async def take_seen(session: Session, seen: Sequence[Seen], targets: Sequence[str], times: AlarmTimes) -> list[Grant]:
+async def take_seen(
+    session: Session, seen: Sequence[Condition], targets: Sequence[str], times: AlarmTimes
+) -> list[Grant]:
     """Say what is seen of the queue; what this caller alone may tell now, for the time of the hold.
 
     Raises ServerError; ServerNotUsable without the rights of one who operates.

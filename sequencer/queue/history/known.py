@@ -55,7 +55,7 @@ def _remembered(options: QueueOptions) -> str:
     return f"without a history only its id is known: it was handled, dropped or skipped; to keep one: {keep}"
 
 
-def _pending_info(facts: calls.Facts, group: str, message_id: str, queue: str) -> MessageInfo:
+def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: str) -> MessageInfo:
     parts = decode_group(group)
     rest = (facts.member, facts.score or "nan", facts.record, parts, 0, queue)
     message = readable_message(*rest, late_below(facts.mark))

@@ -11,7 +11,7 @@ from ...store.registration import Registration, registered
 from ...store.replies import Reading, field_texts
 
 
-class Seen(NamedTuple):
+class QueueSeen(NamedTuple):
     """What a look at a queue has found."""
 
     there: Registration | None
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     """What the index says."""
 
 
-async def look_at(alone: Alone, name: str, options: QueueOptions) -> Seen:
+async def look_at(alone: Alone, name: str, options: QueueOptions) -> QueueSeen:
     """In one round trip; `name` is that of the server. Raises SequencerError."""
     lane, index = lane_keys(options.namespace, options.queue, 0), index_key(options.namespace)
     registry, policy, clock, known = await alone.answers(
@@ -38,4 +38,4 @@ async def look_at(alone: Alone, name: str, options: QueueOptions) -> Seen:
             raise answer
     with Reading(name):
         there = registered(field_texts(registry))
-        return Seen(there, field_texts(policy), bool(clock), None if isinstance(known, Exception) else known)
+        return QueueSeen(there, field_texts(policy), bool(clock), None if isinstance(known, Exception) else known)

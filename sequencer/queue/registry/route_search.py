@@ -35,7 +35,7 @@ from ...values.checks import near_names
 from ...values.commands import command
 from ...values.text import many
 from .index import most_used, write_index
-from .look import Seen, look_at
+from .look import QueueSeen, look_at
 from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
 from .remembered import merged_fields
@@ -89,10 +89,10 @@ class RouteSearch:
                 return found
         raise ServerUnavailable(f"queue {self._options.queue!r} can't be used now: {reason}; try again")
 
-    async def _look(self) -> Seen:
+    async def _look(self) -> QueueSeen:
         return await look_at(self.alone, self.net.name, self._options)
 
-    async def _try(self, seen: Seen) -> tuple[bool, Registration | None]:
+    async def _try(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
         """Whether registry and lanes agree by now, and on what."""
         there = seen.there
         if there is None:
@@ -120,7 +120,7 @@ class RouteSearch:
         await self._index(seen, f"p{there.protocol}")
         return True, there
 
-    async def _without_registry(self, seen: Seen) -> tuple[bool, Registration | None]:
+    async def _without_registry(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
         options, known = self._options, self._known
         with Reading(self.net.name):
             copy = of_lane(seen.lane)
@@ -157,7 +157,7 @@ class RouteSearch:
         self._is_new = True
         return False, None
 
-    async def _old(self, seen: Seen) -> tuple[bool, Registration | None]:
+    async def _old(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
         there = await find_old(self.alone, self.net.name, self._options, seen.lane)
         self._check_lanes(len(there.tags))
         if not (self._registers or self._known):
@@ -241,7 +241,7 @@ class RouteSearch:
         """The first lane has messages by another table: someone registered while nothing else showed that it has."""
         await self._register(there, replace(own, epoch=max(own.epoch, there.epoch)), is_new=True)
 
-    async def _index(self, seen: Seen, word: str) -> None:
+    async def _index(self, seen: QueueSeen, word: str) -> None:
         """The index comes last."""
         if self._registers and seen.word != word.encode():
             options = self._options

@@ -32,7 +32,7 @@ def given_answers(done: Any, again: Any, by: Any) -> Answers:
 
 
 async def answered_head(
-    session: Session, keys: LaneKeys, group: str, facts: calls.Facts, member: str, answers: Answers, by: str | None
+    session: Session, keys: LaneKeys, group: str, facts: calls.GroupFacts, member: str, answers: Answers, by: str | None
 ) -> Written | None:
     """The ledger of a failed head with these answers; None without any.
 

@@ -223,7 +223,7 @@ def _check_head(group: str, member: str, id: str | None) -> None:
         raise NotParked(f"group {name_of(group)} stands at {member[STAMP_DIGITS:]!r} by now, not at {id!r}; look again")
 
 
-def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.Facts, *, what: str) -> None:
+def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.GroupFacts, *, what: str) -> None:
     """Raises GroupNotFound, GroupBusy, NotParked."""
     if done.status == "missing":
         raise GroupNotFound(f"group {name_of(group)} has no messages in queue {session.options.queue!r}")
@@ -239,7 +239,7 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
         raise NotParked(said)
 
 
-def _failed_member(facts: calls.Facts) -> str:
+def _failed_member(facts: calls.GroupFacts) -> str:
     """The member that a group's failure is about: the head if it names none; "" without a failure."""
     return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
 
