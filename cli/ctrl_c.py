@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that sends what it reads, part by part."""
+"""Ctrl-C in `append`, which sends what it reads, part by part. Of `consume` and `run`: `processes/signals.py`."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from ..values.checks import check_rate
 from ..values.commands import command, id_option, resume_all
 from ..values.text import many, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, option, queue_command
-from .many import say_unfit
+from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, queue_command
+from .many import DryRunOption, say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
 from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
 
@@ -42,8 +42,6 @@ ErrorOption = Annotated[
     ),
 ]
 AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
-DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
-"""It has a variable, since that can only make a call do less."""
 
 
 @queue_command(dead, "list")

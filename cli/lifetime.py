@@ -9,11 +9,11 @@ import typer
 from ..client import Sequencer
 from ..values.text import many, plain
 from ..values.views import Usage
-from .app import FINE, INTERRUPTED, JsonOption, app, call_option, queue_command
+from .app import FINE, INTERRUPTED, JsonOption, app, call_option, option, queue_command
 from .many import YesOption, confirm
 from .render import print_either
 
-DryRunOption = Annotated[bool, call_option("--dry-run", help="Change nothing; say what is there, and who uses it.")]
+DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say what is there, and who uses it.")]
 
 
 def _said(used: Usage) -> str:

@@ -1,7 +1,7 @@
 """Standard output and standard error of a command, which may be full, closed, or of ASCII only.
 
 What can't be written is dropped, and noted: a command goes on, since what it does must not depend on who reads what it
-says. Its end then tells it by its status: see `ending`.
+says. Its status then tells it: see `failure_text`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Lease: the lower layer, for people with a loop of their own. Nothing runs in the background. Each call is one round
-trip; `claim` makes one a lane, and `ack` of a probe two.
+trip; `claim` makes one a lane, and what ends the lease of a probe one more.
 """
 
 from __future__ import annotations

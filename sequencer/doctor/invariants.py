@@ -28,7 +28,7 @@ from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.history.ending import bucket_began_us
 from ..store.keys import LaneKeys
-from ..store.record import STAMP_DIGITS
+from ..store.record import id_of
 from ..store.replies import scanned, texts
 from ..values.views import Finding
 from .outage import broken_outage
@@ -208,7 +208,7 @@ class InvariantCheck:
             cursors = {group: at for group, (at, _) in pages.items() if int(at)}
 
     def _check_records(self, keys: LaneKeys, group: str, found: dict[tuple[str, str], Found]) -> None:
-        placed = {name[STAMP_DIGITS:] for what, name in found if what == "head"}
+        placed = {id_of(name) for what, name in found if what == "head"}
         for names in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
             for page in _pages(names, MEMBERS):
                 ids = page

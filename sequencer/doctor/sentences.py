@@ -9,7 +9,7 @@ from ..calls.examine import Found
 from ..store.group import decode_group
 from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
-from ..store.record import STAMP_DIGITS, LetterName
+from ..store.record import STAMP_DIGITS, LetterName, id_of
 from ..values.text import named
 from ..values.views import Finding
 
@@ -123,7 +123,7 @@ def finding_of(group: str, one: Found) -> Finding:
     check, problem, repair = SENTENCES[one.what]
     parts, id = decode_group(group) if group else (), one.name if check == "messages" else ""
     if one.what == "no record":
-        id = one.name[STAMP_DIGITS:]
+        id = id_of(one.name)
     elif check == "dead letters":
         parts, id = _letter(one.name)
     letter = f"{id!r} of group {named(parts)}" if id else repr(one.name)  # of others: as it is

@@ -1,5 +1,6 @@
-"""Redis and nothing else: connections, what is sent on them, and errors of the driver as ours.
+"""Redis and nothing else: connections, how calls go over them, errors of the driver as ours. Also the short way to
+append (`appender`).
 
-Not here: what is sent (`calls`).
+Not here: what a call holds (`calls`).
 The rule: only this room imports redis; `testing` and the benchmarks may too.
 """

@@ -1,4 +1,7 @@
-"""One connection alone, as operations ask it; a session as links ask it, on the connection that they have; and when."""
+"""One connection alone, as operations ask it; a session as links ask it, on the connection that they have; and when.
+
+`finish` runs an operation over a net that never suspends.
+"""
 
 from __future__ import annotations
 

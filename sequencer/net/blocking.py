@@ -1,4 +1,4 @@
-"""The blocking net: links of one client, whose methods never suspend; and what finishes an operation at once."""
+"""The blocking net: links of one client, whose methods never suspend."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ The stage goes to a consumer by its control pipe, which nothing else can write t
 too, as systemd's may, never means more than stage 1. If the supervisor itself dies, its consumers see that pipe end,
 and stop.
 
-Not here: the loop that calls `run_round`, and signals (`processes/supervisor.py`).
+Not here: the loop that calls `run_round`, and signals (`processes/supervisor.py`, `processes/signals.py`).
 """
 
 from __future__ import annotations

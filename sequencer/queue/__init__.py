@@ -1,5 +1,6 @@
-"""What can be done with a queue besides consuming it: append, look, operate, audit; what one client knows of its queue
-(`session`), and what is registered of it (`registry`).
+"""What can be done with a queue besides consuming it: append, look, operate, audit; groups that stand still (`groups`),
+dead letters, steps, history, alarms; what one client knows of its queue (`session`), and what is registered of it
+(`registry`).
 
 Not here: the consumer's protocol (`drain`).
 The rule: an operation is written once. One append has a short way besides (`net/appender.py`), for its speed.

@@ -12,7 +12,7 @@ from ..settings.policy import Policy
 from ..store.failure import ASKING, decode_failure, log_of
 from ..store.group import decode_group
 from ..store.keys import PAUSED
-from ..store.record import STAMP_DIGITS, decode_head, owner_of
+from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
 from ..values.commands import command
 from ..values.history import MessageSteps
@@ -73,7 +73,7 @@ def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
     def because(reason: Any, text: str, until_us: float | None = None) -> Explanation:
         moves_in_s = None if until_us is None or math.isinf(until_us) else max(0.0, (until_us - facts.now_us) / 1e6)
         name, size = named(decode_group(group)), max(0, facts.order_size)
-        head_id = facts.head[STAMP_DIGITS:] or None
+        head_id = id_of(facts.head) or None
         log = log_of(facts.failure) if facts.failure else ()
         return Explanation(decode_group(group), reason, f"group {name} {text}", moves_in_s, size, head_id, log)
 
@@ -84,7 +84,7 @@ def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
     if not facts.order_size or facts.visible_us is None:
         return because("nothing", "has no messages; append one")
     now, visible = facts.now_us, facts.visible_us
-    head = facts.head[STAMP_DIGITS:]
+    head = id_of(facts.head)
     if is_leased(visible, facts.lease, now):
         owner, since_s = holder_of(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
@@ -207,7 +207,7 @@ def _when(at_us: float, now_us: int) -> str:
 def _gate(facts: GroupFacts, policy: Policy, head: str) -> tuple[str, str, float] | None:
     """What keeps the head from being handled, as the claim sees it: its own time, the window, a missing number."""
     now, record = facts.now_us, decode_head(facts.head_record)
-    arrived = int(facts.head[:STAMP_DIGITS])
+    arrived = int(stamp_of(facts.head))
     if record.due_us is not None and record.due_us > now:
         return (
             "delayed",
@@ -246,12 +246,12 @@ def _broken(facts: GroupFacts, policy: Policy) -> str:
         return "it is in the schedule without a message"
     if not size and (facts.lease or facts.failure):
         return f"it has a {'lease' if facts.lease else 'failure'} and no message"
-    if facts.lease and not facts.lease[:STAMP_DIGITS].isdigit():
+    if facts.lease and not stamp_of(facts.lease).isdecimal():
         return "its lease can't be read"
-    if size and not facts.head[:STAMP_DIGITS].isdecimal():
+    if size and not stamp_of(facts.head).isdecimal():
         return f"its first message has no stamp: {facts.head!r}"
-    if size and facts.head_record[:STAMP_DIGITS].decode("latin-1") != facts.head[:STAMP_DIGITS]:
-        return f"its head {facts.head[STAMP_DIGITS:]} has no record of its own in the body"
+    if size and stamp_of(facts.head_record) != stamp_of(facts.head):
+        return f"its head {id_of(facts.head)} has no record of its own in the body"
     if visible is not None and math.isinf(visible):
         if facts.lease:
             return "it is leased and parked at once"

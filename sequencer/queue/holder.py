@@ -9,7 +9,7 @@ from ..errors import LeaseExpired
 from ..settings.options import QueueOptions
 from ..store.failure import encode_failure
 from ..store.group import decode_group
-from ..store.record import STAMP_DIGITS, decode_head, owner_of
+from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..values.message import Failure
 from ..values.owner import ending, removal, skipping
 from .state import expired_head, is_leased
@@ -17,13 +17,13 @@ from .state import expired_head, is_leased
 
 def holder_of(facts: GroupFacts) -> tuple[str, float]:
     """Who has the group's lease, and for how many seconds by now."""
-    since_us = int(facts.lease[:STAMP_DIGITS])
+    since_us = int(stamp_of(facts.lease))
     return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
 
 
 def held_by(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     """Who has the group in hand, since when, and what ends that; behind "is held by"."""
-    if not facts.lease[:STAMP_DIGITS].isdigit():
+    if not stamp_of(facts.lease).isdecimal():
         return "a consumer just now"
     owner, since_s = holder_of(facts)
     said = removing(group, facts, options)
@@ -32,13 +32,13 @@ def held_by(group: str, facts: GroupFacts, options: QueueOptions) -> str:
         return f"{owner}, whose lease ran out: a consumer takes it over{pause}{said}"
     held = f"{owner} for {since_s:.1f} s now, since {moment(facts.now_us - since_s * 1e6)}"
     left_s = ((facts.visible_us or 0) - facts.now_us) / 1e6
-    held += f", with {facts.head[STAMP_DIGITS:]} first; its lease ends in {left_s:.1f} s unless it is prolonged"
+    held += f", with {id_of(facts.head)} first; its lease ends in {left_s:.1f} s unless it is prolonged"
     return f"{held}; {ending(owner)}{said}"
 
 
 def removing(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     """What takes a head away that hangs, or hung until its lease ran out; "" where neither may be."""
-    id, parts, names = facts.head[STAMP_DIGITS:], decode_group(group), (options.queue, options.namespace)
+    id, parts, names = id_of(facts.head), decode_group(group), (options.queue, options.namespace)
     if is_leased(facts.visible_us, facts.lease, facts.now_us):
         is_paused = facts.is_paused or facts.is_queue_paused
         return f": {removal(owner_of(facts.lease), id, parts, *names, is_paused=is_paused)}"
@@ -51,7 +51,7 @@ def removing(group: str, facts: GroupFacts, options: QueueOptions) -> str:
 
 def unanswered(facts: GroupFacts) -> bytes:
     """The failure that is kept with a head that is taken away after its lease ran out."""
-    id, owner, attempts = facts.head[STAMP_DIGITS:], owner_of(facts.lease), decode_head(facts.head_record).attempts
+    id, owner, attempts = id_of(facts.head), owner_of(facts.lease), decode_head(facts.head_record).attempts
     said = f"consumer {owner} had it in hand when its lease ran out, and did not answer; then somebody skipped it"
     failure = Failure(id, LeaseExpired.__name__, said, "", attempts + 1, facts.now_us / 1e6, owner)
     return encode_failure(failure, facts.head)

@@ -18,7 +18,7 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
 from ..store.item import Group
 from ..store.keys import PAUSED, LaneKeys
-from ..store.record import STAMP_DIGITS, decode_head, number_of, owner_of, readable_message
+from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
 from ..values.checks import check_limit
@@ -119,7 +119,7 @@ async def infos_of(net: Net, keys: LaneKeys, page: Sequence[tuple[bytes, float]]
     failures, *replies = await net.read(keys.schedule, commands)
     sizes, heads = replies[::2], replies[1::2]
     with Reading(net.name):
-        ids = [text(head[0])[STAMP_DIGITS:] if head else "" for head in heads]
+        ids = [id_of(text(head[0])) if head else "" for head in heads]
     bodies: list[Command] = [("HGET", keys.body(name), id) for name, id in zip(names, ids, strict=True)]
     records = await net.read(keys.schedule, bodies)
     with Reading(net.name):
@@ -150,7 +150,7 @@ def _info(view: LaneView, group: bytes, visible: float, row: _Row) -> GroupInfo:
         backlog=row.size,
         lag_s=max(0, now - number_of(head[0])) / 1e6 if head else None,
         due_in_s=None if visible >= PAUSED or state == "paused" else max(0.0, (visible - now) / 1e6),
-        head_id=text(head[0])[STAMP_DIGITS:] if head else None,
+        head_id=id_of(text(head[0])) if head else None,
         head_score=float(head[1]) if head else None,
         attempts=max(record.attempts, tried),
         owner=owner_of(lease) if lease else None,
@@ -174,7 +174,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
         below, members = late_below(mark), [(text(member), score.decode()) for member, score in pairs(words)]
     if not members:
         return []
-    ids = [member[STAMP_DIGITS:] for member, _ in members]
+    ids = [id_of(member) for member, _ in members]
     records = (await net.read(keys.body(key), [("HMGET", keys.body(key), *ids)]))[0]
     rest = (decode_group(key), 0, session.options.queue, below)
     with Reading(net.name):
@@ -197,14 +197,14 @@ async def explain(session: Session, group: Group) -> Explanation:
         found = with_unserved(found, nobody, waits_s, session.options)
     found = with_removal(found, key, facts, options)
     if found.reason == "leased":
-        found = with_steps(found, await _steps_of(session, keys, key, facts.head[STAMP_DIGITS:]))
+        found = with_steps(found, await _steps_of(session, keys, key, id_of(facts.head)))
     longest = await _held_longest(session) if found.reason == "due" and waits_s >= UNSERVED_S else None
     found = with_longest(found, longest, options) if longest else with_commands(found, options)
     if facts.order_size < 2 or policy.sequence:
         return found
     (words,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), -1, -1, "WITHSCORES")])
     with Reading(session.net.name):
-        last = [(text(member)[STAMP_DIGITS:], float(score)) for member, score in pairs(words)]
+        last = [(id_of(text(member)), float(score)) for member, score in pairs(words)]
     return with_units(found, facts, last[0], session.options) if last else found
 
 

@@ -53,7 +53,7 @@ TOO_LONG = 1.6
 
 QUICK_S = 0.0005
 """Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S
-(`throughput`).
+(`peers`).
 """
 ALIKE_S = 0.02
 """Two batches in a row that differ by less tell when the next one ends (`handlers`)."""

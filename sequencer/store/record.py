@@ -52,6 +52,17 @@ def owner_of(lease: bytes) -> str:
     return lease[LEASE_HEAD:].decode("utf-8", "replace").rstrip(" ")
 
 
+def id_of(member: str) -> str:
+    """The id in a member of an order; "" of none."""
+    return member[STAMP_DIGITS:]
+
+
+def stamp_of(word: str | bytes) -> str:
+    """What stands in the place of the stamp or token: at the beginning of a member, a record, a lease."""
+    found = word[:STAMP_DIGITS]
+    return found if isinstance(found, str) else found.decode("latin-1")
+
+
 def number_of(word: str | bytes) -> int:
     """The stamp with which a member begins, or the token of a lease; 0 for what no client of ours wrote."""
     digits = word[:STAMP_DIGITS]

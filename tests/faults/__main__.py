@@ -50,7 +50,7 @@ def faults() -> None:
 
 @app.command()
 def ci(as_json: AsJson = False, output: Output = None) -> None:
-    """A slice of every proof, in about two minutes: those that work beside those that wait."""
+    """A slice of every proof, in three to five minutes: those that work beside those that wait."""
     found = {result.name: result for result in Lanes("ci").run(SIDE_BY_SIDE)}
     finish([found[name] for name in PROOFS], "ci", as_json, output)
 

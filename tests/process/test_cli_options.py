@@ -80,6 +80,8 @@ def test_only_what_describes_a_deployment_has_a_variable() -> None:
     assert len(options) > 100
     found = {(option.opts[0], option.envvar) for _, option in options if option.envvar}
     assert found == set((DEPLOYMENT | ONLY_LESS).items())
+    trials = [option.envvar for _, option in options if option.opts == ["--dry-run"]]
+    assert set(trials) == {ONLY_LESS["--dry-run"]}, "whoever set it must meet no command that does more"
     assert {path for path, option in options if option.envvar == "SEQUENCER_PROCESSES"} == {"sequencer consume"}
     taken = [one for command in root.commands.values() for one in command.params]
     assert not any(one.envvar for one in taken if one.param_type_name == "argument")
@@ -111,6 +113,8 @@ def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer)
     assert refused.stderr.count("note: SEQUENCER_YES is not read") == refused.stderr.count("note: SEQUENCER_ALL") == 1
     kept = cli.call("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
+    looked = cli.call("delete", "jobs", "--yes", SEQUENCER_DRY_RUN="1")
+    assert (looked.returncode, looked.stderr) == (0, "") and looked.stdout.startswith("would delete jobs: ")
     assert seq.info().dead == 1
     shown = cli.call("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
     assert '"on_late":"handle"' in shown.stdout

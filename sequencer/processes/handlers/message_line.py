@@ -1,4 +1,4 @@
-"""A message as one line of JSON, as a command reads it and as `--print` shows it."""
+"""A message as one line of JSON, as a command reads it and as print mode shows it."""
 
 from __future__ import annotations
 

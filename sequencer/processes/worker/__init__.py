@@ -1,5 +1,5 @@
 """One consumer process, as the supervisor starts it: its configuration, its control thread, its end.
 
-Not here: when it is started or replaced (`processes.supervisor`).
+Not here: when it is started or replaced (`processes.pool`, `processes.places`).
 The rule: the control thread runs no user code.
 """

@@ -25,7 +25,7 @@ from ...store.failure import decode_failure, digest_of
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, readable_message
+from ...store.record import id_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
 from ...values.commands import command, id_option
@@ -167,7 +167,12 @@ async def _resume(
         if answers is not None:
             written = await answered_head(session, keys, group, facts, member, answers, by)
         call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
-        answer = await _ask(session, call)
+        try:
+            answer = await session.net.ask(call)
+        except ServerUnavailable as error:
+            if ending and error.maybe_sent:
+                raise _unknown(session, group, member, ending) from error
+            raise
         done = answer.value
         if done.status == "resumed":
             attempts = decode_failure(told or facts.failure)[0].attempt if told or facts.failure else 0
@@ -185,7 +190,7 @@ async def _resume(
 
 
 def _effects(group: str, member: str) -> EffectsNoted:
-    id, parts = member[STAMP_DIGITS:], decode_group(group)
+    id, parts = id_of(member), decode_group(group)
     return EffectsNoted(
         id,
         parts,
@@ -194,20 +199,9 @@ def _effects(group: str, member: str) -> EffectsNoted:
     )
 
 
-async def _ask(session: Session, call: calls.Call[calls.Resumed]) -> Answer[calls.Resumed]:
-    """Raises OutcomeUnknown where a message may have been taken away, and no try was answered."""
-    _, group, _, member, ending, *_ = call.args
-    try:
-        return await session.net.ask(call)
-    except ServerUnavailable as error:
-        if ending and error.maybe_sent:
-            raise _unknown(session, str(group), str(member), str(ending)) from error
-        raise
-
-
 def _unknown(session: Session, group: str, member: str, ending: str) -> OutcomeUnknown:
     """Of a skip whose answer was lost: what was taken away is kept, and this puts it back."""
-    id, options = member[STAMP_DIGITS:], session.options
+    id, options = id_of(member), session.options
     name = "dead redrive" if ending == "dead" else "unskip"
     line = command(name, options.queue, *decode_group(group), namespace=options.namespace, options=id_option(id))
     kept = "it is a dead letter" if ending == "dead" else "it is kept until the next skip"
@@ -219,8 +213,8 @@ def _unknown(session: Session, group: str, member: str, ending: str) -> OutcomeU
 
 
 def _check_head(group: str, member: str, id: str | None) -> None:
-    if id is not None and member and member[STAMP_DIGITS:] != id:
-        raise NotParked(f"group {name_of(group)} stands at {member[STAMP_DIGITS:]!r} by now, not at {id!r}; look again")
+    if id is not None and member and id_of(member) != id:
+        raise NotParked(f"group {name_of(group)} stands at {id_of(member)!r} by now, not at {id!r}; look again")
 
 
 def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.GroupFacts, *, what: str) -> None:
@@ -233,7 +227,7 @@ def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: cal
         said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
         names, space = (session.options.queue, *decode_group(group)), session.options.namespace
         said += f"see: {command('explain', *names, namespace=space)}"
-        if id := facts.head[STAMP_DIGITS:]:
+        if id := id_of(facts.head):
             cancel = command("cancel", *names, namespace=space, options=id_option(id))
             said += f"; to take {id!r} away, which waits: {cancel}"
         raise NotParked(said)

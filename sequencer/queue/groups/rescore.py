@@ -16,7 +16,7 @@ from ...doctor.scores import ranges_beside
 from ...errors import ConfigurationError, InvalidScore, shown
 from ...store.envelope import encode_score
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, decode_head
+from ...store.record import decode_head, id_of
 from ...store.replies import Reading, pairs, scanned, text
 from ...values.score_units import PER_SECOND, in_unit, unit_of
 from ...values.views import Rescored, Unit
@@ -85,7 +85,7 @@ async def _choose(net: Net, keys: LaneKeys, unit: Unit) -> list[_Scored]:
         with Reading(net.name):
             for (name, *_), reply in zip(asked, replies, strict=True):
                 for member, score in pairs(reply):
-                    id, number = text(member)[STAMP_DIGITS:], float(score)
+                    id, number = id_of(text(member)), float(score)
                     chosen[name, id] = _Scored(name, id, unit_of(number), encode_score(in_unit(number, unit)))
     return list(chosen.values())
 

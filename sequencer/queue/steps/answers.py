@@ -12,7 +12,7 @@ from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
-from ...store.record import STAMP_DIGITS, Kept, LetterName, written_of
+from ...store.record import Kept, LetterName, id_of, stamp_of, written_of
 from ...values.commands import command, id_option
 from ...values.text import named
 from ..holder import held_by
@@ -44,9 +44,9 @@ async def answered_head(
         if failure and failure.type in ASKING:
             raise AnswerNeeded(f"message {failure.id!r} waits for an answer: {failure.message}")
         return None
-    id = member[STAMP_DIGITS:]
+    id = id_of(member)
     (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)]) if member else (None,)
-    if record is None or record[:STAMP_DIGITS].decode("latin-1") != member[:STAMP_DIGITS]:
+    if record is None or stamp_of(record) != stamp_of(member):
         name = f"group {named(decode_group(group))}"
         if is_leased(facts.visible_us, facts.lease, facts.now_us):
             raise GroupBusy(f"{name} is held by {held_by(group, facts, options)}")

@@ -7,7 +7,7 @@ from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, number_of
+from ...store.record import id_of, number_of
 from ...store.replies import Reading
 from ...values.history import MessageSteps
 from ..dead_letters.listed import DeadLetterFilter, oldest
@@ -26,7 +26,7 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
         member = await _failed_or_head(session, keys, key)
         if member is None:
             return None
-        wanted = member[STAMP_DIGITS:]
+        wanted = id_of(member)
     record, lease = await session.net.read(
         keys.body(key), [("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)]
     )

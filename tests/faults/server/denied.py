@@ -1,8 +1,8 @@
 """Every right that a script needs, taken away just before it runs: what is then written, and whether it is sound.
 
 Redis looks at rights command by command, and Lua does not roll back: a script that comes to a command which its user
-lacks keeps what it wrote until then. Clients therefore ask before their first message (`rights.py`); this is about a
-right that goes away later. Each kind of write in `cut.py` is made without each command that its script calls.
+lacks keeps what it wrote until then. Clients therefore ask before their first message (`doctor/rights.py`); this is
+about a right that goes away later. Each kind of write in `cut.py` is made without each command that its script calls.
 """
 
 from __future__ import annotations
