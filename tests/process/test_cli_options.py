@@ -114,7 +114,8 @@ def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer)
     kept = cli.call("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
     looked = cli.call("delete", "jobs", "--yes", SEQUENCER_DRY_RUN="1")
-    assert (looked.returncode, looked.stderr) == (0, "") and looked.stdout.startswith("would delete jobs: ")
+    assert (looked.returncode, looked.stderr) == (0, "")
+    assert looked.stdout.startswith("would delete jobs: ")
     assert seq.info().dead == 1
     shown = cli.call("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
     assert '"on_late":"handle"' in shown.stdout

@@ -19,7 +19,6 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, index_key, lane_keys, registry_key
 from sequencer.testing import wait_until
-from sequencer.values.commands import name_server
 from sequencer.values.views import Finding
 
 from ..support.background import Background
@@ -41,21 +40,6 @@ def examine(server: EmbeddedServer, namespace: str) -> Callable[..., list[Findin
 
 def problems(findings: list[Finding]) -> list[str]:
     return [one.text for one in findings if one.level == "problem"]
-
-
-def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], namespace: str
-) -> None:
-    seq.append(1, "g")
-    link.command("HSET", keys.policy, "on_late", "drop")
-    name_server("redis://other:7001/0")
-    try:
-        told = [text for text in problems(examine()) if "another policy" in text]
-    finally:
-        name_server("")
-    wanted = f"sequencer configure jobs --namespace {namespace} --redis redis://other:7001/0"
-    assert [text.rpartition(": ")[2] for text in told] == [wanted]
-    link.command("HDEL", keys.policy, "on_late")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -1,4 +1,6 @@
-"""Lanes that are in no table: what the doctor says of them, and that its commands keep what lies there."""
+"""Lanes that are in no table, or have another policy: what the doctor says of them, and that its commands keep what
+lies there.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys, lane_of, registry_key
+from sequencer.values.commands import name_server
 
 from ..support.own_server import client
 
@@ -29,6 +32,18 @@ def test_the_doctor_tells_of_lanes_that_are_not_registered(admin: Link) -> None:
         told = [one.text for one in seq.doctor() if "is registered with 1 lane, and there is a lane" in one.text]
     assert len(told) == 3
     assert all("to keep them, as queue q-lane-" in text for text in told)
+
+
+def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        admin.command("HSET", lane_keys("sequencer", "q", 0).policy, "on_late", "drop")
+        name_server("redis://other:7001/0")
+        try:
+            told = [one.text for one in seq.doctor() if "another policy" in one.text]
+        finally:
+            name_server("")
+    assert [text.rpartition(" with: ")[2] for text in told] == ["sequencer configure q --redis redis://other:7001/0"]
 
 
 @pytest.mark.parametrize("is_registered", [True, False])
