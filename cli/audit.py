@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import typer
 
 from ..client import Sequencer
-from ..values.text import many, plain
+from ..values.text import many, moment, plain
 from ..values.views import AuditReport, as_json
 from .app import FINE, FOUND, JsonOption, app, queue_command
 from .render import print_json
@@ -33,7 +32,7 @@ def audit(client: Sequencer, json: JsonOption = False) -> int:
 
 def report_lines(report: AuditReport) -> Iterator[str]:
     """One line a fact; the first violation last."""
-    first, last = (_when(at) for at in (report.first_at, report.last_at))
+    first, last = (moment(at or 0) for at in (report.first_at, report.last_at))
     facts = {
         "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
         "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
@@ -48,7 +47,3 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     facts |= {"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case}
     for name, value in facts.items():
         yield f"{name:<19}{plain(value)}"
-
-
-def _when(at: float | None) -> str:
-    return f"{datetime.fromtimestamp(at or 0, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -13,11 +13,11 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
 from ..values.commands import command, id_option, resume_all
-from ..values.text import many, named, plain
+from ..values.text import many, moment, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, queue_command
 from .many import DryRunOption, say_unfit
-from .render import console, fields_table, group_words, id_word, letter_table, moment, number, print_either, print_json
+from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
 
 dead = typer.Typer(

@@ -12,7 +12,7 @@ import typer
 from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.history import MessageInfo
-from ..values.text import many, named, plain
+from ..values.text import many, moment, named, plain
 from ..values.views import Unit
 from .app import FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .many import DryRunOption, progress
@@ -23,7 +23,6 @@ from .render import (
     group_words,
     id_word,
     log_fields,
-    moment,
     number,
     print_either,
     print_json,

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -21,7 +20,7 @@ from ..values.commands import command, moving
 from ..values.history import MessageInfo
 from ..values.message import Message, Tried
 from ..values.owner import unserved_text
-from ..values.text import json_line, many, named, plain, quoted
+from ..values.text import json_line, many, moment, named, plain, quoted
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table
@@ -233,8 +232,3 @@ def fields_table(fields: dict[str, str]) -> Table:
     for name, value in fields.items():
         rows.add_row(*cells(name, value))
     return rows
-
-
-def moment(at: float) -> str:
-    """Seconds since 1970 for people; UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

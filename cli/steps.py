@@ -14,9 +14,9 @@ from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.commands import command, id_option
 from ..values.history import MessageSteps, StepInfo
-from ..values.text import named, plain
+from ..values.text import moment, named, plain
 from .app import GroupArgument, JsonOption, app, call_option, queue_command
-from .render import cells, console, moment, print_json, table
+from .render import cells, console, print_json, table
 from .table import Column, Table
 
 DoneOption = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ..calls.claim import NO_BODY, Halted, LeasedGroup
@@ -17,7 +16,7 @@ from ..values.commands import command, id_option, resume_all
 from ..values.message import Message
 from ..values.owner import end_command, removal
 from ..values.score_units import Examples, mixed, rescoring
-from ..values.text import duration, error_text, many, named, of_limit, type_name
+from ..values.text import duration, error_text, many, moment, named, of_limit, type_name
 from .outcome import Failed
 from .steps.events import ledger_text, question
 
@@ -88,7 +87,7 @@ def _by_outage(queue: str, said: str, fields: dict[str, Any], one: Failed) -> Ev
     """One more of an outage. While that holds the lane back, the lane waits rather than the group."""
     fields["outage"], wait_s, held = True, one.decision.delay_s, one.held_back
     if held is not None:
-        then = f"; the queue waits since {_moment(held.since_us)}, next probe in {duration(held.probe_s)}"
+        then = f"; the queue waits since {moment(held.since_us / 1e6)}, next probe in {duration(held.probe_s)}"
         wait_s = held.probe_s
     else:
         then = "" if wait_s is None else f"; tried again in {duration(wait_s)}"
@@ -103,8 +102,8 @@ def outage_began(options: QueueOptions, owner: str, one: Began) -> Event:
     fields: dict[str, Any] = {"owner": owner, "error_type": failure.type, "error": error_text(failure.message)}
     fields |= {"since": outage.since_us / 1e6, "retry_in_s": round(outage.probe_s, 3)}
     fields |= {"see": _command(options, "info"), "mend": _command(options, "resume", more=["--outage"])}
-    said = f"since {_moment(outage.since_us)} error={fields['error_type']}: {fields['error']}; nothing is handled, and "
-    said += f"no attempt counted, until it works again; next probe in {duration(outage.probe_s)}; see: {fields['see']}"
+    said = f"since {moment(outage.since_us / 1e6)} error={fields['error_type']}: {fields['error']}; nothing is "
+    said += f"handled, and no attempt counted, until it works again; next probe in {duration(outage.probe_s)}; see: {fields['see']}"
     return event("outage began", options.queue, f"{said}; to probe at once: {fields['mend']}", fields)
 
 
@@ -207,12 +206,8 @@ def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event
         said += ", and did not come in time; it is parked until it comes"
         return event("group parked", options.queue, _mended(said, fields), fields, once=once)
     fields["until"] = one.until_us / 1e6
-    said += f"; it waits until {_moment(one.until_us)}, unless that comes"
+    said += f"; it waits until {moment(one.until_us / 1e6)}, unless that comes"
     return event("gap wait", options.queue, _mended(said, fields), fields, once=once)
-
-
-def _moment(at_us: int) -> str:
-    return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def lease_lost(queue: str, owner: str, key: str, token: str) -> Event:

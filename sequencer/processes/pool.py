@@ -29,9 +29,9 @@ from ..consume.emitter import EventEmitter
 from ..settings.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .incidents import Incidents
 from .places import CANT_WORK, STANDING_RETRY_S, Place, Places
 from .restart_policy import RestartPolicy
+from .shared_reports import SharedReports
 from .signals import ending_text
 from .silence import Silence
 from .worker.config import WorkerConfig
@@ -64,7 +64,7 @@ class Pool:
         self._places = Places(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._reports, self._incidents = Reports(), Incidents(config.queue, self.emit)
+        self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
         self._silence = Silence(None if config.handler_timeout is None else config.lease)
         self._lock_fd = -1
@@ -102,7 +102,7 @@ class Pool:
         """After the last round."""
         for _, process in self._places.running:  # only after failed rounds: they stop by themselves
             process.close_control()
-        self._incidents.tick(0.0, is_last=True)
+        self._shared.tick(0.0, is_last=True)
         self._emitter.close()
         self._reports.close()
 
@@ -128,7 +128,7 @@ class Pool:
         times += [at + self._exit_timeout_s for at in ended if at is not None]
         if self._stage == 1 and self._config.grace is not None:
             times.append(self._stage_at + self._config.grace)
-        waits = (self._incidents.wait_s(now), self._silence.wait_s)
+        waits = (self._shared.wait_s(now), self._silence.wait_s)
         return times + [now + wait for wait in waits if wait is not None]
 
     @property
@@ -198,7 +198,7 @@ class Pool:
                 self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
         for process in self._silence.tick([process for _, process in self._places.running], now):
             self._kill(process, self._silence.reason)
-        self._incidents.tick(now)
+        self._shared.tick(now)
         self._emitter.tick()
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
@@ -214,7 +214,7 @@ class Pool:
             self._read_reports()  # what it had to say comes before its end
             place.process = None
             process.clean_up()
-            self._incidents.forget(process.pid)
+            self._shared.forget(process.pid)
             self.totals.add(process.counts)
             self.totals.unreported += process.has_begun and process.status is None
             self._after_end(place, process, returncode)
@@ -283,7 +283,7 @@ class Pool:
             self._ready.set()
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
-        self._incidents.add_report(report, time.monotonic())
+        self._shared.add_report(report, time.monotonic())
         if report["event"] == "frozen" and report["holder"] in by_pid:
             self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
         if report["pid"] in by_pid:

@@ -21,7 +21,7 @@ from ..values.owner import Unserved, advice, ending, is_held_long, unserved_text
 from ..values.score_units import rescoring, unit_of
 from ..values.text import many, named
 from ..values.views import Explanation
-from .holder import holder_of, moment, removing
+from .holder import exact_moment, holder_of, removing
 from .state import is_leased, is_put_off
 
 COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
@@ -126,7 +126,9 @@ def _with_outage(found: Explanation, facts: GroupFacts, probe: str) -> Explanati
         return found
     since_us, probe_us, failure = facts.outage
     text = f"group {named(found.group)} waits, as the whole queue does, for the end of an outage: since "
-    text += f"{moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
+    text += (
+        f"{exact_moment(since_us)} handlers fail with {_said(failure)}; next probe at {_when(probe_us, facts.now_us)}"
+    )
     text += f"; to probe at once: {probe}" if probe else ""
     return replace(found, reason="outage", text=text, moves_in_s=max(0.0, (probe_us - facts.now_us) / 1e6))
 
@@ -201,7 +203,7 @@ def _outages(failure: Failure, facts: GroupFacts) -> str:
 
 
 def _when(at_us: float, now_us: int) -> str:
-    return f"{moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
+    return f"{exact_moment(at_us)} (in {max(0.0, at_us - now_us) / 1e6:.1f} s)"
 
 
 def _gate(facts: GroupFacts, policy: Policy, head: str) -> tuple[str, str, float] | None:

@@ -30,7 +30,7 @@ def held_by(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
         pause = ", once it is unpaused" if facts.is_paused or facts.is_queue_paused else ""
         return f"{owner}, whose lease ran out: a consumer takes it over{pause}{said}"
-    held = f"{owner} for {since_s:.1f} s now, since {moment(facts.now_us - since_s * 1e6)}"
+    held = f"{owner} for {since_s:.1f} s now, since {exact_moment(facts.now_us - since_s * 1e6)}"
     left_s = ((facts.visible_us or 0) - facts.now_us) / 1e6
     held += f", with {id_of(facts.head)} first; its lease ends in {left_s:.1f} s unless it is prolonged"
     return f"{held}; {ending(owner)}{said}"
@@ -57,6 +57,6 @@ def unanswered(facts: GroupFacts) -> bytes:
     return encode_failure(failure, facts.head)
 
 
-def moment(at_us: float) -> str:
+def exact_moment(at_us: float) -> str:
     said = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
     return f"{said.removesuffix('+00:00')} UTC"

@@ -7,10 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from .commands import command, id_option
-from .text import many, plain
+from .text import many, moment, plain
 
 _NAME = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
 
@@ -98,10 +97,10 @@ class Unserved:
 def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
     """What is seen, and the command that begins to consume."""
     due = f"{many(one.groups, 'group')} {'is due,' if one.groups == 1 else 'are due, the first'}"
-    text = f"nobody consumes: {due} since {_moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "
+    text = f"nobody consumes: {due} since {moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "
     text += "hand"
     if one.last_owner:
-        text += f"; the lease of {one.last_owner} ran out at {_moment(one.last_until or 0.0)}"
+        text += f"; the lease of {one.last_owner} ran out at {moment(one.last_until or 0.0)}"
     if one.connections:
         text += f"; connections of consumers that are open, and claim nothing: {one.connections:,} (see their log)"
     elif one.connections == 0:
@@ -109,7 +108,3 @@ def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
     else:
         text += "; who is connected can't be seen (CLIENT LIST is not permitted)"
     return f"{text}; to start consumers: {command('consume', queue, namespace=namespace, options=APP)}"
-
-
-def _moment(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

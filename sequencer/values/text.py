@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 ERROR_CHARACTERS = 500
 """Of an error's text in an event."""
@@ -96,3 +97,11 @@ def many(count: int, noun: str) -> str:
     """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def moment(at: float) -> str:
+    """Seconds since 1970 for people; UTC."""
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # a clock that is far off
+        return f"{at:g} s since 1970"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
 from ...values.commands import command, id_option
-from ...values.text import many
+from ...values.text import many, moment
 from .actions import PassFacts
 from .declared import Step, Steps
 
@@ -37,10 +36,9 @@ def step_unknown(
 
 def _asked(entry: Entry, facts: PassFacts) -> str:
     where = f" in {facts.lost_owner}" if facts.lost_owner else ""
-    moment = f"{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     if entry.state == "started":
-        return f"step {entry.name} began at {moment}{where}, and its end is not known"
-    return f"step {entry.name} failed at {moment} ({entry.error}), and may have taken effect"
+        return f"step {entry.name} began at {moment(entry.at)}{where}, and its end is not known"
+    return f"step {entry.name} failed at {moment(entry.at)} ({entry.error}), and may have taken effect"
 
 
 def result_invalid(queue: QueueOptions, facts: PassFacts, entry: Entry) -> StepResultInvalid:

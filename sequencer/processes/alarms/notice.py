@@ -9,11 +9,10 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from ...queue.alarms.incidents import key_of
-from ...values.text import plain
+from ...values.text import moment, plain
 
 MAX_ITEMS = 10
 """Heads and dead letters that a notice names; the rest is a number."""
@@ -114,7 +113,7 @@ class Notice:
         """What a person reads: title, text, times, items with their commands, commands for all."""
         lines = [self.title, _line(self.text), _line(self._times())]
         for item in self.items[:MAX_ITEMS]:
-            lines.append(_line(f"- {item.group}, id {item.id}, {_time(item.at)}: {item.error}"))
+            lines.append(_line(f"- {item.group}, id {item.id}, {moment(item.at)}: {item.error}"))
             lines += [f"    {one}" for one in self._fitting(item.commands)]
         more = self.more + max(0, len(self.items) - MAX_ITEMS)
         return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *self._fitting(self.commands)]
@@ -131,9 +130,9 @@ class Notice:
     def _times(self) -> str:
         lasted = _lasted(self.at - self.opened_at)
         if self.what == "resolved":
-            said = f"It lasted {lasted}, from {_time(self.opened_at)} to {_time(self.at)}"
+            said = f"It lasted {lasted}, from {moment(self.opened_at)} to {moment(self.at)}"
         else:
-            said = f"Since {_time(self.opened_at)}, for {lasted}"
+            said = f"Since {moment(self.opened_at)}, for {lasted}"
         amounts = [
             f"{name} {_amount(value, self.unit)}"
             for name, value in (("now", self.value), ("limit", self.limit))
@@ -225,13 +224,6 @@ def _cut(lines: list[str], most_bytes: int) -> str:
 def _finite(number: float | None) -> float | None:
     """JSON knows no infinity, and no NaN."""
     return number if number is not None and math.isfinite(number) else None
-
-
-def _time(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # a clock that is far off
-        return f"{seconds:g} s since 1970"
 
 
 def _lasted(seconds: float) -> str:

@@ -15,7 +15,6 @@ from sequencer.cli.tally import Tally
 from sequencer.consume.stop import ignore
 from sequencer.processes import consumer_process, pool, signals, supervisor
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.incidents import Incidents
 from sequencer.processes.master import kept_pool
 from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.plan import PoolPlan
@@ -23,6 +22,7 @@ from sequencer.processes.master.reloading_pool import ReloadingPool
 from sequencer.processes.places import Place
 from sequencer.processes.pool import Pool
 from sequencer.processes.restart_policy import RestartPolicy
+from sequencer.processes.shared_reports import SharedReports
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
 from sequencer.processes.supervisor import PoolLoop
@@ -55,7 +55,7 @@ def no_grace() -> None:
     """Stage 2 comes by a second signal only."""
 
     def look(self: Pool) -> None:
-        self._incidents.tick(time.monotonic())
+        self._shared.tick(time.monotonic())
 
     put(Pool, "_on_tick", look)
 
@@ -173,26 +173,26 @@ def torn_line_stays() -> None:
 
 def each_is_told() -> None:
     """The loss of the server, and its return, are told for each consumer."""
-    take = Incidents.add_report
+    take = SharedReports.add_report
 
-    def take_each(self: Incidents, report: dict[str, Any], now: float) -> None:
+    def take_each(self: SharedReports, report: dict[str, Any], now: float) -> None:
         if report["event"] in ("server lost", "server back"):
             self._emit(event(report["event"], self._queue, "once more", {}))
         else:
             take(self, report, now)
 
-    put(Incidents, "add_report", take_each)
+    put(SharedReports, "add_report", take_each)
 
 
 def each_lease_is_told() -> None:
     """A lease that was waited for is told by itself."""
-    take = Incidents.add_report
+    take = SharedReports.add_report
 
-    def take_each(self: Incidents, event: dict[str, Any], now: float) -> None:
+    def take_each(self: SharedReports, event: dict[str, Any], now: float) -> None:
         take(self, event, now)
         self.tick(now, is_last=True)
 
-    put(Incidents, "add_report", take_each)
+    put(SharedReports, "add_report", take_each)
 
 
 def stuck_unheard() -> None:

@@ -13,7 +13,7 @@ GATHER_S = 1.0
 """Leases that expire within it become one event."""
 
 
-class Incidents:
+class SharedReports:
     """Takes the consumers' reports, and emits an event when a condition begins and when it is over."""
 
     def __init__(self, queue: str, emit: Callable[[Event], None]) -> None:
