@@ -103,7 +103,8 @@ def outage_began(options: QueueOptions, owner: str, one: Began) -> Event:
     fields |= {"since": outage.since_us / 1e6, "retry_in_s": round(outage.probe_s, 3)}
     fields |= {"see": _command(options, "info"), "mend": _command(options, "resume", more=["--outage"])}
     said = f"since {moment(outage.since_us / 1e6)} error={fields['error_type']}: {fields['error']}; nothing is "
-    said += f"handled, and no attempt counted, until it works again; next probe in {duration(outage.probe_s)}; see: {fields['see']}"
+    said += "handled, and no attempt counted, until it works again; "
+    said += f"next probe in {duration(outage.probe_s)}; see: {fields['see']}"
     return event("outage began", options.queue, f"{said}; to probe at once: {fields['mend']}", fields)
 
 
