@@ -18,9 +18,8 @@ from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import counts, operate, views
+from .queue import audit_stream, counts, operate, views
 from .queue.alarms import incidents
-from .queue.audit_stream import prove_lanes
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
 from .queue.groups import head, many, parked, rescore, unskip
@@ -45,7 +44,7 @@ from .store.item import Group, Id, ItemMaker, Score
 from .store.keys import lane_of
 from .values.checks import check_name
 from .values.message import BatchReceipt, ConsumeSummary, Receipt
-from .values.views import AuditReport, Finding
+from .values.views import Finding
 
 
 class Sequencer(Registered):
@@ -202,6 +201,7 @@ class Sequencer(Registered):
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
     alarms = blocking(incidents.alarms)
+    audit = blocking(audit_stream.audit)
 
     @property
     def policy(self) -> Policy:
@@ -212,12 +212,6 @@ class Sequencer(Registered):
     def fields(self) -> BodyFields:
         """Which fields of a body make group, id and score, as the server remembers them now. Raises ServerError."""
         return finish(self._session.fresh_fields())
-
-    def audit(self) -> AuditReport:
-        """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-        lanes = finish(self._session.lanes(register=False))
-        with self._net.link() as link:
-            return prove_lanes(link, lanes)
 
     def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
         """Examine the server and this queue's invariants; with `repair`, mend what the data allow.

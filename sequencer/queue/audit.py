@@ -22,7 +22,6 @@ Memory is bounded by the number of groups, time by the number of records: the KE
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -216,11 +215,3 @@ class Prover:
             is_trimmed=self._is_trimmed,
             case=self._case[1] if self._case else None,
         )
-
-
-def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> AuditReport:
-    """What these records show, those of a group in the order of their stream; read once, and not kept."""
-    prover = Prover(is_trimmed)
-    for record in records:
-        prover.add(record)
-    return prover.proof()

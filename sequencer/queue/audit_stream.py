@@ -1,46 +1,58 @@
-"""Reads the streams in which consumers recorded what they handled, a page at a time, and proves them.
-
-It asks over a blocking link: this is no coroutine as the other operations are.
+"""Reads the streams in which consumers recorded what they handled, a page at a time, and proves them. Operations over
+a net.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import AsyncIterator, Iterable
 
+from ..calls.net_protocol import Net
 from ..errors import DataError
-from ..net.link import Link
 from ..store.keys import LaneKeys
-from ..store.replies import pairs, texts
+from ..store.replies import Reading, pairs, texts
 from ..values.views import AuditReport
-from .audit import AuditRecord, prove
+from .audit import AuditRecord, Prover
+from .session import Session
 
 PAGE = 1000
 
 
-def prove_lanes(link: Link, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> AuditReport:
+async def audit(session: Session) -> AuditReport:
+    """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
+    return await prove_lanes(session.net, await session.lanes(register=False))
+
+
+async def prove_lanes(net: Net, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> AuditReport:
     """What the audit streams of these lanes show, each up to its end now. Raises ServerError, and DataError for an
     entry that no consumer wrote.
     """
     streams: list[tuple[str, bytes]] = []
     is_trimmed: bool | None = False
-    for stream in (keys.audit for keys in lanes if link.command("EXISTS", keys.audit)):
-        words = link.command("XINFO", "STREAM", stream)
-        facts = dict(pairs(words))
-        streams.append((stream, facts[b"last-generated-id"]))
-        added = facts.get(b"entries-added")
-        is_trimmed = is_trimmed or (None if added is None else added > facts[b"length"])
-    records = (read_records(link, stream, last, page) for stream, last in streams)
-    return prove(chain.from_iterable(records), is_trimmed=is_trimmed)
+    for stream in (keys.audit for keys in lanes):
+        if not (await net.read(stream, [("EXISTS", stream)]))[0]:
+            continue
+        (words,) = await net.read(stream, [("XINFO", "STREAM", stream)])
+        with Reading(net.name):
+            facts = dict(pairs(words))
+            streams.append((stream, facts[b"last-generated-id"]))
+            added = facts.get(b"entries-added")
+            is_trimmed = is_trimmed or (None if added is None else added > facts[b"length"])
+    prover = Prover(is_trimmed)
+    for stream, last in streams:
+        async for record in read_records(net, stream, last, page):
+            prover.add(record)
+    return prover.proof()
 
 
-def read_records(link: Link, stream: str, last: bytes, page: int = PAGE) -> Iterator[AuditRecord]:
+async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> AsyncIterator[AuditRecord]:
     """The records of one audit stream up to this entry, a page at a time: the server is never blocked."""
     start = b"-"
     while True:
-        entries = link.command("XRANGE", stream, start, last, "COUNT", page)
+        (entries,) = await net.read(stream, [("XRANGE", stream, start, last, "COUNT", page)])
         for name, words in entries:
-            yield _parse(stream, name.decode(), words)
+            with Reading(net.name):
+                record = _parse(stream, name.decode(), words)
+            yield record
         if len(entries) < page:
             return
         start = b"(" + entries[-1][0]

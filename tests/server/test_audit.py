@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from sequencer import Message, Sequencer
+from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.calls.net_protocol import Command
 from sequencer.errors import DataError
+from sequencer.net.blocking import BlockingNet, Listing, finish
+from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.audit_stream import prove_lanes, read_records
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys
+from sequencer.store.replies import pairs
 from sequencer.testing import wait_until
 from sequencer.values.views import AuditReport
 
@@ -23,23 +27,30 @@ from ..support.background import Background
 
 
 @pytest.fixture
-def audit(link: Link, namespace: str) -> Callable[..., AuditReport]:
+def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
+    net = BlockingNet(server.url, lambda: Endpoint.from_url(server.url))
+    yield net
+    net.close()
+
+
+@pytest.fixture
+def audit(net: BlockingNet, namespace: str) -> Callable[..., AuditReport]:
     """The proof of queue `jobs`, from its first `lanes` lanes."""
 
     def audit(lanes: int = 1, **options: Any) -> AuditReport:
-        return prove_lanes(link, [lane_keys(namespace, "jobs", lane) for lane in range(lanes)], **options)
+        return finish(prove_lanes(net, [lane_keys(namespace, "jobs", lane) for lane in range(lanes)], **options))
 
     return audit
 
 
-def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
+def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net: BlockingNet, namespace: str) -> None:
     seq, keys = make(), lane_keys(namespace, "jobs", 0)
     seen: list[Message] = []
     group: list[str | int] = ["ä:b", 7]
     for n in range(3):
         seq.append(n, group=group, id=f"ö{n}", score=n + 0.1)
     seq.consume(seen.append, until_empty=True, audit=True)
-    records = list(read_records(link, keys.audit, b"+"))
+    records = list(Listing(read_records(net, keys.audit, b"+")))
     assert [record[:5] for record in records] == [
         (encode_group(group), message.id, message.score, message.stamp, message.token) for message in seen
     ]
@@ -174,26 +185,24 @@ def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., Au
     assert audit(page=page).messages == 10
 
 
-class OldLink:
-    """A link to a server before Redis 7, which does not say how many entries a stream ever had."""
+class OldNet(BlockingNet):
+    """A net to a server before Redis 7, which does not say how many entries a stream ever had."""
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
-
-    def command(self, *words: Any) -> Any:
-        reply = self.link.command(*words)
-        if words[0] != "XINFO":
-            return reply
-        return [
-            word for pair in zip(reply[::2], reply[1::2], strict=True) if pair[0] != b"entries-added" for word in pair
-        ]
+    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+        (reply,) = await super().read(at, commands)
+        if commands[0][0] != "XINFO":
+            return [reply]
+        return [[word for pair in pairs(reply) if pair[0] != b"entries-added" for word in pair]]
 
 
-def test_an_old_server_does_not_know_whether_the_stream_was_trimmed(seq: Sequencer, link: Link, namespace: str) -> None:
+def test_an_old_server_does_not_know_whether_the_stream_was_trimmed(
+    seq: Sequencer, server: EmbeddedServer, namespace: str
+) -> None:
     seq.append(1, group="g")
     seq.consume(lambda message: None, until_empty=True, audit=True)
-    old: Any = OldLink(link)
-    proof = prove_lanes(old, [lane_keys(namespace, "jobs", 0)])
+    old = OldNet(server.url, lambda: Endpoint.from_url(server.url))
+    proof = finish(prove_lanes(old, [lane_keys(namespace, "jobs", 0)]))
+    old.close()
     assert (proof.messages, proof.is_trimmed) == (1, None)
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sequencer.queue.audit import KEPT_LEASES, KEPT_STAMPS, KEPT_TOPS, AuditRecord, Prover, prove
+from sequencer.queue.audit import KEPT_LEASES, KEPT_STAMPS, KEPT_TOPS, AuditRecord, Prover
+from sequencer.values.views import AuditReport
 from tests.support.audit_records import BASE, STEPS, Steps, _random_steps, run, simulate
+
+
+def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> AuditReport:
+    """What these records show, those of a group in the order of their stream."""
+    prover = Prover(is_trimmed)
+    for record in records:
+        prover.add(record)
+    return prover.proof()
+
 
 # -- legal histories --------------------------------------------------------------------------------------------------
 
