@@ -23,7 +23,6 @@ from ..values.text import many, plain
 from .app import (
     FINE,
     GAVE_UP,
-    INTERRUPTED,
     SERVER,
     WRONG_USE,
     JsonOption,
@@ -37,7 +36,7 @@ from .app import (
 from .ctrl_c import Interruption
 from .lines import GZIP, PRINTED, parse, unpacked
 from .queues import names_of_queues, new_queue_said
-from .remainder import say_broken_off, say_interrupted
+from .remainder import say_broken_off, say_interrupted, say_stopped
 from .render import print_json
 from .tally import LINES, OnError, Tally
 
@@ -103,12 +102,12 @@ def append(
         except KeyboardInterrupt:
             say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
             _say_counts(tally, time.monotonic() - began, json)
-            return INTERRUPTED
+            return interruption.status
         except (ServerError, QueueFull, OutcomeUnknown) as error:
             say_broken_off(tally, ctx, error)
             _say_counts(tally, time.monotonic() - began, json)
             return SERVER
-    return _summarize(client, tally, time.monotonic() - began, json)
+    return _summarize(client, tally, ctx, time.monotonic() - began, json)
 
 
 def _append_lines(
@@ -164,10 +163,9 @@ def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, 
     return some
 
 
-def _summarize(client: Sequencer, tally: Tally, elapsed_s: float, as_json: bool) -> int:
+def _summarize(client: Sequencer, tally: Tally, ctx: typer.Context, elapsed_s: float, as_json: bool) -> int:
     if tally.problem:
-        hint = "" if tally.end else " (--on-error skip goes on)"
-        typer.echo(f"error: {plain(tally.problem)}; stopped there, the lines before it are stored{hint}", err=True)
+        say_stopped(tally, ctx)
         tally.refused += 1
     _say_counts(tally, elapsed_s, as_json)
     for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):

@@ -1,4 +1,6 @@
-"""Ctrl-C in `append`, which sends what it reads, part by part. Of `consume` and `run`: `processes/signals.py`."""
+"""Ctrl-C and SIGTERM in `append`, which sends what it reads, part by part. Of `consume` and `run`:
+`processes/signals.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,30 @@ from contextlib import contextmanager
 
 
 class Interruption:
-    """Ctrl-C while lines are read ends that at once; while some are sent, what became of them is waited for. A second
-    one waits for nothing.
+    """Either one, while lines are read, ends that at once; while some are sent, what became of them is waited for. A
+    second one waits for nothing.
     """
 
     def __init__(self) -> None:
         self.is_sending = self._is_noted = False
+        self.status = 128 + signal.SIGINT
+        """The exit status of a command that one of them ended."""
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Within, Ctrl-C comes here; where it was ignored, it stays so."""
-        old = signal.getsignal(signal.SIGINT)
-        if old is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, self._note)
+        """Within, they come here; one that was ignored stays so."""
+        old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number, heard in old.items():
+            if heard is not signal.SIG_IGN:
+                signal.signal(number, self._note)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, old)
+            for number, heard in old.items():
+                signal.signal(number, heard)
 
-    def _note(self, *_: object) -> None:
+    def _note(self, number: int, _frame: object) -> None:
+        self.status = 128 + number
         if self._is_noted or not self.is_sending:
             raise KeyboardInterrupt
         self._is_noted = True

@@ -9,6 +9,7 @@ import typer
 
 from ..client import find_server
 from ..processes.logs import LogOptions
+from ..values.commands import name_server
 from .app import option
 
 if TYPE_CHECKING:
@@ -42,4 +43,6 @@ def read_with_server(
 ) -> RunPlan:
     """The same, with the server that is meant. Raises ConfigurationError."""
     plan = read(path, log, redis, namespace)
+    if plan.url and redis is None:
+        name_server(plan.url)  # the file's own: no variable says it in the shell where lines are pasted
     return plan.on(find_server(plan.url).url)

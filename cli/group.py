@@ -184,9 +184,10 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     until = "" if dead_letter else "until the next skip, "
     if not json:
         is_paused = client.explain(group).reason in ("paused", "queue paused")
-        then = "is paused" if is_paused else "goes on"
+        goes_on = command("unpause", client.queue, *group, namespace=client.options.namespace)
+        then = f"is paused (it goes on with: {goes_on})" if is_paused else "goes on"
         said = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}"
-        typer.echo(f"{said}; {until}this puts it back: {back}", err=True)
+        typer.echo(f"{said}; {until}this puts it back, behind what is handled meanwhile: {back}", err=True)
         if skipped.steps:
             show_steps(skipped.steps, err=True)
             if dead_letter and skipped.steps.questions:

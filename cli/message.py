@@ -11,6 +11,7 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
+from ..values.commands import command
 from ..values.history import MessageInfo
 from ..values.text import many, moment, named, plain
 from ..values.views import Unit
@@ -26,6 +27,7 @@ from .render import (
     number,
     print_either,
     print_json,
+    say,
     seconds,
 )
 
@@ -138,6 +140,12 @@ def rescore(
     with progress("rescoring") as told:
         done = client.rescore(unit=unit, dry_run=dry_run, on_progress=told)
     status = GAVE_UP if done.left else FINE
+    on_late = client.policy.on_late
+    if done.chosen and on_late in ("drop", "dead_letter"):
+        keep = command("configure", client.queue, namespace=client.options.namespace, options=["--on-late", "handle"])
+        fate = "drops them" if on_late == "drop" else "makes dead letters of them"
+        late = "what is late by its new score, as its group has handled a higher one"
+        say(f"warning: on_late={on_late} {fate}: {late}; to keep it in the queue, before consumers go on: {keep}")
     if json:
         print_json(done)
         return status

@@ -16,16 +16,22 @@ UNREPEATED = ("namespace", "redis", "json", "help", "from_line")
 
 
 def say_interrupted(tally: Tally, ctx: typer.Context, *, is_unknown: bool) -> None:
-    """After Ctrl-C; `is_unknown`: while a call was not answered."""
+    """After Ctrl-C or SIGTERM; `is_unknown`: while a call was not answered.
+
+    A rerun from the beginning is not offered: where messages have ids, it adds again what was handled longer than the
+    queue's `dedup_window` ago.
+    """
     stored = f"interrupted: {_stored(tally)}"
     if is_unknown:
         stored += _perhaps(tally)
-    if tally.has_ids:
-        again = "a rerun adds nothing twice, because each message has an id"
-    else:
-        rest = rest_of(ctx, tally.last_line + 1)
-        again = f"a rerun stores them again, because they have no ids; {_way_on(ctx)}: {rest}"
-    say(f"{stored}; {again}")
+    say(f"{stored}; {_way_on(ctx)}: {rest_of(ctx, tally.last_line + 1)}")
+
+
+def say_stopped(tally: Tally, ctx: typer.Context) -> None:
+    """At a line that can't be appended, or where the input can't be read on."""
+    hint = "" if tally.end else " (--on-error skip leaves it out)"
+    rest = f"once that is mended{hint}, {_way_on(ctx)}: {rest_of(ctx, tally.last_line + 1)}"
+    say(plain(f"error: {tally.problem}; stopped there, the lines before it are stored; {rest}"))
 
 
 def say_broken_off(tally: Tally, ctx: typer.Context, error: Exception) -> None:
@@ -50,7 +56,8 @@ def _way_on(ctx: typer.Context) -> str:
 
 
 def _perhaps(tally: Tally) -> str:
-    return f", and of the {many(tally.chunk, 'line')} behind it perhaps some"
+    doubled = "" if tally.has_ids else "; as they have no ids, those are then stored twice"
+    return f", and of the {many(tally.chunk, 'line')} behind it perhaps some{doubled}"
 
 
 def rest_of(ctx: typer.Context, first_line: int) -> str:

@@ -65,7 +65,8 @@ class _Window:
     queue: str
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
-    mend_all: str = ""  # of what was suppressed: the command that mends all of it
+    mend_all: str = ""  # of what was suppressed: the command that mends all of it, and more
+    mend_alike: str = ""  # that which mends all of one error
 
 
 class EventEmitter:
@@ -160,6 +161,7 @@ class EventEmitter:
             if is_over := window.lines > LINES:
                 window.suppressed[event.fields.get("error_type", "")] += 1
                 window.mend_all = event.fields.get("mend_all", window.mend_all)
+                window.mend_alike = event.fields.get("mend_alike", window.mend_alike)
         if not is_over:
             self._log_line(event.level, event.text, event.name, event.queue, event.fields, event.error)
 
@@ -171,7 +173,9 @@ class EventEmitter:
         kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
         said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
         said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
-        said += f"; all of them: {window.mend_all}" if window.mend_all else ""
+        if window.mend_all:
+            is_one = len(window.suppressed) == 1
+            said += f"; all of them: {window.mend_alike}" if is_one else f"; all that is parked: {window.mend_all}"
         self._log_line(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
 
     def _log_line(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 
 from ..errors import SequencerError, shown
 from ..net.link import Link
@@ -51,9 +53,14 @@ def check_registrations(
             pass
         elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
             is_mended = repair and _is_mended(link, "HSET", index, name, _index_word(there))
-            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it", is_mended)
+            told = "" if is_mended else f"; to tell it: {_repair(name, namespace)}"
+            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it{told}", is_mended)
         if name in used or name in listed:
             yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+
+
+def _repair(queue: str, namespace: str) -> str:
+    return command("doctor", queue, namespace=namespace, options=["--repair"])
 
 
 def _is_mended(link: Link, *words: object) -> bool:
@@ -105,10 +112,13 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             text = f"queue {queue}: lane {tag} has route {fields['route']}, version {fields.get('version')}"
             told = f"{text}; registered are {there.route}, {there.version}"
             yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
-        elif any(fields.get(name) != value for name, value in there.policy.items()):
-            text = f"queue {queue}: {keys.policy} says another policy than is registered"
-            told = f"{text}; a policy is changed with: {command('configure', queue, namespace=namespace)}"
-            yield Finding("queues", "problem", told)
+        elif wrong := {name: value for name, value in there.policy.items() if fields.get(name) != value}:
+            if repair:
+                link.command("HSET", keys.policy, *chain.from_iterable(wrong.items()), "packed", there.packed())
+            said = ", ".join(f"{name} is {shown(fields.get(name))}, registered {shown(wrong[name])}" for name in wrong)
+            text = f"queue {queue}: {keys.policy} says another policy than is registered ({said})"
+            told = "" if repair else f"; to bring what is registered: {_repair(queue, namespace)}"
+            yield Finding("queues", "problem", text + told, repair)
         elif fields.get("packed", there.packed()) != there.packed():
             if repair:
                 link.command("HDEL", keys.policy, "packed")
@@ -181,17 +191,43 @@ def _check_unregistered(
     if used:
         lanes[queue] = used
         if not old:
+            if left := _copy_left(link, namespace, queue, used):
+                yield _restored(link, namespace, queue, *left, repair)
+                return
             text = f"queue {queue} has keys in {many(used, 'lane')}, but neither a registration nor a policy"
             clock = quoted(lane_keys(namespace, queue, 0).clock)
             make = command("append", queue, "/dev/null", namespace=namespace, options=["--lanes", str(used)])
-            check = command("doctor", queue, namespace=namespace, options=["--repair"])
-            text += ": a program that used it before registers it again; where none runs: "
-            yield Finding("queues", "problem", f"{text}{admin_command(link.endpoint)} DEL {clock} && {make} && {check}")
+            text += ": a program that used it before registers it again, with its policy; where none runs, the policy "
+            text += (
+                "is lost: stop the consumers, and set it again (sequencer configure) before they start; to register "
+            )
+            text += f"it: {admin_command(link.endpoint)} DEL {clock} && {make} && {_repair(queue, namespace)}"
+            yield Finding("queues", "problem", text)
         elif word is None or not is_index_word(word):
             is_mended = repair and _is_mended(link, "HSET", index, queue, used)
             said = f"says {word!r}" if word is not None else "does not know it"
             text = f"queue {queue} has keys in {many(used, 'lane')}, but {index} {said}"
             yield Finding("queues", "problem", text, is_mended)
+
+
+def _copy_left(link: Link, namespace: str, queue: str, used: int) -> tuple[int, dict[str, str]] | None:
+    """Another lane than the first, with its policy, which says what was registered."""
+    for lane in range(1, used):
+        fields = _fields(link, lane_keys(namespace, queue, lane).policy)
+        with suppress(ValueError, KeyError):
+            if (copy := of_lane(fields)) and not copy.is_deleted:
+                return lane, fields
+    return None
+
+
+def _restored(link: Link, namespace: str, queue: str, lane: int, fields: dict[str, str], repair: bool) -> Finding:
+    """Of a queue that only other lanes than the first know yet: a client finds it by the first."""
+    first = lane_keys(namespace, queue, 0).policy
+    if repair:
+        link.command("HSET", first, *chain.from_iterable(fields.items()))
+    text = f"queue {queue}: {registry_key(namespace, queue)} and {first} are lost, and lane {lane} has a copy"
+    told = "" if repair else f"; to bring it there: {_repair(queue, namespace)}"
+    return Finding("queues", "problem", text + told, repair)
 
 
 def _fields(link: Link, key: str) -> dict[str, str]:

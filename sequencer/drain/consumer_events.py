@@ -64,8 +64,8 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
         said += "" if mend == skip else f"; or without this message: {skip}"
         if parked and not is_lost:
             fields["mend_all"] = resume_all(options.queue, options.namespace)
-            alike = _command(options, "resume", more=["--error", fields["error_type"]])
-            said += f"; or all that are parked by {fields['error_type']}: {alike}"
+            fields["mend_alike"] = _command(options, "resume", more=["--error", fields["error_type"]])
+            said += f"; or all that are parked by {fields['error_type']}: {fields['mend_alike']}"
             is_out_of_tries = options.max_attempts and failure.attempt >= options.max_attempts
             if parked >= MANY_PARKED and is_out_of_tries and not isinstance(one.error, NO_OUTAGE):
                 names = ",".join([*options.outage_names, fields["error_type"]])

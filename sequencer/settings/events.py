@@ -58,6 +58,7 @@ FIELDS: Mapping[str, str] = {
     "mend": "command that mends it",
     "skip": "command that mends it by giving up the message",
     "mend_all": "command that mends all parked groups of the queue, where there are more",
+    "mend_alike": "command that mends those of them that are parked by this error",
     "runs_s": "for how long, in seconds",
     "in_hand": "group and id of the message that the consumer began last; empty between batches",
     "number": "of the first message that is there",
@@ -119,7 +120,7 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
         "before it did not come in time",
-        (*_MESSAGE, *_MENDED, "again", "skip", "mend_all", "number", "first_missing", "last_missing"),
+        (*_MESSAGE, *_MENDED, "again", "skip", "mend_all", "mend_alike", "number", "first_missing", "last_missing"),
         True,
     ),
     "dead letter": Kind(

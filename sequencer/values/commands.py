@@ -52,14 +52,16 @@ def move_all(queue: str, to: str, namespace: str) -> str:
     """What brings all messages of a queue into another, which was paused before, and lets that go on.
 
     Where it breaks off, the same line goes on, and loses nothing: each message is acknowledged once the file has it,
-    and the ids keep what is appended again from being there twice. Without the pause a consumer of the other queue
-    would handle newer messages of a group before the moved ones.
+    and the ids keep what is appended again from being there twice. The file goes in the end: what it holds would be
+    appended again at the next slip. Without the pause a consumer of the other queue would handle newer messages of a
+    group before the moved ones.
     """
     file = f"moved-from-{queue}.ndjson"
     options = ["--until-empty", "-n", "1", "--exec", f"cat >> {file}"]
     taken = command("consume", queue, namespace=namespace, options=options)
     appended, goes_on = command("append", to, file, namespace=namespace), command("unpause", to, namespace=namespace)
-    return f"{taken} && {appended} && {goes_on}"
+    made, gone = (f"{word} {quoted(file)}" for word in ("touch", "rm"))
+    return f"{made} && {taken} && {appended} && {gone} && {goes_on}"
 
 
 def moving(queue: str, to: str, namespace: str) -> str:

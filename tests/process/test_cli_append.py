@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import signal
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import pytest
 from sequencer import Sequencer
 from sequencer.cli.tally import Tally
 from sequencer.store.keys import lane_of
-from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
 if TYPE_CHECKING:
@@ -98,10 +97,16 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
         assert reason in done.stderr
-        assert done.stderr.endswith("; stopped there, the lines before it are stored (--on-error skip goes on)\n")
+        said, _, rest = done.stderr.partition("to go on, give the whole input again to: ")
+        hint = "; once that is mended (--on-error skip leaves it out), "
+        assert said.endswith(f"; stopped there, the lines before it are stored{hint}")
+        assert rest.startswith(f"sequencer append {queue} ")
+        assert "--from-line 70" in rest
+        again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)
+        assert again.stdout.startswith("appended 1, duplicates 0, refused 1 in ")
         assert done.stderr.count("\n") == 1
         assert done.stdout.startswith("appended 700, duplicates 0, refused 1 in ")
-        assert make(queue).info().backlog == 700
+        assert make(queue).info().backlog == 701
 
 
 @pytest.mark.parametrize("at", [100, 127, 128, 129, 150, 199, 255, 256, 300])
@@ -222,56 +227,3 @@ def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     assert tally.problem.startswith("line 2: ")
     assert tally.appended == 1
     assert [message.body for message in seq.peek(first)] == [1]
-
-
-@pytest.mark.parametrize("is_second", [False, True])
-def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: Sequencer, is_second: bool) -> None:
-    """The server answers late: one Ctrl-C waits for what it says, a second one does not."""
-    bodies: list[dict[str, object]] = [{"group": ["a"], "body": n} for n in range(6)]
-    if not is_second:
-        bodies[3] = {"body": "no group"}
-    (cli.directory / "lines").write_text("".join(f"{json.dumps(body)}\n" for body in bodies))
-    (cli.directory / "slow.py").write_text(SLOWLY)
-    running = cli.script("import slow")
-    wait_until((cli.directory / "sending").exists, 30.0)
-    running.signal(signal.SIGINT)
-    wait_until((cli.directory / "heard").exists, 30.0)
-    if is_second:
-        running.signal(signal.SIGINT)
-    else:
-        (cli.directory / "answer").touch()
-    assert running.ended() == 130
-    assert "a rerun stores them again, because they have no ids" in running.stderr
-    if is_second:
-        assert (
-            "interrupted: this call stored nothing yet, and of the 128 lines behind it perhaps some" in running.stderr
-        )
-    else:
-        assert "the lines up to 3 are stored; " in running.stderr
-        assert "--from-line 4" in running.stderr
-        assert [message.body for message in seq.peek(["a"])] == [0, 1, 2]
-
-
-SLOWLY = """
-import pathlib, sys, time
-from sequencer import Sequencer
-append_many = Sequencer.append_many
-
-def slowly(*args, **options):
-    pathlib.Path("sending").touch()
-    while not pathlib.Path("answer").exists():
-        time.sleep(0.01)
-    return append_many(*args, **options)
-
-Sequencer.append_many = slowly
-from sequencer.cli import append, main
-note = append.Interruption._note
-
-def noted(self, *words):
-    pathlib.Path("heard").touch()
-    note(self, *words)
-
-append.Interruption._note = noted
-sys.argv = ["sequencer", "append", "jobs", "lines"]
-sys.exit(main())
-"""

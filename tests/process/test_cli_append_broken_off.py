@@ -1,4 +1,4 @@
-"""`sequencer append` that a full server, or one that goes away, breaks off: what is stored, and how to go on."""
+"""`sequencer append` that a full server, a lost one, or a signal breaks off: what is stored, and how to go on."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import gzip
 import json
 import re
 import shlex
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
+from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
@@ -116,4 +118,81 @@ def test_a_server_that_goes_away_leaves_the_lines_in_hand_unknown(cli: Cli, seq:
         proxy.add("reply lost", on=["append"], times=None)
         done = cli.run("append", "jobs", "--chunk", 4, "--redis", proxy.url, input=lines(9))
     assert done.returncode == 3
-    assert "this call stored nothing yet, and of the 4 lines behind it perhaps some; to go on, give " in done.stderr
+    perhaps = "and of the 4 lines behind it perhaps some; as they have no ids, those are then stored twice"
+    assert f"this call stored nothing yet, {perhaps}; to go on, give " in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_ends_it_leaves_the_command_that_goes_on_and_that_adds_nothing_twice(
+    cli: Cli, make: Callable[..., Sequencer], number: int, status: int
+) -> None:
+    """Messages of the first part were handled, and their ids are known no longer: a rerun would add them again."""
+    seq = make(dedup_window=0)
+    seq.connect()
+    count, handled = 20_000, list[Any]()
+    lines = "".join(f'{{"group": ["g{n % 50}"], "id": "m{n}", "score": {n}, "body": {n}}}\n' for n in range(count))
+    (cli.directory / "orders.ndjson").write_text(lines)
+    running = cli.start("append", "jobs", "orders.ndjson")
+    wait_until(lambda: seq.info().backlog > 0, 30.0)
+    running.signal(number)
+    assert running.ended() == status
+    assert running.stderr.startswith("interrupted: the lines up to ")
+    assert seq.info().backlog < count
+    seq.consume(lambda message: handled.append(message.body), until_empty=True)
+    words = shlex.split(running.stderr.strip().rpartition("; to go on: ")[2])
+    assert words[:4] == ["sequencer", "append", "jobs", "orders.ndjson"]
+    assert cli.run(*words[1:]).returncode == 0
+    seq.consume(lambda message: handled.append(message.body), until_empty=True)
+    assert sorted(handled) == list(range(count))
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: Sequencer, is_second: bool) -> None:
+    """The server answers late: one Ctrl-C waits for what it says, a second one does not."""
+    bodies: list[dict[str, object]] = [{"group": ["a"], "body": n} for n in range(6)]
+    if not is_second:
+        bodies[3] = {"body": "no group"}
+    (cli.directory / "lines").write_text("".join(f"{json.dumps(body)}\n" for body in bodies))
+    (cli.directory / "slow.py").write_text(SLOWLY)
+    running = cli.script("import slow")
+    wait_until((cli.directory / "sending").exists, 30.0)
+    running.signal(signal.SIGINT)
+    wait_until((cli.directory / "heard").exists, 30.0)
+    if is_second:
+        running.signal(signal.SIGINT)
+    else:
+        (cli.directory / "answer").touch()
+    assert running.ended() == 130
+    assert "; to go on: sequencer append jobs lines " in running.stderr
+    if is_second:
+        perhaps = "and of the 128 lines behind it perhaps some; as they have no ids, those are then stored twice"
+        assert f"interrupted: this call stored nothing yet, {perhaps}" in running.stderr
+    else:
+        assert "the lines up to 3 are stored; " in running.stderr
+        assert "--from-line 4" in running.stderr
+        assert [message.body for message in seq.peek(["a"])] == [0, 1, 2]
+
+
+SLOWLY = """
+import pathlib, sys, time
+from sequencer import Sequencer
+append_many = Sequencer.append_many
+
+def slowly(*args, **options):
+    pathlib.Path("sending").touch()
+    while not pathlib.Path("answer").exists():
+        time.sleep(0.01)
+    return append_many(*args, **options)
+
+Sequencer.append_many = slowly
+from sequencer.cli import append, main
+note = append.Interruption._note
+
+def noted(self, *words):
+    pathlib.Path("heard").touch()
+    note(self, *words)
+
+append.Interruption._note = noted
+sys.argv = ["sequencer", "append", "jobs", "lines"]
+sys.exit(main())
+"""

@@ -186,7 +186,7 @@ APP = ("--app", "own:seq", "--until-empty")
         (("--park-on", "not a name"), "error: park_on: 'not a name' must be an exception class, or its name"),
         (("--audit", "--audit-length", 0), "error: audit_length=0 must be a whole number from 1"),
         (("--audit-length", 7), "it says how much --audit keeps; add --audit"),
-        ((*APP, "--namespace", "other"), "sets namespace="),
+        ((*APP, "--namespace", "other"), "and the call 'other'; let them be the same"),
         ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError stands in park_on and in dead_letter_on"),
         ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
     ],

@@ -193,15 +193,15 @@ def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Seq
     assert "group g 1 stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
-    assert done.stderr == f"removed m0 from group g 1, which goes on; until the next skip, this puts it back: {back}\n"
+    puts_back = "this puts it back, behind what is handled meanwhile"
+    assert done.stderr == f"removed m0 from group g 1, which goes on; until the next skip, {puts_back}: {back}\n"
     assert '"id":"m0"' in done.stdout
     assert cli.run(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
     assert [message.id for message in stuck.peek(["g", 1])] == ["m0", "m1"]
     assert "no skipped message of group g 1 is kept" in refused(cli, "unskip", "jobs", "g", "1")
     done = cli.call("skip", "jobs", "g", "2", "--dead-letter")
-    assert "made a dead letter of m0 from group g 2, which goes on; this puts it back: sequencer dead redrive" in (
-        done.stderr
-    )
+    told = f"made a dead letter of m0 from group g 2, which goes on; {puts_back}: sequencer dead redrive"
+    assert told in done.stderr
     assert [letter.message.id for letter in stuck.dead()] == ["m0"]
 
 

@@ -123,6 +123,18 @@ def test_scores_of_many_messages_are_brought_to_one_unit(cli: Cli, seq: Sequence
     assert [[message.id for message in seq.peek(["a", n])] for n in range(3)] == [["ms", "s"]] * 3
 
 
+def test_a_rescore_says_before_what_becomes_of_late_messages(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    """`pause`, `rescore`, `unpause` is the recipe that texts name: where late messages are lost, it says so in time."""
+    seq = make(on_late="drop")
+    seq.append(1, group="a", id="ms", score=1_794_000_000_000)
+    namespace = seq.options.namespace
+    for words in (("--dry-run",), ()):
+        told = cli.call("rescore", "jobs", "--unit", "seconds", *words).stderr
+        assert told.startswith("warning: on_late=drop drops them: ")
+        assert told.endswith(f"go on: sequencer configure jobs --on-late handle --namespace {namespace}\n")
+    assert cli.call("rescore", "jobs", "--unit", "seconds").stderr == "", "there is nothing left to say it of"
+
+
 A = ("reschedule", "jobs", "a", "--id", "x")
 
 

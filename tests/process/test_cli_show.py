@@ -148,7 +148,8 @@ def test_skip_prints_the_only_copy_of_what_it_removed(cli: Cli, queue: Sequencer
     assert done.returncode == 0
     back = f"sequencer unskip jobs parked 7:% --id parked-0 --namespace {queue.options.namespace}"
     assert done.stderr == (
-        f"removed parked-0 from group parked 7:%, which goes on; until the next skip, this puts it back: {back}\n"
+        "removed parked-0 from group parked 7:%, which goes on; until the next skip, this puts it back, behind what is "
+        f"handled meanwhile: {back}\n"
     )
     removed = json.loads(done.stdout)
     assert (removed["id"], removed["group"], removed["body"]) == ("parked-0", ["parked", "7:%"], {"n": 0})

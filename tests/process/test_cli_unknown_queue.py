@@ -96,12 +96,13 @@ def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
 
     seq.append(1, "a")
     delete = f"sequencer delete jbos --namespace {namespace}"
-    taken = f"sequencer consume jbos --until-empty -n 1 --exec 'cat >> moved-from-jbos.ndjson' --namespace {namespace}"
+    taken = "touch moved-from-jbos.ndjson && sequencer consume jbos --until-empty -n 1 --exec 'cat >> "
+    taken += f"moved-from-jbos.ndjson' --namespace {namespace}"
     assert said("jbos") == (
         f"queue 'jbos' is new; there is 'jobs'; if that was meant, in this order: sequencer pause jobs --namespace "
         f"{namespace}; let the producers append there; then move what is in this one: {taken} && sequencer append jobs "
-        f"moved-from-jbos.ndjson --namespace {namespace} && sequencer unpause jobs --namespace {namespace}; then, as "
-        f"nothing is left in it: {delete}\n"
+        f"moved-from-jbos.ndjson --namespace {namespace} && rm moved-from-jbos.ndjson && sequencer "
+        f"unpause jobs --namespace {namespace}; then, as nothing is left in it: {delete}\n"
     )
     assert said("jbos") == said("jobs") == ""
     assert said("zebra") == "queue 'zebra' is new\n"

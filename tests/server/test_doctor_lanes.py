@@ -40,10 +40,28 @@ def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_serv
         admin.command("HSET", lane_keys("sequencer", "q", 0).policy, "on_late", "drop")
         name_server("redis://other:7001/0")
         try:
-            told = [one.text for one in seq.doctor() if "another policy" in one.text]
+            [told] = [one.text for one in seq.doctor() if "another policy" in one.text]
         finally:
             name_server("")
-    assert [text.rpartition(" with: ")[2] for text in told] == ["sequencer configure q --redis redis://other:7001/0"]
+        assert "(on_late is 'drop', registered 'handle')" in told
+        assert told.endswith("; to bring what is registered: sequencer doctor q --repair --redis redis://other:7001/0")
+        [mended] = [one for one in seq.doctor(repair=True) if "another policy" in one.text]
+        assert mended.repaired
+        assert is_healthy(seq.doctor())
+        assert seq.policy.on_late == "handle"
+
+
+def test_what_another_lane_knows_of_a_queue_is_brought_to_the_first(admin: Link) -> None:
+    with client(admin, lanes=4, on_late="dead_letter", dedup_window=10) as seq:
+        for n in range(40):
+            seq.append(n, f"g{n}")
+        admin.command("DEL", registry_key("sequencer", "q"), lane_keys("sequencer", "q", 0).policy)
+        [lost] = [one.text for one in diagnose(admin.endpoint, "sequencer", "q") if "are lost" in one.text]
+        assert lost.endswith("and lane 1 has a copy; to bring it there: sequencer doctor q --repair")
+        diagnose(admin.endpoint, "sequencer", "q", repair=True)
+    with client(admin) as again:
+        assert (again.policy.on_late, again.policy.dedup_window, again.info().backlog) == ("dead_letter", 10.0, 40)
+        assert is_healthy(again.doctor())
 
 
 @pytest.mark.parametrize("is_registered", [True, False])

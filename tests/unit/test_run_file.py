@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from sequencer.cli.file import read_with_server
 from sequencer.errors import ConfigurationError
 from sequencer.processes.master.run_file import find_file, read_file
+from sequencer.values.commands import name_server, server_named
 
 FULL = """
 redis = "env:SHOP_REDIS"
@@ -253,3 +255,14 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
 def test_only_run_imports_what_reads_the_file() -> None:
     code = "import sys; from sequencer.cli.main import import_commands as c; c(); sys.exit('msgspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("given", "named"), [(None, "redis://127.0.0.1:7391"), ("redis://127.0.0.1:7392", "")])
+def test_lines_for_a_shell_name_the_server_of_the_file(tmp_path: Path, given: str | None, named: str) -> None:
+    """That of `--redis` or a variable is not the file's: who names it does so."""
+    path = write(tmp_path, f'redis = "redis://127.0.0.1:7391"\n{ORDERS}')
+    try:
+        read_with_server(path, None, given)
+        assert server_named() == named
+    finally:
+        name_server("")

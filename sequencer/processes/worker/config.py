@@ -147,8 +147,9 @@ def _compare(config: WorkerConfig, own: QueueOptions) -> None:
             f"app {config.app} has namespace={own.namespace!r}, and the file {config.namespace!r}; let them be the same"
         )
     if config.namespace != own.namespace and not is_left_out:
-        option = f"--namespace {config.namespace}"
-        raise ConfigurationError(f"app {config.app} sets namespace={own.namespace!r} itself; leave {option} out")
+        raise ConfigurationError(
+            f"app {config.app} has namespace={own.namespace!r}, and the call {config.namespace!r}; let them be the same"
+        )
 
 
 def _text(value: Any) -> Any:
