@@ -16,8 +16,8 @@ from ..values.checks import seconds_of
 from ..values.commands import command
 from ..values.text import many
 from ..values.views import ManySummary, as_json
-from .app import FINE, GAVE_UP, call_option, option
-from .render import cells, console, print_json, table
+from .app import FINE, GAVE_UP, call_option, hear_interrupts, option
+from .render import cells, console, print_json, say, table
 
 ManyGroupsArgument = Annotated[
     list[str] | None,
@@ -93,12 +93,25 @@ def confirm(question: str, is_sure: bool) -> bool:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; what it gives is called with how many are done, and of how many."""
+    """A bar on a terminal; what it gives is called with how many are done, and of how many. Ctrl-C within says that."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     stream = Console(stderr=True)
     with Progress(*columns, console=stream, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        seen = "before the first"
+
+        def told(done: int, total: int) -> None:
+            nonlocal seen
+            seen = f"at {done:,} of {total:,}"
+            bar.update(task, completed=done, total=total)
+
+        hear_interrupts()
+        try:
+            yield told
+        except KeyboardInterrupt:
+            bar.stop()
+            say(f"interrupted {what} {seen}; what was sent last may be done too; the same command goes on")
+            raise
 
 
 def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: bool, *, how: str = "") -> int:

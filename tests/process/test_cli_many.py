@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sequencer import Sequencer
+from sequencer.testing import wait_until
 
 from ..support.said import json_of, refused
 from .test_cli_dead import answered
@@ -265,3 +268,17 @@ def test_a_variable_without_a_value_is_refused(cli: Cli, make: Callable[..., Seq
     done = cli.call("consume", "jobs", "--until-empty", SEQUENCER_APP="")
     assert (done.returncode, done.stdout) == (2, "")
     assert "SEQUENCER_APP is empty; give it a value, or unset it" in done.stderr
+
+
+def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuck: Sequencer) -> None:
+    words = ("resume", "jobs", "--all", "--rate", "1")
+    running = cli.start(*words)
+    wait_until(lambda: stuck.count_parked() == 3, 30.0)
+    running.signal(signal.SIGINT)
+    assert running.ended() == 130
+    assert re.fullmatch(
+        r"interrupted resuming at [12] of 5; what was sent last may be done too; the same command goes on\n",
+        running.stderr,
+    )
+    assert cli.run("resume", "jobs", "--all").stdout.startswith("resumed ")
+    assert stuck.count_parked() == 0
