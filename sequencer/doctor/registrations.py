@@ -113,12 +113,12 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             told = f"{text}; registered are {there.route}, {there.version}"
             yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
         elif wrong := {name: value for name, value in there.policy.items() if fields.get(name) != value}:
-            if repair:
-                link.command("HSET", keys.policy, *chain.from_iterable(wrong.items()), "packed", there.packed())
+            words = ("HSET", keys.policy, *chain.from_iterable(wrong.items()), "packed", there.packed())
+            is_mended = repair and _is_mended(link, *words)
             said = ", ".join(f"{name} is {shown(fields.get(name))}, registered {shown(wrong[name])}" for name in wrong)
             text = f"queue {queue}: {keys.policy} says another policy than is registered ({said})"
-            told = "" if repair else f"; to bring what is registered: {_repair(queue, namespace)}"
-            yield Finding("queues", "problem", text + told, repair)
+            told = "" if is_mended else f"; to bring what is registered: {_repair(queue, namespace)}"
+            yield Finding("queues", "problem", text + told, is_mended)
         elif fields.get("packed", there.packed()) != there.packed():
             if repair:
                 link.command("HDEL", keys.policy, "packed")
@@ -223,11 +223,10 @@ def _copy_left(link: Link, namespace: str, queue: str, used: int) -> tuple[int, 
 def _restored(link: Link, namespace: str, queue: str, lane: int, fields: dict[str, str], repair: bool) -> Finding:
     """Of a queue that only other lanes than the first know yet: a client finds it by the first."""
     first = lane_keys(namespace, queue, 0).policy
-    if repair:
-        link.command("HSET", first, *chain.from_iterable(fields.items()))
+    is_mended = repair and _is_mended(link, "HSET", first, *chain.from_iterable(fields.items()))
     text = f"queue {queue}: {registry_key(namespace, queue)} and {first} are lost, and lane {lane} has a copy"
-    told = "" if repair else f"; to bring it there: {_repair(queue, namespace)}"
-    return Finding("queues", "problem", text + told, repair)
+    told = "" if is_mended else f"; to bring it there: {_repair(queue, namespace)}"
+    return Finding("queues", "problem", text + told, is_mended)
 
 
 def _fields(link: Link, key: str) -> dict[str, str]:

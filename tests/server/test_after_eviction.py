@@ -109,7 +109,7 @@ def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
     admin.command("DEL", registry_key("sequencer", "q"), *policies, index_key("sequencer"))
     diagnose(admin.endpoint, "sequencer", repair=True)
     (told,) = [one.text for one in diagnose(admin.endpoint, "sequencer") if "neither a registration" in one.text]
-    line = told.partition("where none runs: ")[2]
+    line = told.partition("; to register it: ")[2]
     place = {"SEQUENCER_REDIS": str(admin.endpoint.url), "PATH": f"{tmp_path}:{sysconfig.get_path('scripts')}"}
     stand_in_for_redis_cli(tmp_path)
     place = {**os.environ, **place}
@@ -123,9 +123,11 @@ def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
 def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) -> None:
     seq.append(1, "g")
     admin.command("DEL", index_key("sequencer"))
+    admin.command("HSET", lane_keys("sequencer", "q", 0).policy, "on_late", "drop")
     admin.command("CONFIG", "SET", "maxmemory", 1)
     found = diagnose(admin.endpoint, "sequencer", repair=True)
     assert [one.repaired for one in found if "does not know it" in one.text] == [False]
+    assert [one.repaired for one in found if "another policy" in one.text] == [False]
     assert any(one.text.endswith("make room first, as said above, then: sequencer doctor --repair") for one in found)
     assert any("queue q: " in one.text for one in found), "the queues are looked at all the same"
     admin.command("CONFIG", "SET", "maxmemory", 0)
