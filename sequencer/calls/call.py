@@ -1,8 +1,7 @@
 """A call of one script: its name, keys, arguments, and the function that reads its reply.
 
 Seconds that a caller names become whole milliseconds here. Times of a policy are made in `settings/policy.py`, a due
-time in `store/envelope.py`, the wait for replicas in
-`QueueOptions.wait`.
+time in `store/envelope.py`, the wait for replicas in `QueueOptions.wait`.
 """
 
 from __future__ import annotations

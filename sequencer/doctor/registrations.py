@@ -78,6 +78,8 @@ def _check_queue(
     key = registry_key(namespace, queue)
     try:
         there = registered(_fields(link, key))
+        if there and not there.is_deleted:
+            there.packed()  # raises where the policy lacks what scripts read
         first = _fields(link, lane_keys(namespace, queue, 0).policy)
         copy = of_lane(first)
     except SequencerError as error:

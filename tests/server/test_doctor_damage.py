@@ -26,6 +26,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "registry table": [("HSET", REGISTRY, "table", "x x")],
     "registry bytes": [("HSET", REGISTRY, "policy", b"\xff")],
     "registry field": [("HDEL", REGISTRY, "version")],
+    "registry policy": [("HSET", REGISTRY, "policy", "{}")],
     "route": [("HSET", KEYS.policy, "route", "\xff")],
     "packed": [("HSET", KEYS.policy, "packed", "1.1 1")],
     "policy number": [("HSET", KEYS.policy, "dedup_us", "abc")],
@@ -105,6 +106,16 @@ def test_what_an_error_points_at_is_told(start_server: Callable[..., str], case:
                 said.append(f"{name}: {error}")
     pointing = [text for text in said if any(words in text for words in POINTS_AT_DOCTOR)]
     assert told or not pointing, pointing
+
+
+def test_a_registry_that_holds_half_a_policy_is_told_of(start_server: Callable[..., str]) -> None:
+    url = f"unix://{start_server()}"
+    with Sequencer("q", url) as seq:
+        seq.append(1, "g")
+        link = Link(Endpoint.from_url(url))
+        link.command("HSET", REGISTRY, "policy", '{"on_late": "drop"}')
+        link.close()
+        assert any(f"DEL {REGISTRY} lets a client" in one.text for one in seq.doctor() if one.level == "problem")
 
 
 @pytest.mark.parametrize("packed", ["1.1 1", "zz", "", "ROUTE 0 5 0 drop 0 9 9"])
