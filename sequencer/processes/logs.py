@@ -66,6 +66,13 @@ def configure(level: str, format: Format) -> None:
     logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
 
 
+def enable_loggers() -> None:
+    """Enable our loggers: `logging.config.dictConfig` disables all that it doesn't name, unless told otherwise."""
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.split(".")[0] == "sequencer" and isinstance(logger, logging.Logger):
+            logger.disabled = False
+
+
 def report_lost_lines() -> None:
     """Say what lines were lost, if that can be written now; called about once a second."""
     for handler in logging.getLogger().handlers:

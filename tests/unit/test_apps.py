@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -24,6 +25,14 @@ seq, idle = Sequencer("jobs"), Sequencer("jobs")
 def handle(message): ...
 '''
 
+LOGGING = """import logging
+
+for name in ("sequencer", "sequencer.supervisor"):
+    logging.getLogger(name).disabled = True
+1 / 0
+"""
+"""What dictConfig does to loggers that it doesn't name."""
+
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -34,6 +43,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unit_wrong.py").write_text("def handle(:\n")
     (tmp_path / "unit_empty.py").touch()
     (tmp_path / "unit_env.py").write_text("import os\n\nos.environ['UNIT_ABSENT']\n")
+    (tmp_path / "unit_log.py").write_text(LOGGING)
     (tmp_path / "unit_room").mkdir()
     (tmp_path / "unit_room" / "orders.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -62,7 +72,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit-shop:seq", "must be module:attribute"),
         (
             "warehouse:handle",
-            "(modules there: unit_broken, unit_empty, unit_env, unit_needy, unit_room, unit_shop, unit_wrong)",
+            "(modules there: unit_broken, unit_empty, unit_env, unit_log, unit_needy, unit_room, unit_shop, unit_wrong)",
         ),
         ("unit_room.order:seq", "unit_room (modules there: orders) and in the installed packages"),
         ("unit_env:seq", "unit_env.py, line 3)"),
@@ -99,3 +109,11 @@ def test_an_app_is_a_sequencer_with_its_handler_or_a_function() -> None:
     assert by_queue.sequencer is not None
     assert by_queue.sequencer.queue == "jobs"
     assert by_function.sequencer is None
+
+
+@pytest.mark.usefixtures("directory")
+def test_an_app_that_configures_logging_does_not_silence_ours_even_where_its_import_fails() -> None:
+    ours = [logging.getLogger(name) for name in ("sequencer", "sequencer.supervisor")]
+    with pytest.raises(HandlerNotFound):
+        load_app("unit_log:handle")
+    assert not any(logger.disabled for logger in ours)

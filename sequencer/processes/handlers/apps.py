@@ -16,6 +16,7 @@ from typing import Any
 from ...client import Sequencer
 from ...consume.registered import Work, checked_handler
 from ...errors import HandlerNotFound
+from ..logs import enable_loggers
 
 log = logging.getLogger("sequencer")
 
@@ -68,6 +69,8 @@ def _value_of(spec: str) -> tuple[Any, Any]:
         raise HandlerNotFound(f"no module {error.name!r} for app {spec!r}{_meant(spec) or _looked(error)}") from error
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
+    finally:
+        enable_loggers()  # Django's LOGGING disables them, and nobody would hear of a failure
     value: Any = module
     for name in attribute.split("."):
         if not hasattr(value, name):
