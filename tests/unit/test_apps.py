@@ -72,7 +72,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit-shop:seq", "must be module:attribute"),
         (
             "warehouse:handle",
-            "(modules there: unit_broken, unit_empty, unit_env, unit_log, unit_needy, unit_room, unit_shop, unit_wrong)",
+            "modules there: unit_broken, unit_empty, unit_env, unit_log, unit_needy, unit_room, unit_shop, unit_wrong",
         ),
         ("unit_room.order:seq", "unit_room (modules there: orders) and in the installed packages"),
         ("unit_env:seq", "unit_env.py, line 3)"),
