@@ -49,8 +49,8 @@ def history(
     """Messages that ended, the newest end first, of one group or of all: how, when, after how many tries, and by whom.
 
     Empty unless the queue keeps a history: `configure QUEUE --history 3d`. Outcomes: finished; failed (finished, but
-    parts of it that need not succeed failed); skipped; dropped; cancelled; replaced. It is looked through in slices of
-    1,000 messages, about a second a million.
+    parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
+    that an operator, or a sweep, deleted). It is looked through in slices of 1,000 messages, about a second a million.
     """
     options = {"since": since_of(since), "until": since_of(until, "--until"), "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name

@@ -39,7 +39,7 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
     for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
     dropped or skipped). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of it
-    failed), skipped, dropped, cancelled, replaced.
+    failed), skipped, dropped, cancelled, replaced, purged, swept.
     """
     found = client.get(group, id)
     if found is None:

@@ -182,12 +182,12 @@ def redrive(
     )
 
 
-def purge(keys: LaneKeys, letters: Sequence[str]) -> Call[int]:
+def purge(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) -> Call[int]:
     """Delete dead letters; how many there were."""
     return Call(
         "purge",
-        (keys.dead, keys.letters, keys.stats),
-        (keys.prefix, dumps_words(letters)),
+        (keys.dead, keys.letters, keys.stats, keys.policy, keys.memory),
+        (keys.prefix, dumps_words(letters), now_text(now_us)),
         int,
     )
 

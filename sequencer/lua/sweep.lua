@@ -1,5 +1,6 @@
 -- sweep: drops what history and dead letters have that is older than the policy keeps it, or above
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
+-- History says so of each dead letter that goes, where one is kept.
 -- KEYS[1] policy hash; KEYS[2] memory hash; KEYS[3] histories zset; KEYS[4] dead zset
 -- KEYS[5] letters hash; KEYS[6] stats hash
 -- ARGV[1] prefix   of the lane's keys
@@ -16,10 +17,13 @@ local passed = ARGV[2]
 local now_us = ARGV[3]
 --+ prelude
 --+ route
-call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ history/listed
---+ history/clean
+--+ history/open
+--+ history/keep
+--+ history/ended
+--+ history/behind
+--+ history/of_letter
 --+ repair/is_enough
 local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap')
 local window, cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 1000000
@@ -29,10 +33,13 @@ call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', histories)
+local history, entries = open_history(window, cap), {}
 
+call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local gone, names = clean_history(window, window > 0 and cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
+  history = open_history(window, cap)
 end
 
 local function is_question(letter)
@@ -56,6 +63,9 @@ for i = 1, #page, 2 do
   if is_question(letter) then
     left = left + 1
   else
+    if history then
+      ended_letter(entries, 'w', name, letter)
+    end
     call('HDEL', letters, name)
     call('ZREM', dead, name)
     swept = swept + 1
@@ -63,6 +73,7 @@ for i = 1, #page, 2 do
   end
   if is_enough(seen, letter) then break end
 end
+keep_history(history, entries)
 if swept > 0 then
   pcall('HINCRBY', stats, 'swept', swept)
 end

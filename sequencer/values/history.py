@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 
 from .message import Failure, Message
 
-Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "replaced"]
-"""How a message ended. "failed": it is finished, but parts of it that need not succeed failed."""
+Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "replaced", "purged", "swept"]
+"""How a message ended. "failed": it is finished, but parts of it that need not succeed failed. "purged" and "swept": a
+dead letter that an operator or `sweep` deleted."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
 StepState = Literal["open", "started", "done", "failed", "left"]
@@ -46,8 +47,8 @@ class MessageInfo:
     """Who handled it last."""
     kind: str = ""
     note: str = ""
-    """What else is to be said of its end: the error with which it was given up; of one that is only known by its id,
-    what may have become of it.
+    """What else is to be said of its end: the error with which it was given up, or died; of one that is only known by
+    its id, what may have become of it.
     """
     steps: MessageSteps | None = None
     """What became of its steps, as far as that was noted; None where none was, and behind its end."""

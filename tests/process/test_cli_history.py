@@ -122,7 +122,7 @@ def test_sweep_deletes_what_is_kept_no_longer(
         {"queue": "jobs", "history": 4, "dead": 1},
         {"queue": "other", "history": 0, "dead": 0},
     ]
-    assert cli.call("history", "jobs").stdout == "no such messages in the history\n"
+    assert [(one["state"], one["note"]) for one in json_of(cli, "history", "jobs")] == [("swept", "ValueError: try 3")]
     said = cli.call("history", "other").stdout
     assert said.startswith(
         "queue other keeps no history; to keep it for 3 days: sequencer configure other --history 3d"

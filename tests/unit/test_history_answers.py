@@ -108,7 +108,7 @@ class Walk:
 
     def _purge(self, group: str, id: str, mood: str) -> None:
         self.queue.purge(everything=True)
-        self.recorder.dead.clear()
+        self.recorder.purge(self.queue.now)
 
     def _later(self, group: str, id: str, mood: str) -> None:
         self.queue.advance(40)
@@ -176,6 +176,21 @@ def test_a_plain_walk_is_noted() -> None:
     ago = queue.now - (newest + oldest) / 2 - 0.01
     assert [*queue.history(since=ago), *queue.history(until=ago)] == [*queue.history()]
     assert list(queue.history(kind="other")) == []
+
+
+@pytest.mark.parametrize("outcome", ["purged", "swept"])
+def test_a_dead_letter_that_is_deleted_stays_in_the_history_with_its_error(outcome: Any) -> None:
+    queue = MemoryQueue("q", history_window=86_400, dead_window=60, on_failure="dead_letter", max_attempts=2)
+    queue.append({}, group="g", id="a")
+    queue.drain(lambda message: int("x"))
+    queue.advance(3700)  # a bucket of the history is over
+    assert (queue.purge(everything=True) if outcome == "purged" else queue.sweep().dead) == 1
+    info = queue.get("g", "a")
+    assert info is not None
+    assert (info.state, info.phase, info.attempts) == (outcome, "error", 2)
+    assert info.note.startswith("ValueError: ")
+    assert info.finished_at == pytest.approx(queue.now, abs=0.001)
+    assert [*queue.history(outcome=outcome)] == queue.find("a") == [info]
 
 
 def test_an_end_that_begins_with_its_claim_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ PHASES: dict[MessageState, Phase] = {
     "dead": "error",
     "skipped": "error",
     "dropped": "error",
+    "purged": "error",
+    "swept": "error",
     "handled": "finished",
     "finished": "finished",
     "failed": "finished",

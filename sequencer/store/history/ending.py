@@ -25,6 +25,8 @@ LETTERS: dict[str, Outcome] = {
     "d": "dropped",
     "c": "cancelled",
     "r": "replaced",
+    "u": "purged",
+    "w": "swept",
 }
 """Letter -> outcome; `p` is for parts of a message that failed, and did not hold it."""
 PADDING = ""
