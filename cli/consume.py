@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
+from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
@@ -242,7 +244,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     config.options()  # what a consumer would refuse is refused here
     with client:
         url = client.endpoint.url or ""
-        if config.app and not server_named() and url not in (os.environ.get("SEQUENCER_REDIS"), EmbeddedServer().url):
+        if config.app and not server_named() and not _is_default(url):
             name_server(url)  # the app's own: no variable says it in the shell where the lines are pasted
         known = names_of_queues(client)
         with new_queue_said(by_command=True):
@@ -264,6 +266,13 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         if left is not None and config.log_format != "json":
             say_left(left, config.namespace)
     return status
+
+
+def _is_default(url: str) -> bool:
+    """Whether a command in this shell finds the server without naming it."""
+    with suppress(ConfigurationError):  # no home directory, so no embedded server
+        return url == (os.environ.get("SEQUENCER_REDIS") or EmbeddedServer().url)
+    return False
 
 
 def _end_at_signals(status: int) -> None:

@@ -71,12 +71,17 @@ class ServerStatus:
 
 
 def default_directory() -> Path:
-    """`SEQUENCER_HOME`, else `sequencer` in `XDG_STATE_HOME` or `~/.local/state`."""
+    """`SEQUENCER_HOME`, else `sequencer` in `XDG_STATE_HOME` or `~/.local/state`. Raises ConfigurationError without a
+    home directory.
+    """
     home = os.environ.get("SEQUENCER_HOME")
-    if home:
-        return Path(home).expanduser()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "sequencer"
+    try:
+        return Path(home or f"{state}/sequencer").expanduser()
+    except RuntimeError as error:  # a container's user that passwd does not know
+        raise ConfigurationError(
+            "this user has no home directory: set SEQUENCER_REDIS to the server's URL, or SEQUENCER_HOME to a directory"
+        ) from error
 
 
 def find_binary() -> str:

@@ -50,10 +50,11 @@ OTHER_RIGHTS = {
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
 
-# What a shell without job control starts in the background ignores SIGINT, and so does all that it starts in turn: the
-# processes that tests interrupt would never hear it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell without job control lets what it starts in the background ignore SIGINT, and `nohup` SIGHUP. All that we start
+# would inherit that, and the processes to which tests send one of them would never hear it.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

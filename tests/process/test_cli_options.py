@@ -257,6 +257,21 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
         assert '"stopped":true' in cli.run("server", "stop", "--directory", home, "--json").stdout
 
 
+def test_a_user_without_a_home_directory_needs_a_named_server(cli: Cli) -> None:
+    """As in a container whose user no passwd file knows."""
+    url = cli.environment["SEQUENCER_REDIS"]
+    own = "import os\nfrom sequencer import Sequencer\nredis = os.environ.get('OWN')\n"
+    own += "seq = Sequencer('jobs', redis, namespace=os.environ['SEQUENCER_NAMESPACE'])\nseq.handler(print)\n"
+    (cli.directory / "own.py").write_text(own)
+    cli.environment["XDG_STATE_HOME"] = "~no-such-user/state"
+    consume = ("consume", "jobs", "--app", "own:seq", "--until-empty")
+    assert cli.run(*consume).returncode == 0
+    del cli.environment["SEQUENCER_REDIS"]
+    assert cli.run(*consume, OWN=url).returncode == 0, "the app names it"
+    embedded = cli.call("info")
+    assert (embedded.returncode, "set SEQUENCER_REDIS" in embedded.stderr) == (2, True)
+
+
 def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> None:
     del cli.environment["SEQUENCER_REDIS"]
     done = cli.run("demo", "-n", 3, "--messages", 2000, timeout=90, TMPDIR=str(short_path))

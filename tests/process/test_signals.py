@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -143,3 +145,10 @@ def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_si
     wait_until(lambda: cli.left() == [], PATIENCE_S, "the command is gone, and what it started")
     assert work.states() == {"a": "due"}
     assert work.head("a") == ("a-0", 1)
+
+
+def test_the_suite_under_nohup_sends_signals_that_are_heard() -> None:
+    """What pytest ignores, the processes that tests start would ignore too."""
+    code = "import signal, tests.conftest; print(signal.getsignal(signal.SIGHUP).name)"
+    under = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-c", code]
+    assert subprocess.run(under, capture_output=True, text=True, check=False).stdout == "SIG_DFL\n"
