@@ -65,8 +65,7 @@ def configure(
         str | None,
         _policy(
             "--history",
-            "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all. Programs before 0.8.0 "
-            "write none of it: see `upgrade`.",
+            "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all.",
         ),
     ] = None,
     history_cap: Annotated[

@@ -21,7 +21,7 @@ from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, overrides, prepare
 from ..server import EmbeddedServer
-from ..settings.error_names import FORMER_ERRORS, unknown_names
+from ..settings.error_names import unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
 from ..values.commands import name_server, server_named
 from ..values.text import many
@@ -218,11 +218,7 @@ def _named(ctx: typer.Context, settings: QueueSettings) -> QueueSettings:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
-    for name in names:
-        if name in FORMER_ERRORS:
-            say(f"note: {name} is called {FORMER_ERRORS[name]} now; the old name is taken for one version more")
-    return names
+    return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
 
 
 def _say_unknown_errors(settings: QueueSettings) -> None:

@@ -1,4 +1,4 @@
-"""Commands for a queue as a whole: `delete` it, or `upgrade` it to a newer protocol."""
+"""`sequencer delete`: a queue with all that belongs to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from ..client import Sequencer
 from ..values.text import many, plain
 from ..values.views import Usage
-from .app import FINE, INTERRUPTED, JsonOption, app, call_option, option, queue_command
+from .app import FINE, INTERRUPTED, JsonOption, app, option, queue_command
 from .many import YesOption, confirm
 from .render import print_either
 
@@ -51,20 +51,3 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     client.delete()
     print_either(json, {**told, "is_deleted": True}, f"deleted {client.queue}")
     return FINE
-
-
-@queue_command(app)
-def upgrade(
-    client: Sequencer,
-    to: Annotated[int, call_option("--to", help="The protocol to raise the queue to.")] = 2,
-    force: Annotated[bool, call_option("--force", help="Also while consumers hold groups.")] = False,
-    json: JsonOption = False,
-) -> None:
-    """Raise the protocol of a queue: your word that no older program uses it.
-
-    A queue stays as the version that made it knows it until then; afterwards it refuses programs that are older.
-    Protocol 1 is that of 0.6.0 and 0.7.0; handlers with steps need 2.
-    """
-    typer.echo(f"queue {client.queue}: {_said(client.usage())}", err=True)
-    protocol = client.upgrade(to, force=force)
-    print_either(json, {"queue": client.queue, "protocol": protocol}, f"{client.queue} has protocol {protocol}")

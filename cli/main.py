@@ -26,7 +26,7 @@ SUBJECTS = {
     "doctor": ("doctor", "acl"),
     "group": ("resume", "skip", "unskip", "pause", "unpause"),
     "history": ("history", "find", "sweep"),
-    "lifetime": ("delete", "upgrade"),
+    "lifetime": ("delete",),
     "message": ("get", "cancel", "reschedule", "rescore"),
     "server": ("server",),
     "show": ("info", "groups", "parked", "peek", "explain"),

@@ -45,36 +45,6 @@ from .values.views import Gap as Gap
 from .values.views import OutageInfo as OutageInfo
 from .values.views import Redriven as Redriven
 
-# isort: split
-# For one version more: names that have moved to `sequencer.errors`, and AuditReport as it was called.
-from .errors import BatchRefused as BatchRefused
-from .errors import ConfigurationError as ConfigurationError
-from .errors import DataError as DataError
-from .errors import GroupBusy as GroupBusy
-from .errors import GroupNotFound as GroupNotFound
-from .errors import HandlerNotFound as HandlerNotFound
-from .errors import IdConflict as IdConflict
-from .errors import InvalidBody as InvalidBody
-from .errors import InvalidGroup as InvalidGroup
-from .errors import InvalidId as InvalidId
-from .errors import InvalidMessage as InvalidMessage
-from .errors import InvalidScore as InvalidScore
-from .errors import InvalidTime as InvalidTime
-from .errors import LateMessage as LateMessage
-from .errors import LeaseLost as LeaseLost
-from .errors import MessageBusy as MessageBusy
-from .errors import MessageNotFound as MessageNotFound
-from .errors import NotParked as NotParked
-from .errors import NotReplicated as NotReplicated
-from .errors import NumberTaken as NumberTaken
-from .errors import OutcomeUnknown as OutcomeUnknown
-from .errors import QueueFull as QueueFull
-from .errors import ServerError as ServerError
-from .errors import ServerNotUsable as ServerNotUsable
-from .errors import ServerUnavailable as ServerUnavailable
-
-Proof = AuditReport
-
 __all__ = [
     "BatchReceipt",
     "BodyFields",

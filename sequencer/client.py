@@ -241,7 +241,6 @@ class Sequencer(Registered):
 
     delete = blocking(lifetime.delete)
     usage = blocking(lifetime.usage)
-    upgrade = blocking(lifetime.upgrade)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -295,8 +294,6 @@ class Sequencer(Registered):
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         lanes = finish(self._session.lanes(role="consume"))
-        if isinstance(work, Steps):
-            finish(self._session.need_ledgers())
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)

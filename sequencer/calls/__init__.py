@@ -29,7 +29,7 @@ from .operate import (
     wake,
 )
 from .outage import Ended, Waits, outage
-from .register import Adopted, adopt, adopt_old, register, unregister, woken
+from .register import Adopted, adopt, register, unregister, woken
 from .settle import Ack, Acked, HandlerRun, Nack, Nacked, Note, Noted, ack, nack, note, renew
 
 __all__ = [
@@ -71,7 +71,6 @@ __all__ = [
     "What",
     "ack",
     "adopt",
-    "adopt_old",
     "alarm",
     "alarm_sent",
     "append",

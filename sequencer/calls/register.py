@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from ..store.keys import LaneKeys
@@ -29,8 +28,8 @@ def register(
     `is_new`: a table is made, so the server gives the epoch, above that of `wanted`.
     """
     words = {
-        "seen": [seen.registered_route, str(seen.version)] if seen else ["", ""],
-        "protocol": wanted.protocol_word,
+        "seen": [seen.route, str(seen.version)] if seen else ["", ""],
+        "protocol": str(wanted.protocol),
         "epoch": "" if is_new else str(wanted.epoch),
         "least": wanted.epoch + 1,
         "version": str(wanted.version),
@@ -42,7 +41,7 @@ def register(
 
 def unregister(registry: str, seen: Registration) -> Call[Registration | None]:
     """Forget the queue where this is still what is registered; what is registered now."""
-    words = {"seen": [seen.registered_route, str(seen.version)], "protocol": ""}
+    words = {"seen": [seen.route, str(seen.version)], "protocol": ""}
     return Call("register", (registry,), (dumps_words(words), ""), _registered)
 
 
@@ -86,14 +85,6 @@ def adopt(
         (dumps_words(words), step, now_text(now_us)),
         _adopted,
     )
-
-
-def adopt_old(
-    keys: LaneKeys, seen: Mapping[str, str], changed: Mapping[str, str], mark: str, *, now_us: int | None = None
-) -> Call[Adopted]:
-    """Change the policy of a lane of 0.4.0, which has no route, where `seen` is still there."""
-    words = {"route": "", "epoch": 0, "version": 0, "seen": seen, "fields": changed, "rules": RULES, "mark": mark}
-    return Call("adopt", (keys.policy, keys.clock), (dumps_words(words), "old", now_text(now_us)), _adopted)
 
 
 def woken(keys: LaneKeys, mark: str) -> Call[int]:

@@ -137,7 +137,6 @@ def _diagnose(
             yield from _lane_clocks(link, name, keys)
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
-            yield from _history(link, namespace, name, keys[0])
             yield from _numbers(link, name, keys, limit, most)
             check = InvariantCheck(link, keys, repair=repair, limit=limit)
             yield from _invariants(check, namespace, name, repair, limit, counted, most)
@@ -197,15 +196,6 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
                     read_fields(stored.get(BODY_FIELDS))
             except (ValueError, TypeError, ConfigurationError) as error:
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
-
-
-def _history(link: Link, namespace: str, queue: str, keys: LaneKeys) -> Iterator[Finding]:
-    """A history that programs share which write none: what ends with them is missing in it."""
-    route, window = (word or b"" for word in link.command("HMGET", keys.policy, "route", "history_us"))
-    if window.isdigit() and int(window) and not route.startswith(b"v"):  # from protocol 2 on a route begins so
-        mend = command("upgrade", queue, namespace=namespace)
-        said = "has a history, and programs before 0.8.0 may use it, which write none and turn it off with a policy"
-        yield Finding("history", "warning", f"queue {queue}: {said}; once all its programs are new: {mend}")
 
 
 def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None, most: int) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
-from ..store.registration import FIRST, Registration, foreign_index, is_index_word, is_old, of_lane, registered
+from ..store.registration import INDEX_WORD, Registration, foreign_index, is_index_word, of_lane, registered
 from ..store.replies import pairs, scanned
 from ..values.checks import is_name
 from ..values.commands import command
@@ -45,18 +45,18 @@ def check_registrations(
         if word is not None and not is_index_word(word):
             text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
             there = registered(_fields(link, registry_key(namespace, name))) if repair else None
-            if there and _is_mended(link, "HSET", index, name, _index_word(there)):
+            if there and _is_mended(link, "HSET", index, name, INDEX_WORD):
                 yield Finding("queues", "problem", text, True)
             else:
                 yield Finding("queues", "problem", f"{text}; a client that uses it mends it, or HDEL {index} {name}")
         elif is_foreign:
             pass
         elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
-            is_mended = repair and _is_mended(link, "HSET", index, name, _index_word(there))
+            is_mended = repair and _is_mended(link, "HSET", index, name, INDEX_WORD)
             told = "" if is_mended else f"; to tell it: {_repair(name, namespace)}"
             yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it{told}", is_mended)
         if name in used or name in listed:
-            yield from _check_queue(link, namespace, name, word, used.get(name, 0), lanes, repair)
+            yield from _check_queue(link, namespace, name, used.get(name, 0), lanes, repair)
 
 
 def _repair(queue: str, namespace: str) -> str:
@@ -68,20 +68,15 @@ def _is_mended(link: Link, *words: object) -> bool:
     return not reply_or_error(link, *words)[1]
 
 
-def _index_word(there: Registration) -> str:
-    return f"p{max(FIRST, there.protocol)}"
-
-
 def _check_queue(
-    link: Link, namespace: str, queue: str, word: bytes | None, used: int, lanes: dict[str, int], repair: bool
+    link: Link, namespace: str, queue: str, used: int, lanes: dict[str, int], repair: bool
 ) -> Iterator[Finding]:
     key = registry_key(namespace, queue)
     try:
         there = registered(_fields(link, key))
         if there and not there.is_deleted:
             there.packed()  # raises where the policy lacks what scripts read
-        first = _fields(link, lane_keys(namespace, queue, 0).policy)
-        copy = of_lane(first)
+        copy = of_lane(_fields(link, lane_keys(namespace, queue, 0).policy))
     except SequencerError as error:
         yield Finding("queues", "problem", f"queue {queue}: {key} can't be read ({error})")
         return
@@ -90,7 +85,7 @@ def _check_queue(
         yield Finding("queues", "problem", f"{text}; DEL {key} lets a client that uses the queue write it anew")
         return
     if there is None:
-        yield from _check_unregistered(link, namespace, queue, word, (copy, is_old(first)), used, lanes, repair)
+        yield from _check_unregistered(link, namespace, queue, copy, used, lanes, repair)
         return
     lanes[queue] = len(there.tags)
     if there.is_deleted:
@@ -169,47 +164,29 @@ def _check_unregistered(
     link: Link,
     namespace: str,
     queue: str,
-    word: bytes | None,
-    first: tuple[Registration | None, bool],
+    copy: Registration | None,
     used: int,
     lanes: dict[str, int],
     repair: bool,
 ) -> Iterator[Finding]:
-    """Of a queue without a registry: one of 0.4.0, or one whose registry was lost."""
-    copy, old = first
+    """Of a queue whose registry was lost."""
     if copy and not copy.is_deleted:
         lanes[queue] = len(copy.tags)
         text = f"queue {queue} has a policy in its lanes, but {registry_key(namespace, queue)} is lost"
         yield Finding("queues", "warning", f"{text}; a client that uses the queue makes it again within a minute")
         return
-    index = index_key(namespace)
-    count = int(word) if word and word.isdigit() and 0 < int(word) <= MAX_LANES else 0
-    if count:
-        lanes[queue] = count
-        if used > count:
-            text = f"queue {queue} has keys in {many(used, 'lane')}, but is registered with {count}"
-            yield Finding("queues", "problem", f"{text}: stop its clients, then HSET {index} {queue} {used}")
-        return
     if used:
         lanes[queue] = used
-        if not old:
-            if left := _copy_left(link, namespace, queue, used):
-                yield _restored(link, namespace, queue, *left, repair)
-                return
-            text = f"queue {queue} has keys in {many(used, 'lane')}, but neither a registration nor a policy"
-            clock = quoted(lane_keys(namespace, queue, 0).clock)
-            make = command("append", queue, "/dev/null", namespace=namespace, options=["--lanes", str(used)])
-            text += ": a program that used it before registers it again, with its policy; where none runs, the policy "
-            text += (
-                "is lost: stop the consumers, and set it again (sequencer configure) before they start; to register "
-            )
-            text += f"it: {admin_command(link.endpoint)} DEL {clock} && {make} && {_repair(queue, namespace)}"
-            yield Finding("queues", "problem", text)
-        elif word is None or not is_index_word(word):
-            is_mended = repair and _is_mended(link, "HSET", index, queue, used)
-            said = f"says {word!r}" if word is not None else "does not know it"
-            text = f"queue {queue} has keys in {many(used, 'lane')}, but {index} {said}"
-            yield Finding("queues", "problem", text, is_mended)
+        if left := _copy_left(link, namespace, queue, used):
+            yield _restored(link, namespace, queue, *left, repair)
+            return
+        text = f"queue {queue} has keys in {many(used, 'lane')}, but neither a registration nor a policy"
+        clock = quoted(lane_keys(namespace, queue, 0).clock)
+        make = command("append", queue, "/dev/null", namespace=namespace, options=["--lanes", str(used)])
+        text += ": a program that used it before registers it again, with its policy; where none runs, the policy "
+        text += "is lost: stop the consumers, and set it again (sequencer configure) before they start; to register "
+        text += f"it: {admin_command(link.endpoint)} DEL {clock} && {make} && {_repair(queue, namespace)}"
+        yield Finding("queues", "problem", text)
 
 
 def _copy_left(link: Link, namespace: str, queue: str, used: int) -> tuple[int, dict[str, str]] | None:

@@ -26,7 +26,7 @@ from ..settings.policy import Policy
 from ..store.item import Item
 from ..store.keys import LaneKeys, index_key, lane_keys, registry_key
 from ..store.ledger.written import Written
-from ..store.registration import NEWEST, Registration, plain_tags
+from ..store.registration import PROTOCOL, Registration, plain_tags
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
@@ -106,7 +106,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
     leased = claimed.groups[0] if claimed and claimed.groups else None
     token, member = (leased.token, leased.members[0]) if leased else ("0" * 16, f"{'0' * 16}0")
     letter = f"{member[:16]}{SCRATCH}\n0"
-    one = Registration(NEWEST, 1, 0, plain_tags(1), Policy().stored())
+    one = Registration(PROTOCOL, 1, 0, plain_tags(1), Policy().stored())
     for call in (
         calls.register(keys.memory, None, one),  # on the scratch lane too: any hash will do
         calls.unregister(keys.memory, one),

@@ -7,8 +7,7 @@
 --                 what "put" left in the lane's field of that name}
 -- ARGV[2] step    "put"; "confirm" or "remove" what was put into a lane without a policy: the
 --                 caller reads the registry again in between; "woken MARK": groups that a rule
---                 had put off were looked at again; "old": of a queue of 0.4.0, which has no
---                 routes, set `fields` where those of `seen` are still there
+--                 had put off were looked at again
 -- ARGV[3] now_us  "" for the server's time
 -- RETURN  [status, [field, value, ...] of the lane's policy by now]: "same", "taken", "pending"
 --         (without a policy: confirm it, or remove it), "newer" (the lane's is), "other" (so is its
@@ -27,34 +26,15 @@ if sub(step, 1, 5) == 'woken' then
 end
 --+ read_clock
 local route = words.route
---+ clock_text
-local there = call('HMGET', policy_key, 'route', 'version', 'pending', 'sequence', 'table')
-local epoch = tonumber((there[1] or ''):match('%.(%d+)$') or there[4] and not there[1] and 0)
+local there = call('HMGET', policy_key, 'route', 'version', 'pending', 'table')
+local epoch = tonumber((there[1] or ''):match('%.(%d+)$'))
 local version, mine = tonumber(there[2] or 0), route .. ' ' .. fmt('%.0f', words.version)
 local is_newer = epoch and (words.epoch > epoch or words.epoch == epoch and words.version > version)
-local has_other_table = epoch and sub(there[1] or '0', 1, 1) ~= '-' and there[5]
-  and there[5] ~= words.table
+local has_other_table = epoch and sub(there[1] or '0', 1, 1) ~= '-' and there[4]
+  and there[4] ~= words.table
 local status = 'none'
-local function set_fields(fields, rules, mark) -- `again`: groups that a changed rule put off wait
-  for _, name in ipairs(rules) do
-    local old = call('HGET', policy_key, name)
-    if old and fields[name] and old ~= fields[name] then
-      call('HSET', policy_key, 'again', mark)
-    end
-  end
-  for name, value in pairs(fields) do
-    call('HSET', policy_key, name, value)
-  end
-  return 'taken'
-end
 
-if step == 'old' then
-  local is_same = not there[1]
-  for name, value in pairs(words.seen) do
-    is_same = is_same and call('HGET', policy_key, name) == value
-  end
-  status = is_same and set_fields(words.fields, words.rules, words.mark) or 'newer'
-elseif step == 'remove' then
+if step == 'remove' then
   if there[3] == words.pending then
     call('HDEL', policy_key, 'pending')
   end
@@ -70,7 +50,15 @@ elseif not epoch and step == 'put' then
   call('HSET', policy_key, 'pending', mine .. ' ' .. fmt('%.0f', (time_us(now_us))))
   status = 'pending'
 elseif epoch or there[3] == words.pending then
-  set_fields(words.fields, words.packed ~= '' and words.rules or {}, mine)
+  for _, name in ipairs(words.packed ~= '' and words.rules or {}) do
+    local old = call('HGET', policy_key, name)
+    if old and words.fields[name] and old ~= words.fields[name] then
+      call('HSET', policy_key, 'again', mine) -- groups that this rule put off wait
+    end
+  end
+  for name, value in pairs(words.fields) do
+    call('HSET', policy_key, name, value)
+  end
   local text = fmt('%.0f', words.version)
   call('HSET', policy_key, 'route', route, 'version', text, 'table', words.table)
   call('HDEL', policy_key, 'pending', 'packed')
@@ -78,7 +66,7 @@ elseif epoch or there[3] == words.pending then
     call('HSET', policy_key, 'packed', words.packed)
     local clock = read_clock(call('GET', clock_key) or '0')
     if clock then
-      call('SET', clock_key, clock_text(fmt('%.0f', math.max(clock, (time_us(now_us))))))
+      call('SET', clock_key, fmt('%.0f', math.max(clock, (time_us(now_us)))))
     end
   end
   status = 'taken'

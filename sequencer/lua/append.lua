@@ -53,7 +53,6 @@ local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
 local is_plain = sub(packed, ends + 1, ends + 1) == '1' and mode == '0' and not replaces
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))
 --+ lane_clock
---+ clock_text
 -- The short way, for one message that nothing special is to be said of, and whose id is new. Where
 -- it finds something else it leaves all as it was, and the long way looks again: also whether the
 -- window of an id that was seen is over.
@@ -74,7 +73,7 @@ if words == '' and is_plain then
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = stamp .. (score == '' and '0000A' or '00000') .. envelope
 --+ rights
-  local new = not is_seen and call('SET', clock_key, clock_text(stamp))
+  local new = not is_seen and call('SET', clock_key, stamp)
     and pcall('HSETNX', body, id, record)
   if new == 1 then
     local at = score ~= '' and score or sub(stamp, 1, -7) .. '.' .. sub(stamp, -6)
@@ -93,7 +92,7 @@ if words == '' and is_plain then
     return '+' .. stamp
   end
   if new then
-    call('SET', clock_key, clock_text(fmt('%.0f', before)))
+    call('SET', clock_key, fmt('%.0f', before))
   end
 end
 --+ rights
@@ -145,7 +144,7 @@ if rules.sequence or rules.on_late ~= 'handle' then
   batch.marked = marks_in(batch, rules.mark_us)
 end
 set_clock(batch, math.max(lane_clock(), now - 1))
-call('SET', clock_key, clock_text(fmt('%.0f', batch.clock + batch.total)))
+call('SET', clock_key, fmt('%.0f', batch.clock + batch.total))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id
 -- before the first write would cost a third of the script's time for the sake of the rare case.

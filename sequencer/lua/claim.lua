@@ -55,7 +55,6 @@ if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
 --+ lane_clock
---+ clock_text
 call('HLEN', failures)
 local hints = call('LLEN', dispatch)
 local clock = lane_clock()
@@ -162,7 +161,7 @@ if #groups > 0 then
   if #groups == 1 and not is_ahead then
     holders[2] = token .. '1' .. owner
   end
-  call('SET', clock_key, clock_text(token))
+  call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles))
   call('HSET', leases, unpack(holders))
 end

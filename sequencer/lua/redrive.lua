@@ -31,7 +31,6 @@ local now = time_us(now_us)
 --+ wake
 --+ record
 --+ head_of
---+ clock_text
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
 local mark_us, dedup_us = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
 check_memory()
@@ -45,7 +44,7 @@ for i = 1, #words, 2 do
   call('ZCARD', prefix .. 'order:' .. group)
   call('HLEN', prefix .. 'body:' .. group)
 end
-call('SET', clock_key, call('GET', clock_key) or clock_text(fmt('%.0f', now)))
+call('SET', clock_key, call('GET', clock_key) or fmt('%.0f', now))
 
 local function put_back(letter, digest) -- the mark of the reply
   local kept = call('HGET', letters, letter) or ''

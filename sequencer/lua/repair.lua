@@ -24,10 +24,8 @@ local now_us = ARGV[5]
 --+ prelude
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
-local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap', 'route')
-local route = policy[4] or ''
+local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap')
 --+ read_clock
---+ clock_text
 --+ repair/check_letters
 --+ repair/check_members
 --+ repair/check_records
@@ -44,7 +42,7 @@ local clock = read_clock(ticks)
 if not clock then
   clock = now
   if tell('clock', clock_key, ticks) then
-    call('SET', clock_key, clock_text(fmt('%.0f', now)))
+    call('SET', clock_key, fmt('%.0f', now))
   end
 end
 local seen = {looked = 0, bytes = 0, ahead = 0, clock = fmt('%.0f', clock)}

@@ -29,7 +29,6 @@ local now_us = ARGV[6]
 --+ route
 local now = time_us(now_us)
 --+ lane_clock
---+ clock_text
 --+ memory/check_memory
 --+ memory/forget_again
 --+ memory/retire
@@ -42,8 +41,7 @@ local now = time_us(now_us)
 --+ history/keep
 --+ history/ended
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'route', 'history_us',
-  'history_cap')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'history_us', 'history_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -54,18 +52,18 @@ local in_hand = held and was_there <= (tonumber(sub(held, 1, 16)) or 0)
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
 if in_hand and not (visible <= now or visible == 9e15) then return 'leased' end
 if score == '' and sub(ledger, 1, 1) == '1' then return 'effects' end
-if ledger == '' and due_us <= now and (tonumber((policy[3] or ''):match('^v(%d+)')) or 0) >= 2 then
+if ledger == '' and due_us <= now then
   local text = '{"v":1,"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
   ledger = '00001' .. fmt('%06x', #text) .. text
 end
 call('ZCARD', order)
 check_memory()
-local history = open_history(policy[4], policy[5])
+local history = open_history(policy[3], policy[4])
 
 if score == '' then
   call('HDEL', leases, '')
 else
-  call('SET', clock_key, clock_text(stamp))
+  call('SET', clock_key, stamp)
 end
 local taken, old_score = remove_pending(group, id)
 if not taken then

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import replace
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
@@ -14,9 +13,8 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import LEDGERS, NEWEST, OLD_ROUTE, Registration, of_lane, registered
+from ..store.registration import INDEX_WORD, Registration, of_lane, registered
 from ..store.replies import Reading, field_texts, text
-from ..values.commands import command
 from ..values.views import QueueInfo
 from .registry.route_search import find_route
 
@@ -82,9 +80,6 @@ class Session:
         known = self._registration
         if lane and known and lane.epoch == known.epoch and lane.version > known.version:
             self._learn(lane)  # a server that loses its data gets this one again
-        elif known and not known.protocol:
-            kept = {BODY_FIELDS: fields[BODY_FIELDS]} if BODY_FIELDS in fields else {}
-            self._learn(replace(known, policy={**policy.stored(fields), **kept}))
         return policy
 
     async def fresh_fields(self) -> BodyFields:
@@ -113,25 +108,10 @@ class Session:
         self._is_known = self._is_registered = False
         self._registration, self.route = None, ""
 
-    async def protocol(self) -> int:
-        """The queue's protocol; of one that is not registered yet, the newest, which it will have."""
-        await self.lanes(register=False)
-        return self._registration.protocol if self._registration else NEWEST
-
     def will_note_starts(self) -> None:
         """Consumers of this client may run `once` steps, whose starts wait for replicas too: that takes a right."""
         if not self._notes_starts:
             self._notes_starts, self._roles = True, self._roles - {"consume"}
-
-    async def need_ledgers(self) -> None:
-        """Raises ConfigurationError where the queue's records may have no ledgers, which steps need."""
-        found, options = await self.protocol(), self.options
-        if found < LEDGERS:
-            mend = command("upgrade", options.queue, namespace=options.namespace)
-            raise ConfigurationError(
-                f"queue {options.queue!r} has protocol {found}, and steps need {LEDGERS}: once all its programs are "
-                f"new, raise it with {mend}"
-            )
 
     # -- for one who appends ------------------------------------------------------------------------------------
 
@@ -268,7 +248,7 @@ class Session:
         own = [known.route.encode(), str(known.version).encode(), None]
         with suppress(ValueError, LookupError):
             is_same = registered(field_texts(registry)) == known  # type: ignore[arg-type]
-            return is_same and index == f"p{known.protocol}".encode() and all(lane == own for lane in lanes)
+            return is_same and index == INDEX_WORD.encode() and all(lane == own for lane in lanes)
         return False
 
     async def find_route(self, alone: Alone) -> None:
@@ -284,9 +264,9 @@ class Session:
     async def ask_route(self) -> None:
         """For one whose answers others see: whether the lanes have the route that is known. Raises as `find_route`."""
         async with self.net.alone(registry_key(self.options.namespace, self.options.queue)) as alone:
-            answers = await alone.send([("HMGET", keys.policy, "route", "sequence") for keys in self._lanes])
+            answers = await alone.send([("HGET", keys.policy, "route") for keys in self._lanes])
             with Reading(self.net.name):
-                found = {text(route) if route else OLD_ROUTE if rule else "" for route, rule in answers}
+                found = {text(route or b"") for route in answers}
             if found != {self.route}:
                 await self.find_route(alone)
 

@@ -8,13 +8,6 @@ from typing import Any
 
 from ..errors import ConfigurationError, HandlerTimeout, shown
 
-FORMER_ERRORS = {
-    "sequencer.handlers.CommandFailed": "sequencer.errors.CommandFailed",
-    "sequencer.decisions.LeaseExpired": "sequencer.errors.LeaseExpired",
-    "sequencer.decisions.Undecodable": "sequencer.errors.Undecodable",
-}
-"""Whole names that errors had before they came to `sequencer.errors`: `park_on` takes them for one version more."""
-
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:
     """Whether the error's class, or one it inherits from, is among the names, with its module or without.
@@ -38,7 +31,7 @@ def _error_name(option: str, error: Any) -> str:
     if isinstance(error, type) and issubclass(error, BaseException):
         return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
     if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
-        return FORMER_ERRORS.get(error, error)
+        return error
     raise ConfigurationError(
         f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import ServerNotUsable
+from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
@@ -21,13 +21,12 @@ from ..values.commands import command
 from ..values.text import quoted
 from .replies import pairs
 
-FIRST, LEDGERS, NEWEST = 1, 2, 2
-"""Protocols with routes; from LEDGERS on records may have ledgers. 0 are the data of 0.4.0 and 0.5.0, which have no
-routes: a lane with a policy counts as 0.0.
-"""
+PROTOCOL = 3
+"""What is kept, and in which form. Any change of that raises it: each call brings it, and lanes of another refuse."""
+INDEX_WORD = f"p{PROTOCOL}"
+"""What the index of queues has beside each name."""
 DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a route."""
-OLD_ROUTE = "0.0"
 RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are put off: where one changes, these groups are looked at again."""
 _KEYS = (*[field.key for field in FIELDS.values()], BODY_FIELDS)
@@ -48,18 +47,8 @@ class Registration:
 
     @property
     def route(self) -> str:
-        """As calls bring it, and lanes compare it: 1.17..., from protocol 2 on v2.17..., which 0.7.0 can't read."""
-        return f"{'v' if self.protocol >= LEDGERS else ''}{self.protocol}.{self.epoch}"
-
-    @property
-    def protocol_word(self) -> str:
-        """The protocol as the registry has it: a program that is too old for it shows these words as its error."""
-        return str(self.protocol) if self.protocol < LEDGERS else f"{self.protocol}: this program is too old"
-
-    @property
-    def registered_route(self) -> str:
-        """As the registry has it."""
-        return f"{self.protocol_word}.{self.epoch}"
+        """As the registry has it, calls bring it and lanes compare it: 3.17..."""
+        return f"{self.protocol}.{self.epoch}"
 
     @property
     def table(self) -> str:
@@ -113,32 +102,21 @@ def of_lane(fields: Mapping[str, str]) -> Registration | None:
 
 
 def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
-    word, _, epoch = fields["route"].partition(".")
-    protocol = int(word.removeprefix("v").partition(":")[0])
-    if protocol > NEWEST:
+    protocol, _, epoch = fields["route"].partition(".")
+    if protocol not in (str(PROTOCOL), str(DELETED)):
         raise ServerNotUsable(
-            f"the queue has protocol {protocol}, and this program knows protocols up to {NEWEST}: it is too old; "
-            "install a newer sequencer"
+            f"the queue was made by another version of sequencer (protocol {shown(protocol)}, here {PROTOCOL}); "
+            "drain it with that version, then delete it"
         )
     tags = tuple(fields["table"].split())
     if not 1 <= len(tags) <= MAX_LANES or len({*tags}) < len(tags):
         raise ValueError(f"a table of lanes: {len(tags)}")
-    return Registration(protocol, int(epoch), int(fields["version"]), tags, policy)
-
-
-def old_registration(lanes: int, fields: Mapping[str, str]) -> Registration:
-    """Of a queue that 0.4.0 made: what its lanes say is all that there is."""
-    return Registration(0, 0, 0, plain_tags(lanes), {name: fields[name] for name in _KEYS if name in fields})
-
-
-def is_old(fields: Mapping[str, str]) -> bool:
-    """Whether a lane's policy was made by 0.4.0."""
-    return "route" not in fields and "sequence" in fields
+    return Registration(int(protocol), int(epoch), int(fields["version"]), tags, policy)
 
 
 def is_index_word(value: bytes) -> bool:
-    """Whether a client of ours wrote this beside a name: "p" and a protocol; 0.4.0 its number of lanes."""
-    return value.removeprefix(b"p").isdigit() and len(value) < 6
+    """Whether a client of ours wrote this beside a name."""
+    return value[:1] == b"p" and value[1:].isdigit() and len(value) < 6
 
 
 def indexed(words: Sequence[bytes]) -> list[str]:

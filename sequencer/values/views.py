@@ -276,7 +276,7 @@ class AuditReport:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much is in a queue that is to be deleted or upgraded, and who uses it, as far as can be seen."""
+    """How much is in a queue that is to be deleted, and who uses it, as far as can be seen."""
 
     messages: int
     groups: int

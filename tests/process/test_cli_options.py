@@ -27,7 +27,7 @@ PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
 COMMANDS = {
     *("append", "consume", "info", "groups", "peek", "parked", "resume", "skip", "demo", "server"),
     *("configure", "dead", "explain", "get", "cancel", "reschedule", "pause", "unpause", "doctor", "audit", "acl"),
-    *("delete", "upgrade", "unskip", "history", "find", "sweep", "rescore", "steps", "check", "run", "alarms", "watch"),
+    *("delete", "unskip", "history", "find", "sweep", "rescore", "steps", "check", "run", "alarms", "watch"),
 }
 
 

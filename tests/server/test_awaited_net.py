@@ -151,7 +151,7 @@ def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_ge
             link.command("DEL", f"{namespace}:queues", registry)
             kill_others(link)
             assert (await explain(session, "g")).reason == "due"
-            assert link.command("HGET", f"{namespace}:queues", "jobs") == b"p2"
+            assert link.command("HGET", f"{namespace}:queues", "jobs") == b"p3"
             assert link.command("HGET", registry, "table") == b"0 1 2 3"
             link.command("HSET", registry, "table", "0 1")
             kill_others(link)

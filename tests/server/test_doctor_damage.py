@@ -28,7 +28,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "registry field": [("HDEL", REGISTRY, "version")],
     "registry policy": [("HSET", REGISTRY, "policy", "{}")],
     "route": [("HSET", KEYS.policy, "route", "\xff")],
-    "packed": [("HSET", KEYS.policy, "packed", "1.1 1")],
+    "packed": [("HSET", KEYS.policy, "packed", "3.1 1")],
     "policy number": [("HSET", KEYS.policy, "dedup_us", "abc")],
     "policy bytes": [("HSET", KEYS.policy, "on_late", b"\xff\xfe")],
     "policy unknown": [("HSET", KEYS.policy, "zz", "1")],

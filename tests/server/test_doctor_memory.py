@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import QueueFull, Sequencer
+from sequencer import Sequencer
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.server import memory_findings, parse_info
+from sequencer.errors import QueueFull
 
 from .conftest import command
 from .test_doctor_server import INFO, looked_at

@@ -9,9 +9,6 @@ import pytest
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.server import once_findings
-from sequencer.net.link import Link
-from sequencer.settings.policy import Policy
-from sequencer.store.keys import index_key, lane_keys
 
 from .conftest import command
 
@@ -54,18 +51,3 @@ def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..
 def test_what_a_server_may_lose_of_a_start(aof: str, fsync: str | None, level: list[str]) -> None:
     found = once_findings("q", {"aof_enabled": aof}, {"appendfsync": fsync} if fsync else {})
     assert [one.level for one in found] == level
-
-
-def test_a_history_that_older_programs_share_is_said_to_have_holes(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    """They write none of it. A queue that they made lets them in, until it is raised."""
-    words = [word for pair in Policy(history_window=60.0).stored().items() for word in pair]
-    link.command("HSET", index_key(namespace), "jobs", 1)
-    link.command("HSET", lane_keys(namespace, "jobs", 0).policy, *words)
-    seq = make()
-    (found,) = of("history", seq.doctor())
-    assert found.level == "warning"
-    assert found.text.endswith(f"once all its programs are new: sequencer upgrade jobs --namespace {namespace}")
-    seq.upgrade()
-    assert of("history", seq.doctor()) == []

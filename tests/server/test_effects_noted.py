@@ -210,16 +210,6 @@ def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobo
     assert seq.peek("g")[0].body == 1
 
 
-def test_below_protocol_2_a_reschedule_writes_no_ledger(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
-    seq.append(1, "g", id="m1")
-    route = link.command("HGET", keys.policy, "route").decode().removeprefix("v2.")
-    for packed in [link.command("HGET", keys.policy, "packed").decode()]:
-        link.command("HSET", keys.policy, "route", f"1.{route}", "packed", packed.replace("v2.", "1."))
-    link.run_one(calls.revise(keys, "g", "m1", "due", "+0"))
-    assert kept_ledger(keys, link) is None
-    link.command("HSET", keys.policy, "route", f"v2.{route}", "packed", packed)
-
-
 def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
     seq: Sequencer, keys: LaneKeys, link: Link
 ) -> None:

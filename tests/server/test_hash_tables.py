@@ -34,17 +34,3 @@ def test_watermarks_are_a_hash_table_from_protocol_1_on(
     assert link.command("HGET", keys.marks, "g") == b"10"
     assert seq.append("low", group="g", score=9).outcome == "dropped"
     assert [one for one in seq.doctor() if one.check == "keys"] == []
-
-
-def test_watermarks_of_a_queue_of_0_4_0_stay_as_that_knows_them(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
-    make(on_late="drop").append("high", group="g", score=10)
-    fields = link.command("HGETALL", keys.policy)
-    kept = [name for name in fields[::2] if name in (b"route", b"version", b"table", b"packed")]
-    link.command("HDEL", keys.policy, *kept)
-    link.command("DEL", f"{{{namespace}:jobs:registry}}")
-    link.command("HSET", f"{namespace}:queues", "jobs", "1")
-    make(on_late="drop").consume(lambda _: None, until_empty=True)
-    assert link.command("HGETALL", keys.marks) == [b"g", b"10"]

@@ -98,10 +98,9 @@ POLICIES = st.sampled_from(
 class Both:
     """Runs each call on the server and on the model, with the same time, and compares."""
 
-    def __init__(self, link: Link, keys: LaneKeys, policy: Policy, protocol: int) -> None:
+    def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
         self.link, self.keys, self.model = link, keys, ModelLane(policy)
-        self.model.protocol = protocol
-        link.command("HSET", keys.policy, "route", f"v{protocol}.7" if protocol > 1 else "1.7")
+        link.command("HSET", keys.policy, "route", "3.7")
         link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
         self.leases: list[Any] = []
 
@@ -156,10 +155,10 @@ def plain(value: Any) -> Any:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(policy=POLICIES, protocol=st.sampled_from([1, 2]), steps=st.lists(STEP, max_size=25))
-def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, protocol: int, steps: list[Any]) -> None:
+@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
+def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
     link, keys = Link(Endpoint.from_url(server.url)), lane_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
-    both = Both(link, keys, policy, protocol)
+    both = Both(link, keys, policy)
     try:
         for kind, *args in steps:
             do(both, kind, args)

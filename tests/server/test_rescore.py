@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import ConfigurationError, InvalidScore, Sequencer
+from sequencer import Sequencer
+from sequencer.errors import ConfigurationError, InvalidScore
 
 from .test_operate_races import before
 

@@ -1,4 +1,4 @@
-"""A client that knows no ledgers, beside messages with steps: every script refuses it before its first write."""
+"""A client of another protocol: every script refuses it before its first write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dump(link: Link, namespace: str) -> dict[bytes, Any]:
 
 
 def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[str]:
-    """Which scripts say that the lane has another protocol, called as by a program of protocol 1; nothing is written.
+    """Which scripts refuse a program of another protocol; nothing is written.
 
     There are a parked message and a dead letter, each with a step that is done.
     """
@@ -49,7 +49,7 @@ def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[s
     (letter,) = seq.dead()
     keys = lane_keys(namespace, "jobs", 0)
     route = link.command("HGET", keys.policy, "route").decode()
-    old = route.replace("v2.", "1.")
+    old = route.replace("3.", "2.", 1)
     assert old != route
     before = dump(link, namespace)
     found = set()

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, DataError, ServerUnavailable
+from sequencer.errors import DataError, ServerUnavailable
 from sequencer.queue.registry.put_off import wake_put_off_groups
-from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import plain_tags
 from sequencer.values.commands import move_all
@@ -20,24 +19,6 @@ from ..support.model.clients import ModelNet, connected, looked, made, session
 
 KEYS = [lane_keys("n", "q", lane) for lane in range(2)]
 REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
-
-
-def test_a_queue_of_0_4_0_is_used_as_it_is() -> None:
-    server, net, seq = made(dedup_window=5.0)
-    for keys in KEYS:
-        server.run(("HSET", keys.policy, *[word for pair in Policy().stored().items() for word in pair]))
-    server.run(("HSET", INDEX, "q", "2"))
-    assert run(seq.lanes()) == KEYS
-    assert seq.route == "0.0"
-    assert REGISTRY not in server.hashes
-    assert server.hashes[INDEX] == {"q": "2"}
-    assert {server.hashes[keys.policy]["dedup_us"] for keys in KEYS} == {"5000000"}
-    assert not any("packed" in server.hashes[keys.policy] for keys in KEYS), "0.4.0 would not change it with the rest"
-    with pytest.raises(ConfigurationError, match="has 2 lanes since its first use, lanes=3 was asked"):
-        run(session(ModelNet(server), lanes=3).lanes())
-    server.hashes.clear()
-    run(seq.find_route(net.one))
-    assert (server.hashes[INDEX], len(server.hashes), seq.route) == ({"q": "2"}, 3, "0.0")
 
 
 def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,9 +38,9 @@ def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.
     ("others", "level", "said"),
     [
         ({}, logging.INFO, "q: queue new: queue 'q' is new"),
-        ({"orders": "p1", "orders-2": "p1"}, logging.INFO, "q: queue new: queue 'q' is new"),
+        ({"orders": "p3", "orders-2": "p3"}, logging.INFO, "q: queue new: queue 'q' is new"),
         (
-            {"orders": "p1", "aq": "p1", "odd": "x"},
+            {"orders": "p3", "aq": "p3", "odd": "x"},
             logging.WARNING,
             "q: queue new: queue 'q' is new; there is 'aq'; if that was meant, in this order: sequencer pause aq "
             f"--namespace n; let the producers append there; then move what is in this one: "
@@ -95,7 +76,7 @@ def test_of_several_names_like_it_the_queue_is_told_that_is_used(
     caplog: pytest.LogCaptureFixture, appended: dict[str, str], near: str
 ) -> None:
     server, _, seq = made()
-    server.run(("HSET", INDEX, "aq", "p1", "qb", "p1"))
+    server.run(("HSET", INDEX, "aq", "p3", "qb", "p3"))
     for queue, count in appended.items():
         server.run(("HSET", lane_keys("n", queue, 0).stats, "appended", count))
     with caplog.at_level(logging.INFO, "sequencer"):
@@ -106,7 +87,7 @@ def test_of_several_names_like_it_the_queue_is_told_that_is_used(
 def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
     server, net, seq = made()
     run(seq.lanes())
-    at = net.one.asked.index(("HSET", INDEX, "q", "p2"))
+    at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
     assert net.one.asked[at + 1] == ("HGETALL", INDEX)
     other = ModelNet(server)
     run(session(other).lanes())

@@ -43,11 +43,10 @@ def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     server, net, seq = made(lanes=2)
     assert run(seq.lanes(role="append")) == KEYS
     assert server.hashes[REGISTRY]["table"] == "0 1"
-    assert server.hashes[INDEX] == {"q": "p2"}
+    assert server.hashes[INDEX] == {"q": "p3"}
     assert {server.hashes[keys.policy]["route"] for keys in KEYS} == {seq.route}
-    assert seq.route.startswith("v2.17")
-    assert server.hashes[REGISTRY]["route"] == f"2: this program is too old.{seq.route.partition('.')[2]}"
-    assert run(seq.protocol()) == 2
+    assert seq.route.startswith("3.17")
+    assert server.hashes[REGISTRY]["route"] == seq.route
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
     assert (run(seq.lanes(role="append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
@@ -174,7 +173,7 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
 
 
 def test_the_queues_of_a_namespace_come_by_name() -> None:
-    found = [b"b", b"p1", b"a", b"3", b"c", b"foreign", b"d", b"\xff"]
+    found = [b"b", b"p3", b"a", b"p2", b"c", b"foreign", b"d", b"\xff"]
     assert run(queue_names(ListedNet([found], [b"redis_version:7.0.0\r\n"]), "n")) == ["a", "b"]
     assert run(queue_names(ListedNet([found], ServerNotUsable("it lacks a command")), "n")) == ["a", "b"]
     odd = [b"\xff", b"p1", b"we ird", b"p1", b"a", b"p2"]

@@ -1,14 +1,11 @@
 -- route: refuses a call that knows another table of lanes, or another protocol, than this lane
 -- has, before the first write and the first answer: "ROUTE" and what the lane has. The route comes
--- behind all other arguments; the net puts it there (net/scripts.py). "" asks for nothing. A lane
--- that 0.4.0 made has a policy and no route: that counts as 0.0. A script takes part by the line of
--- this part behind its prelude, where it knows `prefix`. Needs: ARGV, prefix, call.
+-- after all other arguments; the net puts it there (net/scripts.py). "" asks for nothing. A script
+-- takes part by the line of this part after its prelude, where it knows `prefix`. Needs: ARGV,
+-- prefix, call.
 local route = ARGV[#ARGV]
 if route ~= '' then
   local there = call('HGET', prefix .. 'policy', 'route')
-  if not there and call('HEXISTS', prefix .. 'policy', 'sequence') == 1 then
-    there = '0.0'
-  end
   if there ~= route then
     return redis.error_reply('ROUTE ' .. (there or 'none'))
   end

@@ -16,10 +16,9 @@ from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_LANES, QueueOptions
 from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
 from ...store.record import owner_of
-from ...store.registration import DELETED, Registration, is_old, of_lane, plain_tags, registered
+from ...store.registration import DELETED, PROTOCOL, Registration, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
 from .index import remove_from_index
-from .old_queue import find_old
 from .put_off import ask
 from .route_search import PAUSE_S, ROUNDS
 
@@ -72,10 +71,8 @@ async def find_lanes(net: Net, alone: Alone, options: QueueOptions) -> Registrat
     with Reading(net.name):
         policy = field_texts(lane)
         there = registered(field_texts(fields)) or of_lane(policy)
-    if there is None and is_old(policy):
-        return await find_old(alone, net.name, options, policy)
     if there is None and (has_keys or await _is_listed(alone, options)):
-        return Registration(0, 0, 0, plain_tags(options.lanes or 1), {})
+        return Registration(PROTOCOL, 0, 0, plain_tags(options.lanes or 1), {})
     return there
 
 

@@ -10,20 +10,20 @@ from ...calls.net_protocol import Alone, Command
 from ...errors import DataError, SequencerError
 from ...settings.options import QueueOptions
 from ...store.keys import index_key, lane_keys
-from ...store.registration import foreign_index, indexed
+from ...store.registration import INDEX_WORD, foreign_index, indexed
 from ...store.replies import Reading
 
 log = logging.getLogger("sequencer")
 
 
-async def write_index(alone: Alone, server: str, options: QueueOptions, word: str, *, is_new: bool) -> list[str]:
+async def write_index(alone: Alone, server: str, options: QueueOptions, *, is_new: bool) -> list[str]:
     """Who can't write it goes on. For a new queue, the names of all are read in the same round trip: one like its own
     may have been meant.
     """
     index, names = index_key(options.namespace), list[str]()
     look: list[Command] = [("HGETALL", index)] if is_new else []
     try:
-        _, *answers = await alone.send([("HSET", index, options.queue, word), *look])
+        _, *answers = await alone.send([("HSET", index, options.queue, INDEX_WORD), *look])
         with Reading(server):
             names = [name for words in answers for name in indexed(words)]
     except SequencerError as error:

@@ -4,7 +4,6 @@
     -------------                             --------------------------------------
     a registration                            brings it to each lane that is behind; one that is ahead is written back
     none, but lane 0 has a copy               registers the copy
-    none, but lane 0 is one of 0.4.0          uses it as 0.4.0 does (`old_queue`)
     nothing, and it knew the queue            registers it again: same lanes, same policy, a new epoch; a WARNING.
                                               One that only watches takes it as deleted
     nothing but the clock of lane 0           refuses: it can't know how many lanes hold messages
@@ -29,14 +28,13 @@ from ...settings.events import Event
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, lane_keys, registry_key
-from ...store.registration import NEWEST, Registration, is_old, of_lane, plain_tags, registered
+from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from ...values.checks import near_names
 from ...values.commands import command
 from ...values.text import many
 from .index import most_used, write_index
 from .look import QueueSeen, look_at
-from .old_queue import change_old, find_old, restore_old
 from .put_off import ask, wake_put_off_groups
 from .remembered import merged_fields
 from .told import queue_new, queue_restored, tell, tell_changes
@@ -117,7 +115,7 @@ class RouteSearch:
             return False, None
         if (self._registers or self._known) and not await self._bring_to_lanes(there):
             return False, None
-        await self._index(seen, f"p{there.protocol}")
+        await self._index(seen)
         return True, there
 
     async def _without_registry(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
@@ -130,14 +128,8 @@ class RouteSearch:
             self._told = queue_restored(options.queue, len(copy.tags), from_lane=True)
             await self._register(None, copy)
             return False, None
-        if is_old(seen.lane):
-            return await self._old(seen)
         if known and not self._restores:
             return True, None
-        if known and not known.protocol:
-            await restore_old(self.alone, self.net.name, options, known)
-            self._told = queue_restored(options.queue, len(known.tags))
-            return False, None
         least = copy.epoch if copy else 0
         if known:
             self._told = queue_restored(options.queue, len(known.tags))
@@ -151,27 +143,11 @@ class RouteSearch:
                 f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
                 f"append with a program that used it before, or see: {see}"
             )
-        new = Registration(NEWEST, least, 0, plain_tags(options.lanes or 1), {})
+        new = Registration(PROTOCOL, least, 0, plain_tags(options.lanes or 1), {})
         new = replace(new, policy=await self._merged(new))
         await self._register(None, new, is_new=True)
         self._is_new = True
         return False, None
-
-    async def _old(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
-        there = await find_old(self.alone, self.net.name, self._options, seen.lane)
-        self._check_lanes(len(there.tags))
-        if not (self._registers or self._known):
-            return True, there
-        wanted = await self._merged(there)
-        if wanted != there.policy:
-            if await change_old(self.alone, self.net.name, self._options, there, wanted):
-                tell_changes(self._options.queue, self._asked, read_policy(there.policy), read_policy(wanted))
-            return False, None
-        if mark := seen.lane.get("again"):
-            for keys in map(self._keys, there.tags):
-                await wake_put_off_groups(self.alone, self.net.name, keys, there.route, mark)
-        await self._index(seen, str(len(there.tags)))
-        return True, there
 
     def _check_lanes(self, lanes: int) -> None:
         """Raises DataError where this client used another number of lanes, ConfigurationError where it asks for one."""
@@ -241,11 +217,11 @@ class RouteSearch:
         """The first lane has messages by another table: someone registered while nothing else showed that it has."""
         await self._register(there, replace(own, epoch=max(own.epoch, there.epoch)), is_new=True)
 
-    async def _index(self, seen: QueueSeen, word: str) -> None:
+    async def _index(self, seen: QueueSeen) -> None:
         """The index comes last."""
-        if self._registers and seen.word != word.encode():
+        if self._registers and seen.word != INDEX_WORD.encode():
             options = self._options
-            names = await write_index(self.alone, self.net.name, options, word, is_new=self._is_new)
+            names = await write_index(self.alone, self.net.name, options, is_new=self._is_new)
             if self._is_new:
                 near = await most_used(self.alone, options.namespace, near_names(options.queue, names))
                 self._told = queue_new(options.queue, near, options.namespace)

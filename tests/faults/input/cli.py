@@ -54,7 +54,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "pause": (),
     "unpause": (),
     "delete": ("--yes", "--dry-run"),
-    "upgrade": ("--to", "--force"),
     "get": ("--id",),
     "find": (),
     "history": ("--since", "--until", "--outcome", "--kind", "--limit"),

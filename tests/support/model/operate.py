@@ -37,7 +37,7 @@ class MendedLane(LaneState):
             self.clock = stamp
             at = f"{self.now_us + int(due) if due[0] == '+' else int(due):016d}"
             flag = "T" if score == "due" and cut.flag == "T" else "D"
-            if self.protocol >= 2 and not cut.ledger and int(cut.due or 0) <= self.now_us:
+            if not cut.ledger and int(cut.due or 0) <= self.now_us:
                 text = json.dumps({"v": 1, "k": int(cut.stamp), "s": []}, separators=(",", ":"))
                 cut = replace(cut, ledger=f"00001{len(text):06x}{text}")
             number = taken[1] if score == "due" else float(score)

@@ -151,15 +151,10 @@ class ModelServer:
             if policy.get("again") == step[6:]:
                 del policy["again"]
             return [b"none", []]
-        if step == "old":
-            is_same = "route" not in policy and all(policy.get(name) == value for name, value in words["seen"].items())
-            if is_same:
-                self._set_fields(key, words, words["mark"])
-            return [b"taken" if is_same else b"newer", self._hgetall(key)]
         mine, status = f"{words['route']} {words['version']}", b"none"
         there: tuple[int, int] | None = None
-        if "route" in policy or "sequence" in policy:
-            there = int(policy.get("route", "0.0").rpartition(".")[2]), int(policy.get("version", 0))
+        if "route" in policy:
+            there = int(policy["route"].rpartition(".")[2]), int(policy.get("version", 0))
         wanted = (words["epoch"], words["version"])
         takes = there is not None and (wanted > there or (wanted != there and self._takes_all()))
         if step == "remove":

@@ -81,7 +81,6 @@ class LaneState:
         self.died: dict[str, int] = {}
         self.told: dict[str, str] = {}
         """The failure of each letter."""
-        self.protocol = 1
         self.skipped: set[str] = set()
         """What was skipped last."""
         self.is_gap = False

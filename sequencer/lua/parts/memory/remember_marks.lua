@@ -1,12 +1,11 @@
 -- remember_marks: keeps the watermarks of groups, after what they passed is gone. A generation of
--- them begins with a field "" of 65 bytes, from protocol 1 on: so it is a hash table from the first
--- on. In the packed form of a hash a look for one group goes through up to 512. Needs: prefix,
--- route, call, numbers, turn.
+-- them begins with a field "" of 65 bytes: so it is a hash table from the first on. In the packed
+-- form of a hash a look for one group goes through up to 512. Needs: prefix, call, numbers, turn.
 --+ memory/numbers
 --+ memory/turn
 local function add_marks(pairs_, window, cap)
   if #pairs_ == 0 or window <= 0 then return end
-  if turn('marks', window, cap, 'HLEN') and string.sub(route, 1, 1) ~= '0' then
+  if turn('marks', window, cap, 'HLEN') then
     call('HSET', prefix .. 'marks', '', ('-'):rep(65))
   end
   for from = 1, #pairs_, 4000 do

@@ -1,6 +1,6 @@
 -- check_schedule: whether what the schedule, the lease and the failure say of a group follows from
 -- its messages. Needs: schedule, leases, failures, paused, clock_key, call, sub, fmt, number_of,
--- marks_of, clock_text.
+-- marks_of.
 --+ number_of
 --+ memory/marks_of
 local function check_empty(group, visible, lease, failure, tell) -- of a group that has no messages
@@ -25,7 +25,7 @@ end
 -- The clock is not behind a stamp that was given.
 local function check_ahead(group, clock, ahead, tell)
   if ahead > clock and tell('ahead', group, fmt('%.0f', ahead), ahead < 9e15) then
-    call('SET', clock_key, clock_text(fmt('%.0f', ahead)))
+    call('SET', clock_key, fmt('%.0f', ahead))
   end
 end
 
