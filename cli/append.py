@@ -74,9 +74,9 @@ def append(
     """Append messages, one JSON object a line.
 
     With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
-    "headers": ..., "delay": seconds from now, "at": seconds since 1970}. A score may be ISO 8601 text. user.id names a
-    field of a field. The queue remembers --group-by, --id-by and --score-by from its first use on. A line that
-    `consume` printed is that message, with its group, id and score.
+    "headers": ..., "delay": seconds from now, "at": seconds since 1970, "done": {step: result}}. A score may be ISO
+    8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
+    use on. A line that `consume` printed is that message, with its group, id and score.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {

@@ -124,6 +124,7 @@ class Sequencer(Registered):
         headers: Mapping[str, str] | None = None,
         delay: float | timedelta | None = None,
         at: Score | None = None,
+        done: Mapping[str, Any] | None = None,
         replace: bool = False,
         backlog: bool = False,
         pipeline: Any = None,
@@ -140,6 +141,8 @@ class Sequencer(Registered):
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
         message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
         of the message that is pending under the id, if any: it sets a timer again.
+        `done`: steps of the message that are done already, say by the system that it comes from, each with its result:
+        they do not run, and the steps behind them get those results. A repeat does not compare them.
         `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
@@ -152,9 +155,9 @@ class Sequencer(Registered):
         failed after sending, ServerUnavailable when it failed before.
         """
         if (is_sequence := self._session.known_sequence()) is None:  # what breaks a rule is said without a server
-            self._appender.check(body, group, id, score, headers, delay, at)
+            self._appender.check(body, group, id, score, headers, delay, at, done)
             is_sequence = finish(self._session.is_sequence())
-        item = self._appender.items.make(body, group, id, score, headers, delay, at, is_sequence=is_sequence)
+        item = self._appender.items.make(body, group, id, score, headers, delay, at, done, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace, backlog=backlog)
@@ -173,7 +176,7 @@ class Sequencer(Registered):
         With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
 
         An item is a body when the queue has `group_by`; else, or where it lacks those fields, a mapping with the
-        arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`, `delay`, `at`. With
+        arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`, `delay`, `at`, `done`. With
         on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
         which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
         receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an

@@ -103,14 +103,15 @@ def append(
     """
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
-    group, message_id, score, envelope, due = items[0]
+    group, message_id, score, envelope, due, ledger = items[0]
     how = (on_conflict, "1" if dry_run else "2" if backlog else "0", now_text(now_us))
-    if len(items) == 1 and not due:
+    if len(items) == 1 and not due and not ledger:
         args: Args = (*how, "", envelope, group, message_id, score)
     else:
         flat = [word for item in items for word in item[:3]]
         dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
-        args = (*how, dumps_words([flat, dues]), *[item.envelope for item in items])
+        ledgers = [word for at, item in enumerate(items, 1) if item.ledger for word in (at, item.ledger.decode())]
+        args = (*how, dumps_words([flat, dues, ledgers]), *[item.envelope for item in items])
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     if len(items) == 1:

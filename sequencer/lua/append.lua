@@ -12,9 +12,10 @@
 --                     message: say too how many its group has then
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1
---                     of a message that is due later, us or "+" and us from now, ...]]; at most
---                     1000 messages, an id once per group. "" for one message that is due now, and
---                     whose words are no JSON
+--                     of a message that is due later, us or "+" and us from now, ...], [position of
+--                     one with steps done already, its ledger (parts/record), ...]]; at most 1000
+--                     messages, an id once per group. "" for one message that is due now and has no
+--                     ledger, and whose words are no JSON
 -- ARGV[5] envelopes   ... one argument a message, in the same order; where words is "", behind the
 --                     only one:
 -- ARGV[6] group
@@ -106,15 +107,18 @@ local leases, failures, memory = prefix .. 'leases', prefix .. 'failures', prefi
 local rules = rules_of(packed, ends)
 rules.replaces = replaces
 rules.dry_run = dry_run
-local flat, dues, due = {group, id, score}, {}, {}
+local flat, dues, ledgers, due, ledger = {group, id, score}, {}, {}, {}, {}
 if words ~= '' then
-  flat, dues = unpack(cjson.decode(words))
+  flat, dues, ledgers = unpack(cjson.decode(words))
 end
 for k = 1, #dues, 2 do
   due[dues[k]] = dues[k + 1]
 end
+for k = 1, #ledgers, 2 do
+  ledger[ledgers[k]] = ledgers[k + 1]
+end
 -- `words` is flat, since a table for each message costs more than all that it holds.
-local batch = {words = flat, due = due, total = #flat / 3, seen = {}}
+local batch = {words = flat, due = due, ledger = ledger, total = #flat / 3, seen = {}}
 
 local waiting = {hinted = call('LLEN', dispatch)}
 waiting.later = call('ZRANGEBYSCORE', schedule, '(' .. fmt('%.0f', now), 'inf', 'LIMIT', 0, FEW + 1)

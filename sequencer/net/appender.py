@@ -145,8 +145,9 @@ class Appender:
                 except InvalidMessage as error:
                     chunk.errors.append(Refused(index, error))
                     continue
-                group, message_id, _, envelope, _ = item
-                count += len(envelope) + len(group) + len(message_id)  # `_bytes_of`, without a call for each
+                group, message_id, _, envelope, _, ledger = item
+                # `_bytes_of`, without a call for each
+                count += len(envelope) + len(ledger) + len(group) + len(message_id)
                 if count > CHUNK_BYTES and found:
                     held = index, item  # how large it is shows only now; it begins the next chunk
                     break
@@ -195,7 +196,7 @@ def _answered(reply: Any, *, batch: _Batch | None = None, **_: Any) -> Any:
 
 def _bytes_of(item: Item) -> int:
     """What a message counts for in a chunk."""
-    return len(item.envelope) + len(item.group) + len(item.id)
+    return len(item.envelope) + len(item.ledger) + len(item.group) + len(item.id)
 
 
 class _Chunks:

@@ -1,6 +1,6 @@
 """From what a caller passes to what a script takes: one checked Item for each message.
 
-Pure but for the id's randomness: what the server knows of the queue, the caller asks before.
+Pure but for the randomness of ids and keys: what the server knows of the queue, the caller asks before.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from ..settings.body_fields import BodyFields, QueueFields
 from ..settings.options import QueueOptions
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
+from .ledger import MAX_STAMP, ledger_of_done
 
 Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime | str
 """A number, or a point in time: an aware datetime, or ISO 8601 text with its zone."""
 Id = str | int | UUID
-FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at"))
+FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at", "done"))
 
 
 class ItemMaker:
@@ -44,6 +45,7 @@ class ItemMaker:
         headers: Mapping[str, str] | None,
         delay: Any = None,
         at: Any = None,
+        done: Any = None,
         *,
         is_sequence: bool,
     ) -> Item:
@@ -64,10 +66,11 @@ class ItemMaker:
         given_id = "" if message_id is None else encode_id(message_id)
         envelope = encode_envelope(body, headers, self._options.max_body_bytes)
         due = "" if delay is None and at is None else encode_due(delay, at)
+        ledger = b"" if done is None else ledger_of_done(done, secrets.randbelow(MAX_STAMP))
         if is_sequence:
             number = _number(text, score)
             given_id = given_id or number
-        return Item(key, given_id or self._ids.make(), text, envelope, due)
+        return Item(key, given_id or self._ids.make(), text, envelope, due, ledger)
 
     def make_of(self, value: Any, *, is_sequence: bool) -> Item:
         """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments.
@@ -90,7 +93,8 @@ class ItemMaker:
         get = value.get
         body, group, headers = value["body"], get("group"), get("headers")
         return self.make(
-            body, group, get("id"), get("score"), headers, get("delay"), get("at"), is_sequence=is_sequence
+            *(body, group, get("id"), get("score"), headers, get("delay"), get("at"), get("done")),
+            is_sequence=is_sequence,
         )
 
     def check(self, body: Any, group: Any, *others: Any) -> bool:
@@ -176,7 +180,7 @@ os.register_at_fork(after_in_child=_renew_all)
 
 class Item(NamedTuple):
     """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival or its due time),
-    envelope, and when it is due: us since 1970, "+" and us from now, or "".
+    envelope, when it is due: us since 1970, "+" and us from now, or "", and the ledger of steps that are done already.
     """
 
     group: str
@@ -184,3 +188,5 @@ class Item(NamedTuple):
     score: str
     envelope: bytes
     due: str = ""
+    ledger: bytes = b""
+    """As the record keeps it (store/ledger/written.py)."""

@@ -47,7 +47,7 @@ def arrivals(args: Sequence[str]) -> tuple[str, bool, str, list[list[str]], list
     on_conflict, dry_run, now_us, text, *rest = args
     if not text:
         return on_conflict, dry_run == "1", now_us, [rest[1:4]], rest[:1]
-    flat, dues = orjson.loads(text)
+    flat, dues, _ = orjson.loads(text)
     words = [flat[at : at + 3] for at in range(0, len(flat), 3)]
     for position, due in zip(dues[::2], dues[1::2], strict=True):
         words[position - 1].append(due)

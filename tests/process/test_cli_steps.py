@@ -139,3 +139,12 @@ def test_dead_letters_are_shown_with_their_steps_and_the_question(cli: Cli, aske
     (seen,) = asked.dead()
     assert seen.steps is not None
     assert (seen.steps.is_dead, seen.steps.steps[0].state) == (True, "failed")
+
+
+def test_a_line_may_say_that_steps_are_done_already(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    queue = make()
+    line = {"group": "ann", "id": "g1", "body": {}, "done": {"charge": {"payment": "p9"}}}
+    cli.call("append", "jobs", input=orjson.dumps(line).decode())
+    shown = queue.steps("ann")
+    assert shown is not None
+    assert [(step.name, step.state, step.result) for step in shown.steps] == [("charge", "done", {"payment": "p9"})]

@@ -32,7 +32,10 @@ ENTRIES = st.lists(
     unique_by=lambda entry: entry.name,
 ).map(tuple)
 STEP = st.one_of(
-    st.tuples(st.just("append"), IDS, st.integers(1, 3), st.sampled_from([0, 0, 0, 2000, 9000]), st.booleans()),
+    st.tuples(
+        *(st.just("append"), IDS, st.integers(1, 3), st.sampled_from([0, 0, 0, 2000, 9000]), st.booleans()),
+        st.sampled_from([None, None, {"charge": {"n": 1}}]),
+    ),
     st.tuples(st.just("claim"), st.integers(1, 3)),
     st.tuples(st.just("claim"), st.integers(1, 3)),
     st.tuples(st.just("note"), st.integers(0, 2), ENTRIES, st.booleans(), st.booleans(), st.booleans()),
@@ -116,6 +119,13 @@ class KeepsLedger(Lane):
         return replace(record, ledger=before.ledger if before else None)
 
 
+class LosesDone(Lane):
+    """What a message was appended with is not kept."""
+
+    def new(self, record: Record) -> Record:
+        return replace(record, ledger=None)
+
+
 TRACES: dict[type[Lane], list[Any]] = {
     NoRepeats: [CLAIM, noted(STARTED), noted(OPEN), ("again", 0)],
     CountsAll: [CLAIM, CLAIM, noted(OPEN, progressed=True)],
@@ -125,6 +135,7 @@ TRACES: dict[type[Lane], list[Any]] = {
     Unprotected: [CLAIM, noted(STARTED), ("release",), ("cancel", "a")],
     AnyFailure: [CLAIM, nacked("dead", entries=STARTED), ("redrive", "a", None, True)],
     KeepsLedger: [CLAIM, noted(OPEN), ("release",), ("append", "a", 1, 0, True)],
+    LosesDone: [("append", "a", 1, 9000, True, {"charge": 1}), ("append", "d", 4, 0, False, {"charge": 1}), CLAIM],
 }
 MISSING, ACK, REDRIVE = nacked(verdict="missing"), ("ack", True), ("redrive", "a", None, False)
 LATER = ("append", "a", 1, 9000, True)

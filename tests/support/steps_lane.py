@@ -28,6 +28,8 @@ from .steps_model.ledger import Entry, Ledger
 from .steps_model.record import Record
 
 MS, BASE_US, G = 1000, 1_700_000_000_000_000, "g"
+APPENDED_US = 7
+"""What stands for the stamp in a ledger that comes with its message; in the model 0."""
 
 
 def converted(ledger: Ledger, stamp: int) -> product.Ledger:
@@ -42,7 +44,7 @@ class Both:
         self.link, self.keys, self.lane = link, lane_keys(namespace, "q", 0), lane
         fields = [word for pair in Policy().stored().items() for word in pair]
         link.command("HSET", self.keys.policy, *fields, "route", "v2.7")
-        self.real: dict[int, int] = {}
+        self.real: dict[int, int] = {0: APPENDED_US}
         """Stamp in the model -> stamp on the server."""
         self.held: Any = None
         self.claimed: Any = None
@@ -81,13 +83,17 @@ class Both:
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def append(self, id: str, score: int, due: int, is_replacement: bool) -> None:
+    def append(self, id: str, score: int, due: int, is_replacement: bool, done: Any = None) -> None:
         is_pending = self.group() is not None and id in self.group().records
-        item = Item(G, id, f"{score}.0", b"[1]", str(self.now_us + due * MS) if due else "")
+        keeps = product.ledger_of_done(done or {}, APPENDED_US)
+        item = Item(G, id, f"{score}.0", b"[1]", str(self.now_us + due * MS) if due else "", keeps)
         is_replacement = is_replacement and is_pending
         call = calls.append(self.keys, [item], on_conflict="replace" if is_replacement else "none", now_us=self.now_us)
         (real,) = self.run(call)
         record = Record(id, G, "", 0, score, due=self.lane.now + due if due else 0)
+        if done:
+            entries = [Entry(name, state="done", who="producer", result=result) for name, result in done.items()]
+            record = replace(record, ledger=Ledger(0, tuple(entries)), serial=1)
         said = self.lane.append(record, is_replacement=is_replacement)
         names = {"stored": ("added", "replaced"), "duplicate": ("known",), "conflict": ("known",)}
         assert said in (names | {"effects": ("refused",)})[real.outcome], (said, real)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import AnswerRefused, ConfigurationError, InvalidBody, shown
-from ...store.ledger import Entry, Ledger, LedgerError, kept_result
-from .declared import check_step_name
+from ...store.ledger import Entry, Ledger, LedgerError, check_step_name, kept_result
 
 
 @dataclass(frozen=True, slots=True)

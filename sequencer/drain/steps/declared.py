@@ -15,15 +15,11 @@ from typing import Any, Protocol, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
-from ...store.ledger import MAX_STEPS
+from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
 from ...values.message import Message
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-MAX_STEP_NAME = 100
-"""Characters of a step's name: it stands in keys, commands and ledgers."""
-HANDLER = "(handler)"
-"""The entry that counts what the code of a handler raises outside of steps: no step has this name."""
 MAX_ORDER = 10**9
 MAX_TRIES = 9999
 
@@ -242,11 +238,3 @@ def new_step(
     for both in set(on) & set(never):
         raise ConfigurationError(f"step {called}: {both} stands in retry_on and in never_retry; leave it in one")
     return Step(called, run, kind, order, once, after, optional, tries, on, never, checked)
-
-
-def check_step_name(name: Any) -> None:
-    """Raises ConfigurationError for what can't be a step's name."""
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_STEP_NAME:
-        raise ConfigurationError(f"step name {shown(name)} must be 1 to {MAX_STEP_NAME} printable characters")
-    if name == HANDLER:
-        raise ConfigurationError(f"{HANDLER} stands for the code around the steps; give the step another name")

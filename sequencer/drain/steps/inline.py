@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
-from ...store.ledger import MAX_STEPS, Entry, step_key
+from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name, step_key
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
-from .declared import HANDLER, Function, Step, check_step_name
+from .declared import Function, Step
 from .passes import Pass
 
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True)

@@ -15,7 +15,7 @@ from typing import Any
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
 from ...settings.options import QueueOptions
-from ...store.ledger import Entry, Ledger, LedgerError, Tried, encode_ledger, kept_result, step_key
+from ...store.ledger import Entry, Ledger, LedgerError, Tried, check_room, encode_ledger, kept_result, step_key
 from ...values.message import StepCall
 from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION, decide
@@ -236,7 +236,7 @@ class Pass:
         try:
             kept = done if result is None else replace(done, result=kept_result(result))
             if kept.result is not None:
-                rules.check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
+                check_room(encode_ledger(rules.fitting(self.ledger.put(kept))))
         except LedgerError as error:
             lost = replace(done, error=str(error))
             self._put(lost)

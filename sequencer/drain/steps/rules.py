@@ -13,12 +13,10 @@ from ...calls.settle import Ending
 from ...errors import Outage, Park, Retry, SetAside, WrongSignal
 from ...settings.error_names import is_named
 from ...settings.options import QueueOptions
-from ...store.ledger import MAX_LEDGER_BYTES, MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
-from .declared import HANDLER, Step
+from ...store.ledger import HANDLER, MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
+from .declared import Step
 
 Verdict = Literal["error", "never", "retry", "outage", "outage by hand", "park", "dead"]
-SPARE_BYTES = 16 * 1024
-"""Of a ledger: what results leave for the errors that may come."""
 SHORT_ERROR = 20
 """Characters of an error in a ledger that would be too large."""
 Limit = Callable[[Step], int]
@@ -215,12 +213,6 @@ def fitting(ledger: Ledger) -> Ledger:
         return ledger
     cut = [e if e.state == "done" else replace(e, error=e.error[:SHORT_ERROR]) for e in ledger.entries]
     return replace(ledger, log=(), entries=tuple(cut))
-
-
-def check_room(written: bytes) -> None:
-    """Raises LedgerError where a result leaves too little: then a step that ran might not be noted."""
-    if len(written) > (most := MAX_LEDGER_BYTES - SPARE_BYTES):
-        raise LedgerError(f"the results of all steps together are over {most} bytes")
 
 
 def _fits(ledger: Ledger) -> bool:

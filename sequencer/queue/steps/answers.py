@@ -6,12 +6,12 @@ from typing import Any
 
 from ... import calls
 from ...drain.steps.answers import Answers
-from ...drain.steps.rules import check_room, questions
+from ...drain.steps.rules import questions
 from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, GroupBusy, shown
 from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
 from ...store.keys import LaneKeys
-from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...store.ledger import Ledger, LedgerError, Written, check_room, decode_ledger, encode_ledger
 from ...store.record import Kept, LetterName, id_of, stamp_of, written_of
 from ...values.commands import command, id_option
 from ...values.text import named

@@ -25,6 +25,8 @@ MAX_STEPS = 64
 MAX_RESULT_BYTES = 16 * 1024
 MAX_LEDGER_BYTES = 64 * 1024
 """More is not written: each note writes the whole ledger."""
+SPARE_BYTES = 16 * 1024
+"""Of a ledger: what results leave for the errors that may come."""
 MAX_COUNT = 999_999
 """Of tries and of turns: beyond, nobody counted."""
 MAX_STAMP = 10**16 - 1
@@ -70,6 +72,12 @@ def encode_ledger(ledger: Ledger) -> bytes:
     if len(text) > MAX_LEDGER_BYTES:
         raise LedgerError(f"the ledger is {len(text)} bytes long, at most {MAX_LEDGER_BYTES}")
     return text
+
+
+def check_room(written: bytes) -> None:
+    """Raises LedgerError where a result leaves too little: then a step that ran might not be noted."""
+    if len(written) > (most := MAX_LEDGER_BYTES - SPARE_BYTES):
+        raise LedgerError(f"the results of all steps together are over {most} bytes")
 
 
 def _row(entry: Entry) -> list[Any]:

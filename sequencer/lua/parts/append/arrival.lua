@@ -1,4 +1,4 @@
--- arrival: a message as it comes, by its own words and the clock. Needs: now, sub, fmt.
+-- arrival: a message as it comes, by its own words and the clock. Needs: now, sub, fmt, head_of.
 -- Head of the record, score, and from when on it may be handled.
 local function arrival(batch, i, seconds, us, stamp, window)
   local due, score, flag, at = batch.due[i], batch.words[3 * i], '0', now
@@ -20,5 +20,5 @@ local function arrival(batch, i, seconds, us, stamp, window)
   if window > 0 then
     at = math.max(at, tonumber(stamp) + window)
   end
-  return stamp .. '0000' .. flag .. (due or ''), score, at
+  return head_of(stamp, '0000', flag, due or '', batch.ledger[i] or ''), score, at
 end

@@ -6,11 +6,12 @@
 local function store_groups(batch, done, is_plain)
   -- `of`: the positions of a group; a number for one: a table costs more.
   local groups, of, odd, closer = {}, {}, {}, {}
-  local words, due, seen, total = batch.words, batch.due, batch.seen, batch.total
+  local words, due, ledger, seen, total =
+    batch.words, batch.due, batch.ledger, batch.seen, batch.total
   for i = 1, total do
     local group = words[3 * i - 2]
     local positions = of[group]
-    if due[i] or seen[i] or not is_plain then
+    if due[i] or ledger[i] or seen[i] or not is_plain then
       odd[group] = true
     end
     if not positions then

@@ -2,9 +2,10 @@
 -- there already. Besides what by_group notes in `done`: {marks = by position the fate and the
 -- stamp, first = group -> from when on the earliest of its messages may be handled (none for a
 -- group of the quick way: now), late = messages that come too late, refused = the marks of what was
--- refused}. Needs: ARGV, prefix, now,
--- pcall, word_of, stamp_of, arrival, fate_of, compare, remove_pending, note_again.
+-- refused}. Needs: ARGV, prefix, now, pcall, word_of, stamp_of, arrival, fate_of,
+-- compare, remove_pending, note_again.
 --+ append/message
+--+ head_of
 --+ append/arrival
 --+ append/fate
 --+ memory/note_again
