@@ -124,29 +124,40 @@ async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
     return _LaneSeen(found, *await _leases_seen(alone, keys, found.now_us))
 
 
+def paused_with_messages(keys: LaneKeys) -> Command:
+    """How many paused groups have messages. A claim has put all of them aside where as many wait at PAUSED."""
+    return ("ZINTERCARD", 2, keys.schedule, keys.paused)
+
+
+def paused_times(keys: LaneKeys) -> Command:
+    """Paused groups that have messages, with their visible-at in us."""
+    return ("ZINTER", 2, keys.schedule, keys.paused, "WEIGHTS", 1, 0, "WITHSCORES")
+
+
 async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
     """What is due in a lane, exactly, in two round trips. Raises ServerError."""
-    time, (paused, probe_us), stopped, totals = await alone.send(
+    time, (paused, probe_us), stopped, put_aside, totals = await alone.send(
         [
             ("TIME",),
             ("HMGET", keys.policy, "paused", "probe_us"),
-            ("SMEMBERS", keys.paused),
+            paused_with_messages(keys),
+            ("ZCOUNT", keys.schedule, PAUSED, PAUSED),
             ("HMGET", keys.stats, "handled", "failed", "expired", "parked", "outages"),
         ]
     )
-    now_us, is_paused = micros(time), paused == b"1"
+    now_us, is_paused, left = micros(time), paused == b"1", max(0, int(stopped) - int(put_aside))
     if is_paused or (probe_us and int(probe_us) > now_us):
         return DueSeen(now_us, 0, None, is_paused, bool(probe_us), totals)
     commands: list[Command] = [
         ("ZCOUNT", keys.schedule, "-inf", now_us),
-        ("ZRANGEBYSCORE", keys.schedule, "-inf", now_us, "WITHSCORES", "LIMIT", 0, len(stopped) + 1),
-        *([("ZMSCORE", keys.schedule, *stopped)] if stopped else []),
+        ("ZRANGEBYSCORE", keys.schedule, "-inf", now_us, "WITHSCORES", "LIMIT", 0, left + 1),
+        *([paused_times(keys)] if left else []),
     ]
     due, first, *times = await alone.send(commands)
-    free = [float(at) for group, at in pairs(first) if group not in stopped]
-    put_aside = sum(at is not None and float(at) <= now_us for at in (times[0] if times else []))
+    held_back = {group for group, at in pairs(times[0]) if float(at) <= now_us} if times else set()
+    free = [float(at) for group, at in pairs(first) if group not in held_back]
     since_us = max(free[0], float(probe_us or 0)) if free else None
-    return DueSeen(now_us, max(0, int(due) - put_aside), since_us, False, bool(probe_us), totals)
+    return DueSeen(now_us, max(0, int(due) - len(held_back)), since_us, False, bool(probe_us), totals)
 
 
 async def _leases_seen(alone: Alone, keys: LaneKeys, now_us: int) -> tuple[bool, tuple[float, bytes] | None]:

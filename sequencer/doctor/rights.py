@@ -47,11 +47,11 @@ _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
 _CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HMGET", "HSET", "EXISTS", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
-_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET", "ZRANGEBYSCORE"]
+_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET", "ZRANGEBYSCORE", "ZINTER", "ZINTERCARD"]
 _PLAIN: dict[Role, list[str]] = {
     "append": _CONNECT,
     "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
-    "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS"],
+    "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS", "ZINTER", "ZINTERCARD"],
 }
 WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
@@ -86,6 +86,7 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
         *(("HINCRBY", body, "a", 1), ("HSCAN", body, 0), ("HDEL", body, "a"), ("ZADD", order, 1, "a", 2, "b")),
         *(("ZRANGE", order, 0, 0), ("ZRANGEBYSCORE", order, 0, 1), ("ZCOUNT", order, 0, 1), ("ZCARD", order)),
         *(("ZSCORE", order, "a"), ("ZMSCORE", order, "a"), ("ZSCAN", order, 0), ("ZREM", order, "a")),
+        *(("ZINTER", 1, order), ("ZINTERCARD", 1, order)),
         *(("SADD", keys.seen, "a", "b"), ("SCARD", keys.seen), ("SISMEMBER", keys.seen, "a"), ("SREM", keys.seen, "b")),
         *(("SMISMEMBER", keys.seen, "a"), ("SMEMBERS", keys.seen), ("RENAME", keys.seen, old), ("UNLINK", old)),
         *(("XADD", keys.audit, "MAXLEN", "~", 9, "*", "a", 1), ("XRANGE", keys.audit, "-", "+"), ("XLEN", keys.audit)),

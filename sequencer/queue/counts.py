@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..calls.net_protocol import Command, Net
-from ..doctor.leases import due_seen
+from ..doctor.leases import due_seen, paused_times, paused_with_messages
 from ..store.failure import decode_failure
 from ..store.keys import PAUSED, LaneKeys
 from ..store.record import number_of
@@ -148,18 +148,19 @@ async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
         ("HMGET", keys.policy, "paused", "probe_us", "history_us"),
         ("HMGET", keys.outage, "since_us", "failure", "probes"),
         ("GET", keys.clock),
+        paused_with_messages(keys),
     ]
-    size, due, paused, parked, stats, dead, rules, trouble, clock = await net.read(keys.schedule, commands)
+    size, due, paused, parked, stats, dead, rules, trouble, clock, stopped = await net.read(keys.schedule, commands)
     is_paused, probe_us, history_us = rules
     with Reading(net.name):
-        size, due, paused, parked, dead = map(int, (size, due, paused, parked, dead))
+        size, due, paused, parked, dead, stopped = map(int, (size, due, paused, parked, dead, stopped))
         totals = {name.decode(): int(count) for name, count in pairs(stats)}
         outage = _outage(now, probe_us, *trouble) if probe_us else None
         window_s = int(history_us or 0) / 1e6
     leases = await leases_of(net, keys)
     visible = await _visible(net, keys, list(leases))
     leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
-    extra = await _to_be_paused(net, keys, leases, now)
+    extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
     sampled, waiting, oldest = await _backlog(net, keys, size, exact)
     counts = {
         "groups": size,
@@ -211,14 +212,11 @@ async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes,
 
 async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
-    words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
+    (words,) = await net.read(keys.schedule, [paused_times(keys)])
     with Reading(net.name):
-        stopped = sorted(words)
-    counts: Counter[str] = Counter()
-    for group, at in (await _visible(net, keys, stopped)).items():
-        if at is not None and at != PAUSED and not is_leased(at, leases.get(group), now):
-            counts[group_state(at, None, now)] += 1
-    return counts
+        visible = [(group, float(at)) for group, at in pairs(words)]
+    unclaimed = (at for group, at in visible if at != PAUSED and not is_leased(at, leases.get(group), now))
+    return Counter(group_state(at, None, now) for at in unclaimed)
 
 
 async def _backlog(net: Net, keys: LaneKeys, size: int, exact: int) -> tuple[int, int, int | None]:

@@ -187,3 +187,17 @@ def test_a_pause_that_reached_some_lanes_only_is_completed_and_said_to_change_so
     link.command("HDEL", lane_keys(namespace, "jobs", 0).policy, "paused")
     assert seq.unpause() is True
     assert seq.unpause() is False
+
+
+def test_a_look_is_exact_and_asks_for_no_paused_group_by_name(seq: Sequencer, link: Link) -> None:
+    """Else a queue with 10,000 paused groups costs its master a second of each."""
+    for n in range(200):
+        seq.append(n, group=f"g{n}")
+        seq.pause(f"g{n}")
+    seq.append(1, group="free")
+    assert (seq.look().due, seq.info().due, seq.info().paused) == (1, 1, 200), "no claim has put them aside"
+    assert drain(seq) == [1]
+    link.command("CONFIG", "RESETSTAT")
+    assert (seq.look().due, seq.info().paused) == (0, 200)
+    asked = {one.partition(":")[0] for one in link.command("INFO", "commandstats").decode().splitlines()}
+    assert not {f"cmdstat_{name}" for name in ("smembers", "zinter", "zmscore")} & asked

@@ -72,6 +72,12 @@ def test_without_an_error_they_are_counted_by_their_names() -> None:
     assert {words[0] for words in session.net.asked} == {"ZRANGE"}
 
 
+def test_all_of_them_are_counted_by_one_command_a_lane() -> None:
+    session = session_of([7], [10**6], lanes=2)
+    assert run(count_dead(session)) == 10**6 + 7
+    assert [words[0] for words in session.net.asked] == ["ZCARD", "ZCARD"]
+
+
 def test_a_name_is_chosen_by_group_and_id() -> None:
     wanted = DeadLetterFilter.of(["a", 1], 7, None)
     assert wanted[:] == ("a:1", "7", None)

@@ -93,11 +93,17 @@ async def dead(
 async def count_dead(
     session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None
 ) -> int:
-    """How many dead letters there are, chosen as for `dead`; reads their contents only for an `error`."""
+    """How many dead letters there are, chosen as for `dead`; reads their names only for a group or an id, and their
+    contents only for an `error`.
+    """
     wanted = DeadLetterFilter.of(group, id, error)
     count = 0
     for keys in await session.lanes(register=False):
-        if wanted.error is None:
+        if wanted == DeadLetterFilter():
+            (size,) = await session.net.read(keys.dead, [("ZCARD", keys.dead)])
+            with Reading(session.net.name):
+                count += int(size)
+        elif wanted.error is None:
             async for names in _names(session.net, keys, wanted):
                 count += len(names)
         else:
