@@ -1,5 +1,5 @@
-"""The process of a consumer: its name; the message that it has in hand, for who looks after it; and a child that a
-handler forked, which must not become a second consumer.
+"""The process of a consumer: its name; the message that it has in hand, for who looks after it; the signals that it
+takes; and a child that the application forked, which has none of these and never becomes a second consumer.
 """
 
 from __future__ import annotations
@@ -7,10 +7,14 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import signal
 import socket
 import struct
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, NoReturn
 
 from ..values.message import Message
@@ -51,15 +55,82 @@ class Fork:
     count = 0
 
 
-def _count() -> None:
+SignalHandler = Callable[[int, FrameType | None], object] | int
+_taken: list[tuple[int, Any]] = []
+"""Signals that this process handles for us, and how each was handled before."""
+
+
+class _Mask(threading.local):
+    before: set[int] | None = None
+
+
+_mask = _Mask()
+
+
+def take_signal(number: int, handler: SignalHandler) -> tuple[int, Any]:
+    """Handle this signal from now on; a forked child handles it as before."""
+    taken = number, signal.signal(number, handler)
+    _taken.append(taken)
+    return taken
+
+
+@contextmanager
+def signals_taken(handlers: Mapping[int, SignalHandler]) -> Iterator[None]:
+    """Within, handle these signals; a forked child handles them as before."""
+    taken = [take_signal(number, handler) for number, handler in handlers.items()]
+    try:
+        yield
+    finally:
+        for one in reversed(taken):
+            if one in _taken:
+                _taken.remove(one)
+                _give_back(*one)
+
+
+def _give_back(number: int, handler: Any) -> None:
+    signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: code in C had it
+
+
+def _before_fork() -> None:
+    """A signal sent to the child before it has given ours back has to wait: our handler would swallow it."""
+    if _taken:
+        _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for number, _ in _taken})
+
+
+def _after_fork() -> None:
+    before, _mask.before = _mask.before, None
+    if before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _after_fork_in_child() -> None:
     Fork.count += 1
+    if _taken:
+        signal.set_wakeup_fd(-1)
+    while _taken:
+        _give_back(*_taken.pop())
+    _after_fork()
 
 
-os.register_at_fork(after_in_child=_count)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+
+
+@contextmanager
+def not_in_a_copy() -> Iterator[None]:
+    """A child that was forked within ends where it leaves this block."""
+    count, problem = Fork.count, None
+    try:
+        yield
+    except BaseException as error:
+        problem = error
+        raise
+    finally:
+        if count != Fork.count:
+            exit_child(problem)
 
 
 def exit_child(error: BaseException | None) -> NoReturn:
-    """A handler forked, and this is the child, which came back: it ends here and does not become a second consumer."""
+    """The application forked, and this is the child, which came back: it ends here, not as a second consumer."""
     code: Any = 0
     if isinstance(error, SystemExit):
         code = error.code

@@ -9,6 +9,7 @@ stop and at the end of a handler's time. Who hears it looks whether it is meant:
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,18 +18,20 @@ from types import FrameType
 from typing import Literal
 
 from ..errors import StopConsuming
+from .forks import take_signal
 
 SIGNAL = signal.SIGUSR2
 Hearer = Callable[[FrameType | None], None]
 """Called in the main thread with what that did just then; may raise into it."""
 _hearers: list[Hearer] = []
+os.register_at_fork(after_in_child=_hearers.clear)
 
 
 def hear(hearer: Hearer) -> None:
     """Call this at SIGNAL too. The signal stays ours for good: one that is on its way must not end the process."""
     if hearer not in _hearers:
         _hearers.append(hearer)
-    signal.signal(SIGNAL, _on_signal)
+    take_signal(SIGNAL, _on_signal)
 
 
 def forget(hearer: Hearer) -> None:

@@ -50,6 +50,8 @@ class StepCalls:
             nonlocal is_inside
             if threading.get_ident() != thread:
                 raise ConfigurationError("steps run in the thread of their handler; this is another one")
+            if self._forks != Fork.count:
+                raise ConfigurationError("steps run in the process of their handler; this is a fork of it")
             if is_inside:
                 raise ConfigurationError("a step can't run within another step; run it behind that")
             is_inside, self.is_running = True, False

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from .forks import signals_taken
+
 log = logging.getLogger("sequencer")
 
 Report = Callable[[dict[str, Any]], bool]
@@ -73,9 +75,5 @@ def stop_on_signals(consumer: Stoppable) -> Iterator[None]:
             log.warning("stopping now: releasing what is held")
             consumer.interrupt()
 
-    old = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with signals_taken({signal.SIGINT: on_signal, signal.SIGTERM: on_signal}):
         yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ..consume.forks import SignalHandler, signals_taken
+
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Each of them asks to stop; one that was ignored when we started stays so (`nohup`, background jobs)."""
 
@@ -79,18 +81,16 @@ class SignalPipe:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        old = {number: signal.signal(number, lambda *_: self.request_stop()) for number in stop_signals_in_use()}
-        if reloads and signal.SIGHUP in old:
-            signal.signal(signal.SIGHUP, lambda *_: self.request_reload())
-        old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-        # Written to by the system's handler: a signal just before the wait would not end that otherwise.
-        old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(old_fd)
-            for number, handler in old.items():
-                signal.signal(number, handler)
+        heard: dict[int, SignalHandler] = {number: lambda *_: self.request_stop() for number in stop_signals_in_use()}
+        if reloads and signal.SIGHUP in heard:
+            heard[signal.SIGHUP] = lambda *_: self.request_reload()
+        with signals_taken({**heard, signal.SIGCHLD: lambda *_: None}):
+            # Written to by the system's handler: a signal just before the wait would not end that otherwise.
+            old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
+            try:
+                yield
+            finally:
+                signal.set_wakeup_fd(old_fd)
 
     def close(self) -> None:
         """Close both ends; a request after that is only counted."""

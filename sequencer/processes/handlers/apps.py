@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Sequencer
+from ...consume.forks import not_in_a_copy
 from ...consume.registered import Work, checked_handler
 from ...errors import HandlerNotFound
 from ..logs import enable_loggers
@@ -62,7 +63,8 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        module = importlib.import_module(module_name)
+        with not_in_a_copy():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
             raise _import_failed(spec, error) from error

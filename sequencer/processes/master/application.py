@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...client import Sequencer, find_server
+from ...consume.forks import not_in_a_copy
 from ...doctor.rights import ASKED, WORDS, Role, missing_rights
 from ...drain.steps.declared import InlineHandler, Steps
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
@@ -271,7 +272,8 @@ def _call_again_and_again(task: Task, config: WorkerConfig) -> None:
         return
     while True:
         try:
-            found = function(client.look())
+            with not_in_a_copy():
+                found = function(client.look())
             if found is not None and not isinstance(found, str):
                 raise ConfigurationError(f"{task.check} returned {shown(found)}, which is neither text nor None")
             report(found or "")

@@ -27,6 +27,7 @@ from typing import Any
 from ...client import Sequencer
 from ...consume import interruption
 from ...consume.emitter import EventEmitter
+from ...consume.forks import take_signal
 from ...consume.registered import Work
 from ...consume.stop import Stop
 from ...drain.steps.declared import Function, Steps
@@ -106,9 +107,9 @@ class Worker:
 
     def _set_handlers(self) -> None:
         for number in stop_signals_in_use():
-            signal.signal(number, lambda *_: self._control.begin_stop())
+            take_signal(number, lambda *_: self._control.begin_stop())
         if self._config.is_pooled:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload is the master's: it may reach all of its group
+            take_signal(signal.SIGHUP, signal.SIG_IGN)  # a reload is the master's: it may reach all of its group
         interruption.hear(self._interrupt)
 
     def _interrupt(self, _frame: FrameType | None) -> None:
