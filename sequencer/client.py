@@ -139,8 +139,9 @@ class Sequencer(Registered):
         whatever it holds.
 
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
-        message is not handled before, and that time is its score unless one is given. `replace=True` takes the place
-        of the message that is pending under the id, if any: it sets a timer again.
+        message is not handled before, and that time, in the unit of the queue's scores, is its score unless one is
+        given here: `score_by` does not count. `replace=True` takes the place of the message that is pending under the
+        id, if any: it sets a timer again.
         `done`: steps of the message that are done already, say by the system that it comes from, each with its result:
         they do not run, and the steps behind them get those results. A repeat does not compare them.
         `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.

@@ -113,7 +113,9 @@ def skip_gap(
 def revise(
     keys: LaneKeys, group: str, message_id: str, score: str, due: str, *, now_us: int | None = None
 ) -> Call[Literal["done", "missing", "leased", "effects"]]:
-    """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score)."""
+    """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score; "s", "ms"
+    or "us": that time in this unit).
+    """
     return Call(
         "revise",
         (

@@ -12,10 +12,11 @@
 --                     message: say too how many its group has then
 -- ARGV[3] now_us      "" for the server's time
 -- ARGV[4] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1
---                     of a message that is due later, us or "+" and us from now, ...], [position of
---                     one with steps done already, its ledger (parts/record), ...]]; at most 1000
---                     messages, an id once per group. "" for one message that is due now and has no
---                     ledger, and whose words are no JSON
+--                     of a message that is due later, us or "+" and us from now, and the unit in
+--                     which that is its score where it has none: "s", "ms", "us", or nothing, ...],
+--                     [position of one with steps done already, its ledger (parts/record), ...]]; at
+--                     most 1000 messages, an id once per group. "" for one message that is due now
+--                     and has no ledger, and whose words are no JSON
 -- ARGV[5] envelopes   ... one argument a message, in the same order; where words is "", behind the
 --                     only one:
 -- ARGV[6] group
@@ -101,6 +102,7 @@ local leases, failures, memory = prefix .. 'leases', prefix .. 'failures', prefi
 --+ append/look_up
 --+ append/by_group
 --+ append/one_by_one
+--+ append/due_units
 --+ append/undo
 --+ append/settle
 --+ memory/check_memory
@@ -128,6 +130,7 @@ call('HEXISTS', leases, '')
 call('HEXISTS', failures, '')
 local wrong = rules.sequence and wrong_number(batch)
 if wrong then return redis.error_reply(wrong) end
+add_units(batch, rules.mark_us)
 if (replaces or rules.on_late == 'drop') and not dry_run then -- else it pays nothing
 --+ history/listed_by_score
 --+ history/open

@@ -5,8 +5,9 @@
 -- ARGV[1] prefix   of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id
--- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time where it had
---                  that of its old one
+-- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time, in the unit
+--                  of the old one, where it had that of its old one; "s", "ms" or "us" for that of
+--                  the new time, in this unit
 -- ARGV[5] due      the new time: us, or "+" and us from now
 -- ARGV[6] now_us   "" for the server's time
 -- RETURN  "done", "missing", "leased": a consumer may be handling it, or "effects": it is not
@@ -36,6 +37,7 @@ local now = time_us(now_us)
 --+ remove_pending
 --+ record
 --+ head_of
+--+ due_score
 --+ history/listed
 --+ history/open
 --+ history/keep
@@ -79,13 +81,14 @@ else
     at = now + at
   end
   local text = fmt('%016.0f', at)
-  local is_time = score == 'due' and flag == 'T'
-  if is_time then
-    score = sub(text, 1, 10) .. '.' .. sub(text, 11)
+  local unit = DIGITS[score] and score
+    or score == 'due' and flag == 'T' and unit_of(tonumber(old_score))
+  if unit then
+    score = due_score(text, unit)
   elseif score == 'due' then
     score = old_score
   end
-  local head = head_of(stamp, '0000', is_time and 'T' or 'D', text, ledger)
+  local head = head_of(stamp, '0000', unit and 'T' or 'D', text, ledger)
   call('ZADD', order, score, stamp .. id)
   call('HSET', body, id, head .. sub(record, at_envelope))
 end

@@ -45,7 +45,7 @@ class Appender:
         """
         if self.items.check(*arguments):
             finish(self._session.take_fields())
-            self.items.make(*arguments, is_sequence=False)
+            self.items.make(*arguments, is_sequence=None)
 
     def append(self, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
         """As the operation `queue.append.append`, without its coroutines: that costs a fifth more."""
@@ -116,7 +116,7 @@ class Appender:
         """As `check`, of an item of many."""
         if self.items.check_of(value):
             finish(self._session.take_fields())
-            self.items.make_of(value, is_sequence=False)
+            self.items.make_of(value, is_sequence=None)
 
     def _lanes(self) -> list[LaneKeys]:
         return self._session.known_lanes() or finish(self._session.lanes_to_append())

@@ -40,8 +40,8 @@ async def reschedule(
 ) -> None:
     """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
 
-    It takes its place anew, as if it arrived now; its score is the new time if it was its old one, else it stays,
-    unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
+    It takes its place anew, as if it arrived now. Where its old time was its score, the new one is; else its score
+    stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
     consumer may have it in hand.
     """
     due = encode_due(delay, at)

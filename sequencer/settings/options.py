@@ -40,7 +40,7 @@ class QueueSettings(TypedDict, total=False):
     QueueOptions, where `backoff`, `backoff_cap` and `wait_timeout` have `_s` behind their names.
     """
 
-    group_by: Sequence[str] | None
+    group_by: Sequence[str] | str | None
     id_by: str | None
     score_by: str | None
     lanes: int | None
@@ -212,14 +212,14 @@ def shows_settings(function: FunctionT) -> FunctionT:
     return function
 
 
-def _field_names(names: Sequence[str] | None) -> Any:
-    """`group_by` as a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
+def _names(names: Sequence[str] | None) -> Any:
+    """As a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
     return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
-    "group_by": _field_names,
-    "retired": _field_names,
+    "group_by": lambda names: (names,) if isinstance(names, str) else _names(names),
+    "retired": _names,
     "park_on": lambda errors: error_names("park_on", errors),
     "dead_letter_on": lambda errors: error_names("dead_letter_on", errors),
     "outage": lambda errors: None if errors is None else error_names("outage", errors),

@@ -10,6 +10,7 @@ import os
 import secrets
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +18,7 @@ from uuid import UUID
 from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore, shown
 from ..settings.body_fields import BodyFields, QueueFields
 from ..settings.options import QueueOptions
+from ..values.score_units import SHORT, is_time, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
 from .ledger import MAX_STAMP, ledger_of_done
@@ -35,6 +37,8 @@ class ItemMaker:
         """`fields`: those that the queue's session takes; else they are those of the options."""
         named = BodyFields(options.group_by, options.id_by, options.score_by)
         self._options, self._fields, self._ids = options, fields or QueueFields(named), _IdMaker()
+        self._score = ""
+        """The last one of a message without a delay."""
 
     def make(
         self,
@@ -47,11 +51,12 @@ class ItemMaker:
         at: Any = None,
         done: Any = None,
         *,
-        is_sequence: bool,
+        is_sequence: bool | None,
     ) -> Item:
         """An item from `append`'s arguments; what is None comes out of the body where a field is named for it.
 
-        `is_sequence`: whether the queue's scores are consecutive numbers. What breaks another rule is said before.
+        `is_sequence`: whether the queue's scores are consecutive numbers; None where that is not known yet: what breaks
+        a rule about scores is not said then.
         """
         fields = self._fields
         if group is None:
@@ -60,19 +65,24 @@ class ItemMaker:
             group = [_field(body, name, "group_by", InvalidGroup) for name in fields.group_by]
         if message_id is None and fields.id_by is not None:
             message_id = _field(body, fields.id_by, "id_by", InvalidId)
-        if score is None and fields.score_by is not None:
+        is_timed = delay is not None or at is not None
+        if score is None and fields.score_by is not None and (is_sequence or not is_timed):
             score = _field(body, fields.score_by, "score_by", InvalidScore)
         key, text = encode_group(group), "" if score is None else encode_score(score)
         given_id = "" if message_id is None else encode_id(message_id)
         envelope = encode_envelope(body, headers, self._options.max_body_bytes)
-        due = "" if delay is None and at is None else encode_due(delay, at)
+        due = ""
+        if is_timed:
+            due = encode_due(delay, at) + (self._unit(body) if score is None and is_sequence is False else "")
+        else:
+            self._score = text or self._score
         ledger = b"" if done is None else ledger_of_done(done, secrets.randbelow(MAX_STAMP))
         if is_sequence:
             number = _number(text, score)
             given_id = given_id or number
         return Item(key, given_id or self._ids.make(), text, envelope, due, ledger)
 
-    def make_of(self, value: Any, *, is_sequence: bool) -> Item:
+    def make_of(self, value: Any, *, is_sequence: bool | None) -> Item:
         """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments.
 
         Such a mapping goes in the first case too, where it has not the fields of a body.
@@ -97,17 +107,35 @@ class ItemMaker:
             is_sequence=is_sequence,
         )
 
+    def _unit(self, body: Any) -> str:
+        """In which unit the due time is the score: that of the body's own time, else of the last score; "" where only
+        the server knows it.
+        """
+        field, text = self._fields.score_by, self._score
+        if field is not None and isinstance(body, Mapping):
+            with suppress(InvalidScore):  # without the field
+                text = encode_score(_nested(body, field, "score_by", InvalidScore))
+        if not text:
+            return ""
+        score = float(text)
+        if field is not None and not is_time(score):
+            raise InvalidScore(
+                f"a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
+                f"{score:.15g}, which is no timestamp"
+            )
+        return SHORT[unit_of(score)]
+
     def check(self, body: Any, group: Any, *others: Any) -> bool:
         """Refuse what breaks a rule whatever the queue remembers. True where that may give the group."""
         is_open = group is None and self._fields.group_by is None and isinstance(body, Mapping)
-        self.make(body, "still open" if is_open else group, *others, is_sequence=False)
+        self.make(body, "still open" if is_open else group, *others, is_sequence=None)
         return is_open
 
     def check_of(self, value: Any) -> bool:
         """The same of an item of `append_many`."""
         if self._fields.group_by is None and isinstance(value, Mapping) and not _is_arguments(value):
             return self.check(value, None, None, None, None)
-        self.make_of(value, is_sequence=False)
+        self.make_of(value, is_sequence=None)
         return False
 
 

@@ -17,11 +17,20 @@ UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds
 Examples = Mapping[str, tuple[Sequence[str], float]]
 """Unit -> a group, and a score in it that is of this unit."""
 PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
+SHORT = {"seconds": "s", "milliseconds": "ms", "microseconds": "us"}
+"""As scripts call them."""
+MIN_TIME = 1e9
+"""The least score that counts as a timestamp: September 2001 in seconds."""
 
 
 def unit_of(score: float) -> str:
     """In what a score counts, if it is a time since 1970."""
     return next(name for limit, name in UNITS if abs(score) < limit or name == UNITS[-1][1])
+
+
+def is_time(score: float) -> bool:
+    """Whether a score may be a timestamp, rather than a number such as 17."""
+    return score >= MIN_TIME
 
 
 def range_of(score: float) -> tuple[float, float]:

@@ -38,9 +38,9 @@ IDS = st.sampled_from("123456")
 ITEM = st.tuples(
     GROUP,
     IDS,
-    st.sampled_from(["", "1.0", "2.5", "3.0"]),
+    st.sampled_from(["", "1.0", "2.5", "3.0", "1700000000000.5"]),
     st.sampled_from("xy"),
-    st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "1699999999000000", "1700000001500000"]),
+    st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "+500000ms", "1699999999000000", "1700000001500000us"]),
 )
 SERIALS = st.sampled_from([1, 2, 3, 0x7FFF, 0x8001, 0xFFFF, 0])
 STARTED = encode_ledger(Ledger(7, (Entry("charge", once=True, state="started", token=1),)))
@@ -72,7 +72,9 @@ STEP = st.one_of(
     ),
     st.tuples(st.just("note"), st.integers(0, 3), st.integers(0, 2), WRITTEN, st.booleans(), st.integers(0, 9)),
     st.tuples(st.just("renew"), st.integers(0, 3)),
-    st.tuples(st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0"]), st.sampled_from(["+0", "+800000"])),
+    st.tuples(
+        st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0", "ms"]), st.sampled_from(["+0", "+800000"])
+    ),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
     st.tuples(

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.errors import IdConflict, InvalidMessage, InvalidTime, MessageBusy, MessageNotFound
+from sequencer.errors import IdConflict, InvalidMessage, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
@@ -279,3 +279,43 @@ def test_many_carry_their_own_times(make: Callable[..., Sequencer]) -> None:
     assert seq.append_many([{**item, "delay": 0} for item in items], replace=True).appended == 10
     assert seq.info().due == 10
     assert sorted(drain(seq)) == list(range(10))
+
+
+@pytest.mark.parametrize("way", ["append", "append_many", "pipeline"])
+@pytest.mark.parametrize("per_second", [1, 1_000, 1_000_000])
+def test_in_a_queue_with_score_by_a_timer_is_scored_by_its_time(
+    make: Callable[..., Sequencer], server: EmbeddedServer, per_second: int, way: str
+) -> None:
+    """Its body's older timestamp would hold back what comes meanwhile, and so would a time in another unit."""
+    seq, other = make(group_by="o", id_by="id", score_by="ts"), make()
+    now = time.time()
+    seq.append({"o": 1, "id": "placed", "ts": now * per_second})
+    old, without = {"o": 1, "id": "old", "ts": (now + 0.001) * per_second}, {"o": 1, "id": "without"}
+    if way == "append_many":
+        other.append_many([{"group": 1, "body": old, "at": now + 50}, {"group": 1, "body": without, "delay": 60}])
+    elif way == "append":
+        other.append(without, delay=60)  # of the unit only the server knows
+        other.append(old, at=now + 50)
+    else:
+        with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
+            other.append(without, delay=60, pipeline=pipeline)
+            other.append(old, at=now + 50, pipeline=pipeline)
+            pipeline.execute()
+    seq.append({"o": 1, "id": "paid", "ts": (now + 1) * per_second})
+    messages = seq.peek([1])
+    assert [message.id for message in messages] == ["placed", "paid", "old", "without"]
+    assert messages[2].score == pytest.approx((now + 50) * per_second, abs=1e-5 * per_second)
+    seq.reschedule([1], "old", at=now + 70)
+    assert seq.peek([1])[-1].score == pytest.approx((now + 70) * per_second, abs=1e-5 * per_second)
+    seq.rescore(unit="seconds")
+    seq.reschedule([1], "without", at=now + 80)
+    assert [(one.id, round(one.score - now)) for one in seq.peek([1])][2:] == [("old", 70), ("without", 80)]
+
+
+def test_where_score_by_names_no_time_a_timer_needs_a_score(make: Callable[..., Sequencer]) -> None:
+    seq = make(group_by="o", score_by="n")
+    seq.append({"o": 1, "n": 1})
+    for body in ({"o": 1, "n": 2}, {"o": 1}):
+        with pytest.raises(InvalidScore):
+            seq.append(body, delay=60)
+        assert seq.append(body, delay=60, score=2).stamp

@@ -18,7 +18,7 @@ from ...store.envelope import encode_score
 from ...store.keys import LaneKeys
 from ...store.record import decode_head, id_of
 from ...store.replies import Reading, pairs, scanned, text
-from ...values.score_units import PER_SECOND, in_unit, unit_of
+from ...values.score_units import PER_SECOND, SHORT, in_unit, unit_of
 from ...values.views import Rescored, Unit
 from ..session import Session
 from ..views import PAGE as GROUPS
@@ -62,7 +62,7 @@ async def rescore(
     for keys, found in [] if dry_run else chosen:
         for first in range(0, len(found), PAGE):
             some = found[first : first + PAGE]
-            done += await _revise(session.net, keys, some)
+            done += await _revise(session.net, keys, some, unit)
             passed += len(some)
             if on_progress:
                 on_progress(passed, len(every))
@@ -90,16 +90,16 @@ async def _choose(net: Net, keys: LaneKeys, unit: Unit) -> list[_Scored]:
     return list(chosen.values())
 
 
-async def _revise(net: Net, keys: LaneKeys, some: Sequence[_Scored]) -> int:
-    """Give these messages their new scores; how many have them by that."""
+async def _revise(net: Net, keys: LaneKeys, some: Sequence[_Scored], unit: Unit) -> int:
+    """Give these messages their new scores; how many have them by that. A due time that is a score stays one."""
     records = await net.read(keys.schedule, [("HGET", keys.body(one.group), one.id) for one in some])
     now_us = await now_of(net, keys)
     with Reading(net.name):
-        times = [decode_head(record or b"").due_us or 0 for record in records]
-    answer = await net.ask_all(
-        [
-            calls.revise(keys, one.group, one.id, one.score, str(due_us) if due_us > now_us else "+0")
-            for one, due_us in zip(some, times, strict=True)
-        ]
-    )
+        heads = [decode_head(record or b"") for record in records]
+    todo = []
+    for one, head in zip(some, heads, strict=True):
+        waits = head.due_us is not None and head.due_us > now_us
+        score = SHORT[unit] if waits and head.flag == "T" else one.score
+        todo.append(calls.revise(keys, one.group, one.id, score, str(head.due_us) if waits else "+0"))
+    answer = await net.ask_all(todo)
     return sum(one == "done" for one in answer.value)

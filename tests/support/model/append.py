@@ -8,7 +8,7 @@ from sequencer.store.watermark import Sequenced
 from sequencer.testing.wire import arrivals
 
 from .record import Cut
-from .state import LaneState, Refused
+from .state import LaneState, Refused, due_score, unit_of
 
 
 class ArrivingLane(LaneState):
@@ -22,6 +22,7 @@ class ArrivingLane(LaneState):
                 raise Refused("SEQUENCE")
         base = max(self.clock, self.now_us - 1)
         self.clock = base + len(items)
+        self.orders_before = {group: dict(order) for group, order in self.orders.items()}
         before = {group: (dict(self.orders.get(group, {})), dict(self.bodies.get(group, {}))) for group, *_ in items}
         marks: list[str] = []
         ready: list[tuple[str, float]] = []
@@ -49,14 +50,16 @@ class ArrivingLane(LaneState):
         self, word: list[str], stamp: str, envelope: str, on_conflict: str, ready: list[Any], late: list[Any]
     ) -> str:
         group, message_id, score, *rest = word
-        due, flag, at, given = "", "0", float(self.now_us), score
+        due, unit, flag, at, given = "", "s", "0", float(self.now_us), score
         if rest:
-            due = f"{self.now_us + int(rest[0]) if rest[0][0] == '+' else int(rest[0]):016d}"
+            time = rest[0].rstrip("mus")
+            unit = rest[0][len(time) :] or self.unit_for(group)
+            due = f"{self.now_us + int(time) if time[0] == '+' else int(time):016d}"
             at, flag = float(due), "D" if score else "T"
         elif not score:
             flag = "A"
         if not score:
-            score = f"{(due or stamp)[:10]}.{(due or stamp)[10:]}"
+            score = due_score(due or stamp, unit)
         if int(self.policy["window_us"]):
             at = max(at, int(stamp) + int(self.policy["window_us"]))
         known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
@@ -84,6 +87,12 @@ class ArrivingLane(LaneState):
         ready.append((group, at))
         return "+" + stamp
 
+    def unit_for(self, group: str) -> str:
+        """The unit of a due time that is a score: as the scores that are there have it."""
+        first = next(iter(sorted(self.schedule, key=lambda name: (self.schedule[name], name))), "")
+        own, other = (max(self.orders_before.get(name, {}).values(), default=None) for name in (group, first))
+        return unit_of(float(own if own is not None else self.mark(group) or other or 0))
+
     def compare(self, word: list[str], known: str, envelope: str, score: str) -> str:
         group, message_id, _, *rest = word
         cut = Cut.of(known)
@@ -91,7 +100,7 @@ class ArrivingLane(LaneState):
         if same and score:
             same = self.orders[group][known[:16] + message_id] == float(score)
         if same and rest and rest[0][0] != "+" and cut.flag != "R":
-            same = bool(cut.due) and int(cut.due) == int(rest[0])
+            same = bool(cut.due) and int(cut.due) == int(rest[0].rstrip("mus"))
         return ("=" if same else "!") + known[:16]
 
     def fate(self, group: str, message_id: str, score: str, on_conflict: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .record import Cut
-from .state import PAUSED, LaneState
+from .state import PAUSED, LaneState, due_score, unit_of
 
 
 def digest_of(failure: str) -> str:
@@ -36,15 +36,14 @@ class MendedLane(LaneState):
         if score:
             self.clock = stamp
             at = f"{self.now_us + int(due) if due[0] == '+' else int(due):016d}"
-            flag = "T" if score == "due" and cut.flag == "T" else "D"
+            unit = score if score in ("s", "ms", "us") else ""
+            unit = unit_of(taken[1]) if score == "due" and cut.flag == "T" else unit
             if not cut.ledger and int(cut.due or 0) <= self.now_us:
                 text = json.dumps({"v": 1, "k": int(cut.stamp), "s": []}, separators=(",", ":"))
                 cut = replace(cut, ledger=f"00001{len(text):06x}{text}")
-            number = taken[1] if score == "due" else float(score)
-            if flag == "T" and score == "due":
-                number = float(f"{at[:10]}.{at[10:]}")
+            number = float(due_score(at, unit)) if unit else taken[1] if score == "due" else float(score)
             self.orders[group][f"{stamp:016d}{message_id}"] = number
-            moved = replace(cut, stamp=f"{stamp:016d}", attempts="0000", flag=flag, due=at)
+            moved = replace(cut, stamp=f"{stamp:016d}", attempts="0000", flag="T" if unit else "D", due=at)
             self.bodies[group][message_id] = moved.text()
         if in_hand:
             self.leases.pop(group, None)

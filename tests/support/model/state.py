@@ -61,6 +61,17 @@ def height(mark: str) -> float:
     return float(mark.removeprefix("#").split()[0])
 
 
+def unit_of(score: float) -> str:
+    """The unit of a score that is a time."""
+    return "s" if score < 1e11 else "ms" if score < 1e14 else "us"
+
+
+def due_score(time: str, unit: str) -> str:
+    """A time, 16 digits of us, as a score."""
+    whole = {"s": 10, "ms": 13, "us": 16}[unit]
+    return f"{time[:whole]}.{time[whole:]}"
+
+
 class LaneState:
     """State of a lane, and what several scripts do to it; `now_us` is set by the test."""
 

@@ -1,9 +1,12 @@
--- arrival: a message as it comes, by its own words and the clock. Needs: now, sub, fmt, head_of.
+-- arrival: a message as it comes, by its own words and the clock. Needs: now, sub, fmt, head_of,
+-- due_score.
+--+ due_score
 -- Head of the record, score, and from when on it may be handled.
 local function arrival(batch, i, seconds, us, stamp, window)
   local due, score, flag, at = batch.due[i], batch.words[3 * i], '0', now
   if due then
-    at = tonumber(due)
+    local time, unit = due:match('^(%+?%d+)(%a*)$')
+    at = tonumber(time)
     if sub(due, 1, 1) == '+' then
       at = now + at
     end
@@ -11,7 +14,7 @@ local function arrival(batch, i, seconds, us, stamp, window)
     flag = 'D'
     if score == '' then
       flag = 'T'
-      score = sub(due, 1, 10) .. '.' .. sub(due, 11)
+      score = due_score(due, unit)
     end
   elseif score == '' then
     flag = 'A'

@@ -45,7 +45,7 @@ local function compare(batch, i, order, body)
     same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score)
   end
   if same and due and sub(due, 1, 1) ~= '+' and flag ~= 'R' then
-    same = due_before ~= '' and tonumber(due_before) == tonumber(due)
+    same = due_before ~= '' and tonumber(due_before) == tonumber(due:match('%d+'))
   end
   return same and '=' or '!', stamp
 end
