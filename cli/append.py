@@ -34,7 +34,7 @@ from .app import (
     option,
 )
 from .ctrl_c import Interruption
-from .lines import GZIP, PRINTED, parse, unpacked
+from .lines import GZIP, parse, unpacked
 from .queues import names_of_queues, new_queue_said
 from .remainder import say_broken_off, say_interrupted, say_stopped
 from .render import print_json
@@ -73,8 +73,8 @@ def append(
 ) -> int:
     """Append messages, one JSON object a line.
 
-    With --group-by a line is a body; without, it is {"group": [...], "body": ..., "id": ..., "score": ...,
-    "headers": ..., "delay": seconds from now, "at": seconds since 1970, "done": {step: result}}. A score may be ISO
+    A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": seconds from now,
+    "at": seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score may be ISO
     8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
     use on. A line that `consume` printed is that message, with its group, id and score.
     """
@@ -119,13 +119,12 @@ def _append_lines(
     interruption: Interruption,
 ) -> None:
     fields = tally.fields.group_by
-    takes_printed = not PRINTED.intersection(name.partition(".")[0] for name in fields or ())
     while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
             try:
-                good.append((number, parse(line, is_envelope=fields is None, takes_printed=takes_printed)))
+                good.append((number, parse(line, is_envelope=fields is None)))
             except ValueError as error:
                 problem = f"line {number}: {error}"
                 if on_error == "stop":

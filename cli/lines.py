@@ -62,10 +62,10 @@ PRINTED = OF_CONSUMER | {"group", "id", "score", "body"}
 """The fields of a message as `consume` prints it, and gives it to a command; headers where it has some."""
 
 
-def parse(line: bytes, *, is_envelope: bool, takes_printed: bool = True) -> Any:
-    """The value of a line; with `is_envelope` it has the arguments of `append`. Raises ValueError.
+def parse(line: bytes, *, is_envelope: bool) -> Any:
+    """The value of a line; with `is_envelope` it has the arguments of `append`, else it may. Raises ValueError.
 
-    `takes_printed`: of a line that `consume` printed, these arguments, also in a queue whose lines are bodies.
+    Of a line that `consume` printed, these arguments.
     """
     for mark, said in MARKS.items():
         if line.startswith(mark):
@@ -78,7 +78,7 @@ def parse(line: bytes, *, is_envelope: bool, takes_printed: bool = True) -> Any:
         raise ValueError(f"not JSON: {error.msg}{at}") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
         raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
-    if takes_printed and isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
+    if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if is_envelope and not (isinstance(value, dict) and "body" in value):
         raise ValueError(

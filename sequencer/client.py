@@ -176,8 +176,8 @@ class Sequencer(Registered):
         A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
         With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
 
-        An item is a body when the queue has `group_by`; else, or where it lacks those fields, a mapping with the
-        arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`, `delay`, `at`, `done`. With
+        An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,
+        `delay`, `at`, `done`; any other item is a body, when the queue has `group_by`. With
         on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
         which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
         receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an

@@ -83,16 +83,12 @@ class ItemMaker:
         return Item(key, given_id or self._ids.make(), text, envelope, due, ledger)
 
     def make_of(self, value: Any, *, is_sequence: bool | None) -> Item:
-        """An item of `append_many`: a body where the queue has `group_by`, else a mapping of `append`'s arguments.
+        """An item of `append_many`: a mapping of `append`'s arguments, or where the queue has `group_by` a body.
 
-        Such a mapping goes in the first case too, where it has not the fields of a body.
+        What has `body` and `group`, and nothing but arguments, is never a body, whatever the queue's fields are called.
         """
-        if self._fields.group_by is not None:
-            try:
-                return self.make(value, None, None, None, None, is_sequence=is_sequence)
-            except InvalidGroup:
-                if not _is_arguments(value):
-                    raise
+        if self._fields.group_by is not None and not _is_arguments(value):
+            return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
             raise InvalidMessage(
                 f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
@@ -140,7 +136,8 @@ class ItemMaker:
 
 
 def _is_arguments(value: Any) -> bool:
-    return isinstance(value, Mapping) and "body" in value and "group" in value and FIELDS.issuperset(value)
+    is_mapping = type(value) is dict or isinstance(value, Mapping)
+    return is_mapping and "body" in value and "group" in value and FIELDS.issuperset(value)
 
 
 def _number(score: str, given: Any) -> str:
