@@ -14,9 +14,9 @@
 -- ARGV[4] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1
 --                     of a message that is due later, us or "+" and us from now, and the unit in
 --                     which that is its score where it has none: "s", "ms", "us", or nothing, ...],
---                     [position of one with steps done already, its ledger (parts/record), ...]]; at
---                     most 1000 messages, an id once per group. "" for one message that is due now
---                     and has no ledger, and whose words are no JSON
+--                     [position of one with steps done already, its ledger (parts/record), ...]];
+--                     at most 1000 messages, an id once per group. "" for one message that is due
+--                     now and has no ledger, and whose words are no JSON
 -- ARGV[5] envelopes   ... one argument a message, in the same order; where words is "", behind the
 --                     only one:
 -- ARGV[6] group
