@@ -1,4 +1,4 @@
-"""`python -m sequencer.benchmarks SCENARIO`: reads the options, runs one scenario, reports.
+"""`python -m benchmarks SCENARIO`: reads the options, runs one scenario, reports.
 
 Exit status: 0 fine, 1 a run of sequencer was not valid, 2 wrong use, 3 server not reachable or not usable.
 """
@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import typer
 
-from ..errors import ConfigurationError, SequencerError
+from sequencer.errors import ConfigurationError, SequencerError
+
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
 from .scenarios import consumers, fairness, handlers, ordering, pools, steps
@@ -56,7 +57,7 @@ def main() -> None:
     # SIGTERM ends the run as Ctrl-C does, so that processes, server and files of the run go with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        app(prog_name="python -m sequencer.benchmarks")
+        app(prog_name="python -m benchmarks")
     except SequencerError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(WRONG_USE if isinstance(error, ConfigurationError) else SERVER)

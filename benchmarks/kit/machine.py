@@ -12,10 +12,10 @@ from typing import Any
 import redis
 from redis.utils import HIREDIS_AVAILABLE
 
-from ...doctor.server import parse_info
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...values.version import VERSION
+from sequencer.doctor.server import parse_info
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.values.version import VERSION
 
 
 def describe(url: str) -> dict[str, Any]:

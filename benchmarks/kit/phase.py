@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...store.keys import lane_keys
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
 from ..load.fleet import Fleet
 from ..load.member import QUEUE
 

@@ -15,11 +15,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ...doctor.server import parse_info
-from ...errors import ConfigurationError
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...testing import Handled, check_history
+from sequencer.doctor.server import parse_info
+from sequencer.errors import ConfigurationError
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.testing import Handled, check_history
+
 from ..load.judge import FAULTS
 from ..load.placement import Placement, parse, place, server_cpus
 from .charts import Chart

@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ...net.endpoint import redact
+from sequencer.net.endpoint import redact
+
 from ..load.workload import Spread
 from . import charts, machine, report
 from .rounds import Where, chosen_placement

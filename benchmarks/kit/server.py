@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from ...doctor.server import parse_info
-from ...errors import ServerError
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...server import EmbeddedServer
+from sequencer.doctor.server import parse_info
+from sequencer.errors import ServerError
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.server import EmbeddedServer
 
 SETTLE_S = 60.0
 """How long to wait for keys that the server deletes in the background: a million take a second or two."""

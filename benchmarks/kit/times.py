@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...net.endpoint import Endpoint
-from ...net.link import Link
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
 
 SAMPLES = 50
 

@@ -17,17 +17,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...client import Sequencer
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...store.keys import lane_keys
-from ...testing import Handled
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import Handled
+
 from .history import Row
 from .member import QUEUE, Parent
 from .task import Task, consume, play
 from .workload import Planned, Workload
 
-MODULE = "sequencer.benchmarks.load.arrivals"
+MODULE = "benchmarks.load.arrivals"
 HOT = "hot"
 """The group that is kept full; no group of a workload is called so."""
 FULL = 500

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...testing import Handled, check_history
+from sequencer.testing import Handled, check_history
+
 from .workload import Workload
 
 FAULTS = ("order_violations", "overlaps", "losses", "inventions", "duplicates")

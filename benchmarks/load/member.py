@@ -1,4 +1,4 @@
-"""One producer or consumer process of a benchmark: `python -m sequencer.benchmarks.load.member`.
+"""One producer or consumer process of a benchmark: `python -m benchmarks.load.member`.
 
 Standard input brings a Job as a JSON line, later the line `go`, and its end means stop. Standard output brings the line
 `ready` once everything is imported, made and connected, and at the end a Report as a JSON line. So start-up is never
@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from ...client import Sequencer
-from ...consume.threads import Consumer
-from ...values.message import Message
+from sequencer.client import Sequencer
+from sequencer.consume.threads import Consumer
+from sequencer.values.message import Message
+
 from .history import Row, write_history
 from .naive import NaiveQueue
 from .workload import Planned, Spread, Workload
@@ -41,7 +42,7 @@ class Job:
     workload: Workload
     index: int = 0
     history: str = ""
-    module: str = "sequencer.benchmarks.load.member"
+    module: str = "benchmarks.load.member"
     """What the process runs."""
 
     @property

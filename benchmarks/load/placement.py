@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import Literal, get_args
 
-from ...doctor.server import parse_info
-from ...net.endpoint import Endpoint
-from ...net.link import Link
+from sequencer.doctor.server import parse_info
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
 
 Placement = Literal["apart", "together", "free"]
 

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...values.message import Message
+from sequencer.values.message import Message
+
 from .history import Row, write_history
 
 _rows: list[Row] = []

@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...client import Sequencer
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...values.message import Message
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.values.message import Message
+
 from .history import Row, write_history
 from .member import QUEUE, Job, Parent, Report, drain
 

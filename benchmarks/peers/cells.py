@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...testing import Handled
+from sequencer.testing import Handled
+
 from ..load.fleet import MemberFailed
 from ..load.judge import FAULTS, Phase, judge
 from ..load.placement import Placement, client_cpus, place_server
@@ -148,7 +149,7 @@ def command(system: System, cache: Path) -> list[str]:
     if system.kind == "python":
         return [str(python((cache / system.name).absolute())), "-P", "-m", "workers", system.name]
     # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-    return [sys.executable, "-P", "-m", "sequencer.benchmarks.peers.own", system.name]
+    return [sys.executable, "-P", "-m", "benchmarks.peers.own", system.name]
 
 
 def where(system: System, cache: Path) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import ServerUnavailable
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...server import find_binary
+from sequencer.errors import ServerUnavailable
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.server import find_binary
 
 START_S = 20.0
 HOST = "127.0.0.1"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from ...client import Sequencer
-from ...values.message import Message as Delivered
+from sequencer.client import Sequencer
+from sequencer.values.message import Message as Delivered
+
 from ..load.history import Row
 from ..load.member import scores_ms
 from ..load.naive import NaiveQueue

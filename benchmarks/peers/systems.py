@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...values.version import VERSION
+from sequencer.values.version import VERSION
+
 from ..load.workload import ZIPF_GROUPS, Spread
 
 Kind = Literal["own", "node", "python"]

@@ -22,7 +22,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...testing import Handled
+from sequencer.testing import Handled
+
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.report import show_range

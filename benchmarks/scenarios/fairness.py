@@ -27,7 +27,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...testing import Handled
+from sequencer.testing import Handled
+
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in

@@ -28,10 +28,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ...client import Sequencer
-from ...processes.supervisor import Supervisor
-from ...processes.worker.config import WorkerConfig
-from ...testing import Handled
+from sequencer.client import Sequencer
+from sequencer.processes.supervisor import Supervisor
+from sequencer.processes.worker.config import WorkerConfig
+from sequencer.testing import Handled
+
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.rounds import (
@@ -53,7 +54,7 @@ from ..load.placement import Placement, client_cpus, place
 from ..load.task import scratch
 from ..load.workload import Planned
 
-APP = "sequencer.benchmarks.load.sleeper:handle"
+APP = "benchmarks.load.sleeper:handle"
 TARGET = 0.95
 """Of their time, handlers are to be busy at least so much."""
 END_S = 30.0

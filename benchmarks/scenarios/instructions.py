@@ -1,6 +1,6 @@
 """Instructions of the server for each message, counted by callgrind: they repeat to 1 %, where times do not.
 
-`python -m sequencer.benchmarks.scenarios.instructions` needs `valgrind` and `redis-server` on the PATH, and a minute or
+`python -m benchmarks.scenarios.instructions` needs `valgrind` and `redis-server` on the PATH, and a minute or
 two. A server that runs under callgrind gets a backlog, and then what a consumer sends:
 
     turn    one message a turn, each of another group: its ack, which gives the group back, and the next claim
@@ -24,13 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ...calls import Ack, Claimed, ack, claim
-from ...client import Sequencer
-from ...net.alone import Follower
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...settings.options import ClaimLimits
-from ...store.keys import LaneKeys, lane_keys
+from sequencer.calls import Ack, Claimed, ack, claim
+from sequencer.client import Sequencer
+from sequencer.net.alone import Follower
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import LaneKeys, lane_keys
 
 ARGUMENTS = ("--port", "0", "--save", "", "--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no")
 START_S = 60.0

@@ -33,8 +33,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...client import Sequencer
-from ...testing import Handled
+from sequencer.client import Sequencer
+from sequencer.testing import Handled
+
 from ..kit.charts import Chart
 from ..kit.hook import Hook
 from ..kit.phase import POLL_S, limit_s, wait_drained
@@ -60,7 +61,7 @@ BASES: dict[Case, Case | None] = {
 }
 """Each case, and the one that its rate is set in relation to."""
 COMMAND = [sys.executable, "-P", "-c", "import sequencer_start; sequencer_start.main()"]
-APP = "sequencer.benchmarks.load.sleeper"
+APP = "benchmarks.load.sleeper"
 TARGETS = 4
 DYING, IDLE = ("dying", "hanging"), ("later", "tomorrow", "someday")
 STARTS_S = 2.0

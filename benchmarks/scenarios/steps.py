@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...calls import Note, claim, note
-from ...client import Sequencer
-from ...net.endpoint import Endpoint
-from ...net.link import Link
-from ...settings.options import ClaimLimits
-from ...store.keys import lane_keys
-from ...store.ledger import Entry, Ledger, Written, encode_ledger
+from sequencer.calls import Note, claim, note
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import lane_keys
+from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
+
 from ..kit.charts import Chart
 from ..kit.rounds import Run, Turn, chart, measured, placed, server_work, show, show_valid, summarise
 from ..kit.scenario import Scenario

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from ...testing import Handled
+from sequencer.testing import Handled
+
 from ..load.placement import Placement, client_cpus, place_server
 from ..load.workload import BODY_BYTES
 from ..peers.cells import where
@@ -128,9 +129,7 @@ class Crew:
     def _command(self) -> tuple[list[str], dict[str, Any]]:
         # -P: a folder named `sequencer` in the working directory must not stand in for this package.
         if self.system in OWN:
-            return [sys.executable, "-P", "-m", "sequencer.benchmarks.usual.own", self.system], {
-                "env": dict(os.environ)
-            }
+            return [sys.executable, "-P", "-m", "benchmarks.usual.own", self.system], {"env": dict(os.environ)}
         interpreter = str(python((self._cache / self.system).absolute()))
         return [interpreter, "-P", "-m", "workers.player", self.system], where(PEERS[self.system], self._cache)
 

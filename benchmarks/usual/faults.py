@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...testing import Handled, check_history
-from ...values.text import many
+from sequencer.testing import Handled, check_history
+from sequencer.values.text import many
+
 from .crew import Happened, Planned
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ...client import Sequencer
-from ...values.message import Message as Delivered
+from sequencer.client import Sequencer
+from sequencer.values.message import Message as Delivered
+
 from ..peers.workers.player import PlayerStage, play
 from ..peers.workers.stage import Message
 from .seed import Seed

@@ -26,7 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...values.text import many
+from sequencer.values.text import many
+
 from ..load.fleet import MemberFailed
 from ..peers.host import Address
 from .crew import Crew, Planned, Player, plan

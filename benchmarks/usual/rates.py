@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...testing import check_history
+from sequencer.testing import check_history
+
 from ..kit.rounds import Run, Turn, in_turn, server_work, turns
 from ..load.fleet import MemberFailed
 from ..load.judge import FAULTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...net.endpoint import Endpoint
-from ...net.link import Link
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
 
 READ: dict[bytes, tuple[str, ...]] = {
     b"string": ("GET",),

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sequencer.benchmarks.kit import machine
+from benchmarks.kit import machine
 from sequencer.errors import ServerError
 from sequencer.server import EmbeddedServer
 

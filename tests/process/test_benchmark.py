@@ -15,18 +15,18 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.kit.phase import PHASES
+from benchmarks.kit.scenario import run as run_scenario
+from benchmarks.kit.times import ServerClock, quantiles
+from benchmarks.load.judge import Phase, judge
+from benchmarks.load.workload import Spread, Workload
+from benchmarks.scenarios import ordering
+from benchmarks.scenarios.policies import costs
+from benchmarks.scenarios.policies import trials as policies
+from benchmarks.scenarios.skew import trials as skew
+from benchmarks.scenarios.timers import alarms
+from benchmarks.scenarios.timers import trials as timers
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.kit.phase import PHASES
-from sequencer.benchmarks.kit.scenario import run as run_scenario
-from sequencer.benchmarks.kit.times import ServerClock, quantiles
-from sequencer.benchmarks.load.judge import Phase, judge
-from sequencer.benchmarks.load.workload import Spread, Workload
-from sequencer.benchmarks.scenarios import ordering
-from sequencer.benchmarks.scenarios.policies import costs
-from sequencer.benchmarks.scenarios.policies import trials as policies
-from sequencer.benchmarks.scenarios.skew import trials as skew
-from sequencer.benchmarks.scenarios.timers import alarms
-from sequencer.benchmarks.scenarios.timers import trials as timers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

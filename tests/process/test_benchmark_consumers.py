@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kit.rounds import Work, server_work
+from benchmarks.load.workload import Spread, Workload
+from benchmarks.scenarios import consumers
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.kit.rounds import Work, server_work
-from sequencer.benchmarks.load.workload import Spread, Workload
-from sequencer.benchmarks.scenarios import consumers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

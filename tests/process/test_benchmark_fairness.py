@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.load.arrivals import HOT
+from benchmarks.load.workload import Spread, Workload
+from benchmarks.scenarios import fairness
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.load.arrivals import HOT
-from sequencer.benchmarks.load.workload import Spread, Workload
-from sequencer.benchmarks.scenarios import fairness
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.kit.rounds import Run, Turn, summarise
+from benchmarks.load.workload import Planned, Spread, Workload
+from benchmarks.scenarios.floor import raw, scripted
+from benchmarks.scenarios.floor import trials as floor
 from sequencer import Sequencer
-from sequencer.benchmarks.kit.rounds import Run, Turn, summarise
-from sequencer.benchmarks.load.workload import Planned, Spread, Workload
-from sequencer.benchmarks.scenarios.floor import raw, scripted
-from sequencer.benchmarks.scenarios.floor import trials as floor
 from sequencer.consume.forks import owner_name
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits

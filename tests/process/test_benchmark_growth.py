@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kit.rounds import Run, Turn
+from benchmarks.kit.server import PERCENTILES, Calls, Gauge, read_calls
+from benchmarks.scenarios.growth import report as growth_report
+from benchmarks.scenarios.growth import trials as growth
+from benchmarks.scenarios.growth.stream import MARKS, Stream
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.kit.rounds import Run, Turn
-from sequencer.benchmarks.kit.server import PERCENTILES, Calls, Gauge, read_calls
-from sequencer.benchmarks.scenarios.growth import report as growth_report
-from sequencer.benchmarks.scenarios.growth import trials as growth
-from sequencer.benchmarks.scenarios.growth.stream import MARKS, Stream
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.load.workload import Planned
+from benchmarks.scenarios import handlers
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.load.workload import Planned
-from sequencer.benchmarks.scenarios import handlers
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

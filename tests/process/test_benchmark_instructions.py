@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-MODULE = "sequencer.benchmarks.scenarios.instructions"
+MODULE = "benchmarks.scenarios.instructions"
 
 
 @pytest.mark.skipif(not shutil.which("valgrind") or not shutil.which("redis-server"), reason="counts by callgrind")

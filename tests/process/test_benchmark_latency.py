@@ -11,12 +11,12 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.kit.rounds import Run, Turn, chosen_placement, in_turn, summarise, turns
+from benchmarks.load.arrivals import delays, due_times
+from benchmarks.load.workload import Spread, Workload
+from benchmarks.scenarios.latency import nodejs
+from benchmarks.scenarios.latency import trials as latency
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.kit.rounds import Run, Turn, chosen_placement, in_turn, summarise, turns
-from sequencer.benchmarks.load.arrivals import delays, due_times
-from sequencer.benchmarks.load.workload import Spread, Workload
-from sequencer.benchmarks.scenarios.latency import nodejs
-from sequencer.benchmarks.scenarios.latency import trials as latency
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

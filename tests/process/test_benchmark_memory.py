@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kit.rounds import wrong_in
+from benchmarks.scenarios.memory import report as memory_report
+from benchmarks.scenarios.memory import trials as memory
+from benchmarks.scenarios.memory.trials import Kept, Shape
 from sequencer import EmbeddedServer, Message
-from sequencer.benchmarks.kit.rounds import wrong_in
-from sequencer.benchmarks.scenarios.memory import report as memory_report
-from sequencer.benchmarks.scenarios.memory import trials as memory
-from sequencer.benchmarks.scenarios.memory.trials import Kept, Shape
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke

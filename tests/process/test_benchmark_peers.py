@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.load.placement import Placement
-from sequencer.benchmarks.load.workload import Workload
-from sequencer.benchmarks.peers import installation, results, trials
-from sequencer.benchmarks.peers.cells import HERE, Run, assess
-from sequencer.benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
+from benchmarks.__main__ import app
+from benchmarks.load.placement import Placement
+from benchmarks.load.workload import Workload
+from benchmarks.peers import installation, results, trials
+from benchmarks.peers.cells import HERE, Run, assess
+from benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
 
 from ..support.smoke import COMMAND, leaves_nothing
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.load.workload import Planned
+from benchmarks.scenarios import pools
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.load.workload import Planned
-from sequencer.benchmarks.scenarios import pools
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

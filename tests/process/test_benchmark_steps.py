@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.scenarios import steps
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.scenarios import steps
 from sequencer.net.link import Link
 
 from ..support.smoke import smoke

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
+from benchmarks.kit.rounds import Run, Turn
+from benchmarks.usual import promises, rates, report, seed, streams
+from benchmarks.usual.crew import Happened, plan
+from benchmarks.usual.faults import cut_short, faults, repeats
+from benchmarks.usual.promises import Trial
+from benchmarks.usual.remains import is_held
 from sequencer import EmbeddedServer
-from sequencer.benchmarks.__main__ import app
-from sequencer.benchmarks.kit.rounds import Run, Turn
-from sequencer.benchmarks.usual import promises, rates, report, seed, streams
-from sequencer.benchmarks.usual.crew import Happened, plan
-from sequencer.benchmarks.usual.faults import cut_short, faults, repeats
-from sequencer.benchmarks.usual.promises import Trial
-from sequencer.benchmarks.usual.remains import is_held
 from sequencer.net.link import Link
 from sequencer.testing import Handled
 

@@ -17,7 +17,7 @@ import tomllib
 import pytest
 import typer
 
-from sequencer.benchmarks.__main__ import app as benchmarks
+from benchmarks.__main__ import app as benchmarks
 from sequencer.cli.app import app as command_line
 from sequencer.cli.main import import_commands
 from tests.faults.__main__ import app as faults
@@ -111,7 +111,7 @@ def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
             [sys.executable, str(ROOT / ".ci" / "readme_command.py"), word], capture_output=True, text=True, check=True
         )
         assert printed.stdout.strip() in found["README.md"]
-    assert found["benchmarks/README.md"] == ["python -m sequencer.benchmarks peers"]
+    assert found["benchmarks/README.md"] == ["python -m benchmarks peers"]
     ci_run = (ROOT / ".ci" / "run").read_text()
     assert "readme_command.py demo" in ci_run
     assert "readme_command.py pytest" in ci_run
@@ -190,7 +190,7 @@ def unknown_commands(text: str) -> list[str]:
     """Commands of ours that a text names and that do not exist. A word in capitals stands for any."""
     import_commands()
     known = commands_of(command_line)
-    below = {"sequencer.benchmarks": commands_of(benchmarks), "tests.faults": commands_of(faults)}
+    below = {"benchmarks": commands_of(benchmarks), "tests.faults": commands_of(faults)}
     blocks = [block for part in readme_blocks.parts(text) for block in part]
     consoles = [line for block in blocks if block.kind == "console" for line in block.text.splitlines()]
     spans = SPAN.findall(prose(text)) + INDENTED.findall(prose(text)) + consoles

@@ -16,10 +16,10 @@ from functools import partial
 
 import pytest
 
+from benchmarks.load.history import Row
+from benchmarks.load.naive import NaiveMessage, NaiveQueue
+from benchmarks.load.workload import Planned, Spread, Workload
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.benchmarks.load.history import Row
-from sequencer.benchmarks.load.naive import NaiveMessage, NaiveQueue
-from sequencer.benchmarks.load.workload import Planned, Spread, Workload
 from sequencer.consume.threads import Consumer
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 

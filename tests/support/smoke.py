@@ -18,11 +18,15 @@ from sequencer import EmbeddedServer
 from sequencer.net.link import Link
 from sequencer.testing import Handled, wait_until
 
-COMMAND = [sys.executable, "-P", "-m", "sequencer.benchmarks"]
+COMMAND = [sys.executable, "-P", "-m", "benchmarks"]
+ROOT = str(Path(__file__).parents[2])
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    return subprocess.run(
+        [*COMMAND, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
 
 
 def smoke(

@@ -27,7 +27,7 @@ def ours() -> set[str]:
     """Every class and constant of the package."""
     found: set[str] = set()
     for one in pkgutil.walk_packages(sequencer.__path__, "sequencer."):
-        if not one.name.startswith(("sequencer.cli", "sequencer.benchmarks", "sequencer.testing.kill")):
+        if not one.name.startswith(("sequencer.cli", "sequencer.testing.kill")):
             found |= {name for name in vars(importlib.import_module(one.name)) if NAME.fullmatch(name)}
     return found
 

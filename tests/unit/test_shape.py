@@ -71,9 +71,9 @@ def test_each_folder_of_the_package_is_in_the_wheel() -> None:
     packages_listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {
         path.parent.relative_to(ROOT).as_posix()
-        for name in (*PRODUCT, "benchmarks")
+        for name in PRODUCT
         for path in (ROOT / name).rglob("*")
-        if path.suffix in {".py", ".lua", ".mjs"}
+        if path.suffix in {".py", ".lua"}
     }
     dotted = {folder.replace("/", ".") for folder in folders}
     inside = {name if name.startswith("sequencer") else f"sequencer.{name}" for name in dotted}

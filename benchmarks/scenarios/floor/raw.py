@@ -19,11 +19,12 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ....net.link import Link
-from ....settings.options import ConsumerOptions
-from ....store.envelope import encode_envelope
-from ....store.keys import LaneKeys, lane_keys
-from ....store.record import STAMP_DIGITS, padded_owner
+from sequencer.net.link import Link
+from sequencer.settings.options import ConsumerOptions
+from sequencer.store.envelope import encode_envelope
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.record import STAMP_DIGITS, padded_owner
+
 from ...load.workload import Planned
 
 WIDE = ("", "-" * 65)

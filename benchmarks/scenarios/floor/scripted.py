@@ -17,11 +17,12 @@ from typing import Any
 
 import orjson
 
-from ....net.link import Link
-from ....queue.append import CHUNK
-from ....settings.options import ClaimLimits
-from ....store.envelope import encode_envelope
-from ....store.record import padded_owner
+from sequencer.net.link import Link
+from sequencer.queue.append import CHUNK
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.envelope import encode_envelope
+from sequencer.store.record import padded_owner
+
 from ...load.workload import Planned
 from .raw import HINTS, LEASE_US, MAX_ENVELOPE, WIDE, Found, Part
 

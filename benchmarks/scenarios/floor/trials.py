@@ -29,12 +29,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ....client import Sequencer
-from ....consume.forks import owner_name
-from ....net.endpoint import Endpoint
-from ....net.link import Link
-from ....store.keys import LaneKeys, lane_keys
-from ....values.message import Message
+from sequencer.client import Sequencer
+from sequencer.consume.forks import owner_name
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.values.message import Message
+
 from ...kit.charts import Chart
 from ...kit.phase import limit_s
 from ...kit.rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, wrong_in
@@ -49,7 +50,7 @@ from . import raw, scripted
 
 T = TypeVar("T")
 
-MODULE = "sequencer.benchmarks.scenarios.floor.trials"
+MODULE = "benchmarks.scenarios.floor.trials"
 SYSTEMS = ("sequencer", "scripts", "singles", "raw")
 PHASES = ("append", "consume")
 THREE = (*PHASES, "both")

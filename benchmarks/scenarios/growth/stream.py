@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ....values.message import Message
+from sequencer.values.message import Message
 
 MARKS = ("start", "middle", "end")
 

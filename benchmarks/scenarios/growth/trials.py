@@ -34,8 +34,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....client import Sequencer
-from ....store.keys import lane_keys
+from sequencer.client import Sequencer
+from sequencer.store.keys import lane_keys
+
 from ...kit.rounds import Run, Turn, in_turn, placed, turns
 from ...kit.server import Gauge
 from ...load.fleet import Fleet, MemberFailed
@@ -46,7 +47,7 @@ from ...load.task import Task, play, scratch
 from ...load.workload import BODY_BYTES, Spread, Workload
 from .stream import Stream, resident_kib
 
-MODULE = "sequencer.benchmarks.scenarios.growth.trials"
+MODULE = "benchmarks.scenarios.growth.trials"
 DAY_S = 86_400
 LIMIT_S, SLOWEST_RATE = 60.0, 3000
 """A process that takes longer than LIMIT_S, and a second for each SLOWEST_RATE messages, is given up."""

@@ -18,7 +18,7 @@ from ...load.member import Parent
 from ...load.task import Task, play
 from ...load.workload import Planned
 
-MODULE = "sequencer.benchmarks.scenarios.latency.bare_list"
+MODULE = "benchmarks.scenarios.latency.bare_list"
 WAIT_S = 1.0
 
 

@@ -17,7 +17,7 @@ from ...load.history import Row
 from ...load.member import Parent
 from ...load.task import Task, forget, play
 
-MODULE = "sequencer.benchmarks.scenarios.latency.nodejs"
+MODULE = "benchmarks.scenarios.latency.nodejs"
 CACHE = "bench-results/peers"
 """Where scenario `peers` installs, below the working directory."""
 SCRIPT = Path(__file__).parents[2] / "peers" / "latency.mjs"
@@ -30,7 +30,7 @@ def missing(cache: Path) -> str:
     if shutil.which("node") is None:
         return "node is not on PATH"
     if not (cache / "groupmq" / "node_modules" / "groupmq").is_dir():
-        return f"it is not installed in {cache}; `python -m sequencer.benchmarks peers` does that"
+        return f"it is not installed in {cache}; `python -m benchmarks peers` does that"
     return ""
 
 

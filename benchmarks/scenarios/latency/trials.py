@@ -24,7 +24,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ....testing import Handled
+from sequencer.testing import Handled
+
 from ...kit.charts import Chart
 from ...kit.phase import limit_s, wait_drained
 from ...kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in

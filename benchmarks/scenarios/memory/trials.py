@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ....client import Sequencer
-from ....net.link import Link
-from ....store.keys import lane_keys
-from ....testing import Handled
-from ....values.message import Message
+from sequencer.client import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import Handled
+from sequencer.values.message import Message
+
 from ...kit.rounds import Run, Turn, measured, wrong_in
 from ...kit.server import Gauge
 from ...load.member import QUEUE

@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ....client import Sequencer
-from ....net.endpoint import Endpoint
-from ....net.link import Link
-from ....store.keys import lane_keys
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+
 from ...kit.phase import PHASES, RATES, PhaseName, Timing, limit_s, perform, wait_drained
 from ...kit.rounds import turns
 from ...load.fleet import Fleet, MemberFailed
@@ -34,7 +35,7 @@ from ...load.member import QUEUE, Parent, Role, System, scores_ms
 from ...load.task import Task, consume, play, scratch
 from ...load.workload import ZIPF_GROUPS, Planned, Spread, Workload
 
-MODULE = "sequencer.benchmarks.scenarios.policies.trials"
+MODULE = "benchmarks.scenarios.policies.trials"
 
 
 class Variant(NamedTuple):

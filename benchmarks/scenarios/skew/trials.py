@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from ....client import Sequencer
-from ....net.endpoint import Endpoint
-from ....net.link import Link
-from ....store.keys import lane_keys
-from ....testing import Handled, check_history
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.store.keys import lane_keys
+from sequencer.testing import Handled, check_history
+
 from ...kit.phase import limit_s, wait_drained
 from ...kit.report import median_min_max
 from ...kit.rounds import turns
@@ -37,7 +38,7 @@ from ...load.member import QUEUE, Parent, Role, System
 from ...load.task import Task, consume, play, scratch
 from ...load.workload import Spread, Workload
 
-MODULE = "sequencer.benchmarks.scenarios.skew.trials"
+MODULE = "benchmarks.scenarios.skew.trials"
 ALLOWANCE_S = 0.02
 """At most a quarter of the skew."""
 SHARES = (0.0, 0.5, 1.0)

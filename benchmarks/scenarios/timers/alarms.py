@@ -9,15 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ....client import Sequencer
-from ....net.endpoint import Endpoint
-from ....net.link import Link
+from sequencer.client import Sequencer
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+
 from ...load.history import Row
 from ...load.member import QUEUE, Parent
 from ...load.naive import NaiveQueue
 from ...load.task import Task, consume, play
 
-MODULE = "sequencer.benchmarks.scenarios.timers.alarms"
+MODULE = "benchmarks.scenarios.timers.alarms"
 SHARED = 20
 TIMER = "timer-"
 """How the id of each timer begins."""

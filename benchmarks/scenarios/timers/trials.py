@@ -24,7 +24,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ....testing import Handled, check_history
+from sequencer.testing import Handled, check_history
+
 from ...kit.phase import limit_s, wait_drained
 from ...kit.report import median_min_max
 from ...kit.times import ServerClock, quantiles, server_clock, show_quantiles
