@@ -283,6 +283,7 @@ class Consumer:
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
+        self._main.looks.is_idle = not claimed.groups
         if claimed.groups:
             self._keeper.wake()
             self.events.took(claimed.groups)

@@ -1,7 +1,7 @@
 """What keeps groups from moving: a lease that is held for so long that its handler may hang; nobody consumes; parked.
 
-Nothing is written for that. A consumer holds leases while it works, and claims what is due within a second else: see
-IDLE_S. Where a group has been due for longer, and nobody holds any, there is no consumer that works.
+Nothing is written for that. A consumer holds leases while it works, and else claims what is due within IDLE_S. Where a
+group has been due for longer, and nobody holds any, there is no consumer that works.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..values.text import many, named, plain
 from ..values.views import Finding
 
 PAGE = 500
-UNSERVED_S = 5.0
-"""A group that has been due for this long, while nobody holds any, says that nobody consumes: five times IDLE_S."""
+UNSERVED_S = 10.0
+"""A group that has been due for this long, while nobody holds any, says that nobody consumes: twice IDLE_S."""
 
 
 def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys], most: int) -> Iterator[Finding]:

@@ -74,6 +74,7 @@ local now = time_us(now_us)
 --+ history/keep
 --+ history/ended
 --+ history/said
+--+ soon
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
   'probe_us', 'history_us', 'history_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
@@ -163,7 +164,7 @@ if call('EXISTS', order) == 0 then
   retire(group, mark_us, mark_cap)
 else
   call('ZADD', schedule, visible, group)
-  if name ~= 'parked' and name ~= 'failed' and call('LLEN', dispatch) == 0 then
+  if tonumber(visible) <= now + SOON and call('LLEN', dispatch) == 0 then
     call('RPUSH', dispatch, group)
   end
 end

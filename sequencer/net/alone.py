@@ -36,7 +36,7 @@ class Guide(Protocol):
         """The route of the queue, as it is known now; "" while the queue was not found."""
         ...
 
-    def look(self, connection: Connection) -> None:
+    def look(self, connection: Connection, *, is_new: bool) -> None:
         """Look whether server and queue are as they were: with each new connection, and each LOOK_EVERY_S of use."""
         ...
 
@@ -61,7 +61,7 @@ class Follower:
     def route(self) -> str:
         return self._route()
 
-    def look(self, connection: Any) -> None:
+    def look(self, connection: Any, *, is_new: bool) -> None:
         pass
 
     def check(self, connection: Any) -> None:
@@ -77,7 +77,7 @@ class QueueGuide(Protocol):
     route: str
     """"" while the queue was not found."""
 
-    async def look(self, alone: Alone) -> None: ...
+    async def look(self, alone: Alone, *, is_new: bool) -> None: ...
 
     async def check(self, alone: Alone) -> None: ...
 
@@ -96,8 +96,8 @@ class LinkGuide:
     def route(self) -> str:
         return self._queue.route
 
-    def look(self, connection: Connection) -> None:
-        finish(self._queue.look(ConnectionAlone(connection, self._name())))
+    def look(self, connection: Connection, *, is_new: bool) -> None:
+        finish(self._queue.look(ConnectionAlone(connection, self._name()), is_new=is_new))
 
     def check(self, connection: Connection) -> None:
         finish(self._queue.check(ConnectionAlone(connection, self._name())))
@@ -109,7 +109,7 @@ class LinkGuide:
 class Looks:
     """The looks of one link, of which nothing is unread. Without a guide there are none."""
 
-    __slots__ = ("_guide", "_look_at", "is_astray", "may_look")
+    __slots__ = ("_guide", "_look_at", "is_astray", "is_idle", "may_look")
 
     def __init__(self, guide: Guide | None) -> None:
         self._guide = guide
@@ -119,6 +119,8 @@ class Looks:
         """Whether a call that was posted came back for its route."""
         self.may_look = True
         """Whether a connection that is there already is used to look; what is to be sent waits for that."""
+        self.is_idle = False
+        """Whether its consumer found nothing to do: nothing is at stake then, and the server is not checked."""
 
     @property
     def route(self) -> str:
@@ -134,7 +136,9 @@ class Looks:
     def is_due(self) -> bool:
         """Whether there is a look before anything else is sent."""
         guide, now = self._guide, time.monotonic()
-        return guide is not None and self.may_look and (now >= self._look_at or now >= guide.check_at)
+        if guide is None or not self.may_look:
+            return False
+        return now >= self._look_at or (now >= guide.check_at and not self.is_idle)
 
     def doubt(self) -> None:
         """Something was lost that the server should have: it is checked before this client sends anything else."""
@@ -144,7 +148,7 @@ class Looks:
     def begin(self, connection: Connection) -> None:
         """Look over a new connection."""
         if self._guide:
-            self._guide.look(connection)
+            self._guide.look(connection, is_new=True)
             self._looked(self._guide)
 
     def again(self, connection: Connection) -> None:
@@ -157,9 +161,9 @@ class Looks:
         elif self.may_look:
             now = time.monotonic()
             if now >= self._look_at:
-                guide.look(connection)
+                guide.look(connection, is_new=False)
                 self._looked(guide)
-            elif now >= guide.check_at:
+            elif now >= guide.check_at and not self.is_idle:
                 self._check(guide, connection)
 
     def find_route(self, connection: Connection) -> None:

@@ -11,7 +11,7 @@ import redis
 from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
-from ..settings.pace import STOP_CHECK_S
+from ..settings.pace import IDLE_S, STOP_CHECK_S
 from ..store.keys import LaneKeys
 from .alone import Follower
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
@@ -20,7 +20,7 @@ from .refusals import translate
 
 
 class Waiter:
-    """Blocks on the dispatch lists, so that an idle consumer costs two commands a second and starts at once.
+    """Blocks on the dispatch lists, so that an idle consumer costs two commands in IDLE_S and starts at once.
 
     A claim may follow the BLPOP on its connection: the server carries it out as soon as the BLPOP is over, so that a
     message is on its way to the consumer without another round trip.
@@ -52,8 +52,8 @@ class Waiter:
         try:
             connection = self._known_connection()
             until = time.monotonic() + seconds
-            # Whole seconds are left to the server; it may take 0.1 s longer, which is of no account then.
-            is_exact = seconds < 1.0
+            # A whole wait is left to the server; it may take 0.1 s longer, too long where something is due then.
+            is_exact = seconds < IDLE_S
             self.link.post(calls, behind=("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}"))
             while not connection.can_read(timeout=max(0.0005, min(STOP_CHECK_S, until - time.monotonic()))):
                 now = time.monotonic()

@@ -44,6 +44,7 @@ class Session:
         self._registration: Registration | None = None
         self._is_known = self._is_registered = self._was_fit = self._notes_starts = False
         self._tells_info = True
+        self._looks = 0
         self._roles: frozenset[Role] = frozenset()
 
     # -- what operations ask ------------------------------------------------------------------------------------
@@ -196,26 +197,29 @@ class Session:
 
     # -- what links ask -----------------------------------------------------------------------------------------
 
-    async def look(self, alone: Alone) -> None:
+    async def look(self, alone: Alone, *, is_new: bool = True) -> None:
         """Whether server and queue are as they were, in one round trip: with each new connection, and now and then.
 
         On that connection alone: it may reach neither others nor what waits for a first use. A policy that others set
-        is taken over; what this client asked for at first is not set again. Raises ServerNotUsable, ServerUnavailable,
+        is taken over; what this client asked for at first is not set again. Of several lanes a connection that is not
+        `is_new` asks one, in turn: the registry tells of a change first. Raises ServerNotUsable, ServerUnavailable,
         DataError.
         """
         known = self._registration if self._is_registered else None
+        self._looks += 1
+        lanes = self._lanes if is_new or not self._lanes else [self._lanes[self._looks % len(self._lanes)]]
         commands: list[Command] = [("INFO",)]
         if known:
             commands += [
                 ("HGETALL", registry_key(self.options.namespace, self.options.queue)),
                 ("HGET", index_key(self.options.namespace), self.options.queue),
-                *[("HMGET", keys.policy, "route", "version", "again") for keys in self._lanes],
+                *[("HMGET", keys.policy, "route", "version", "again") for keys in lanes],
             ]
-        if self.consumes:  # at the end: who may not is not stopped by that
+        if is_new and self.consumes:  # at the end: who may not is not stopped by that
             commands.append(("CLIENT", "SETNAME", consumer_name(self.options.namespace, self.options.queue)))
         info, *answers = await alone.answers(commands)
         self._check_server(info)
-        answers = answers[:-1] if self.consumes else answers
+        answers = answers[:-1] if is_new and self.consumes else answers
         if known and not self._is_as_known(known, answers):
             await self._find_route(alone)
 

@@ -20,7 +20,7 @@ A batch is what one claim took. The caller's thread handles it; the keeper threa
             ACK_AFTER_S: sends what was finished before
 
     while nothing is due
-      0         50 ms           0.1 s            1 s              10 s
+      0         50 ms           0.1 s            5 s              30 s
       |---------+---------------+----------------+----------------+---->
                 STOP_CHECK_S    ENDING_S         IDLE_S           SILENT_S
                 sees a stop     until_empty      asks again       uses the main link
@@ -101,13 +101,15 @@ SWITCH_S = 0.0005
 
 # -- while nothing is due -------------------------------------------------------------------------------------------
 
-IDLE_S = 1.0
-"""An idle consumer looks again after this long, in case a hint was lost."""
+IDLE_S = 5.0
+"""An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further lane.
+`lua/parts/soon.lua` knows it too.
+"""
 ENDING_S = 0.1
 """With `until_empty`, how often to look whether the others have finished their groups."""
 STOP_CHECK_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 WAIT_PART = 3
 """A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
-SILENT_S = 10.0
+SILENT_S = 30.0
 """The main link is used at least this often while a consumer waits: else it is forgotten on its way, unnoticed."""

@@ -19,8 +19,8 @@ def test_new_groups_are_named_up_to_a_hundred(lane: Lane, count: int, named: int
 
 
 def test_a_group_is_named_only_if_it_is_due_soon(lane: Lane) -> None:
-    """An idle consumer looks again within a second by itself."""
-    lane.append(item("soon", "a", due="+1000000"), item("far", "a", due="+1200000"), item("now", "a"))
+    """An idle consumer looks again within five seconds by itself."""
+    lane.append(item("soon", "a", due="+5000000"), item("far", "a", due="+5300000"), item("now", "a"))
     assert lane.hints() == ["now", "soon"]
 
 

@@ -127,14 +127,14 @@ def test_a_consumer_whose_handlers_do_nothing_notices_and_acknowledges_what_it_d
     assert left(admin) == (4000 - len(seen), 0), "what was handled is acknowledged, and all else given back"
 
 
-def test_an_idle_consumer_notices_between_two_waits(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
+def test_an_idle_consumer_notices_at_its_next_look(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
     """Its claims go behind its waits, over another connection, and the one of its acknowledgements is hardly used."""
     seq.append(1, "g")
 
     def go_on() -> None:
         wait_until(lambda: not admin.command("EXISTS", KEYS.order("g")))
         begin_to_evict(admin)
-        clock.now += SOON_S
+        clock.now += LOOK_EVERY_S + 1
 
     other = threading.Thread(target=go_on)
     other.start()

@@ -50,7 +50,7 @@ def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link
     assert len(told(seq)) == 1
 
 
-def test_nothing_is_said_before_five_seconds(seq: Sequencer, link: Link, namespace: str) -> None:
+def test_nothing_is_said_before_ten_seconds(seq: Sequencer, link: Link, namespace: str) -> None:
     seq.append(1, group="g")
     wait_for(link, namespace, UNSERVED_S - 1, "g")
     assert (seq.info().unserved, seq.explain("g").reason, told(seq)) == (None, "due", [])

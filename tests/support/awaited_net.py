@@ -159,7 +159,7 @@ class AwaitedNet:
                 except (redis.RedisError, OSError, UnicodeError) as error:
                     raise translate(error, self.name) from error
                 if self._queue:
-                    await self._queue.look(_OnConnection(self, connection))
+                    await self._queue.look(_OnConnection(self, connection), is_new=True)
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise

@@ -1,8 +1,8 @@
 -- wake: lets a group be looked at by `at`, or adds it; a claim decides whether its head may be
 -- handled then. A group that is leased, backs off, is parked behind a failure, or is paused stays
--- as it is. Needs: schedule, leases, failures, dispatch, now, call, fmt.
--- Us; idle consumers look again within a second, and need no hint before.
-local PAUSED, SOON = 9e15, 1100000
+-- as it is. Needs: schedule, leases, failures, dispatch, now, call, fmt, SOON.
+--+ soon
+local PAUSED = 9e15
 
 local function wake(group, at)
   if at < now then
