@@ -25,6 +25,8 @@ class Condition(NamedTuple):
     verdict: Verdict
     value: str
     """A number as text; "" where it has none."""
+    limit: str
+    """The same, of the limit by which this verdict was reached."""
     text: str
     """What is said of it: a sentence, for people."""
     new_to: Sequence[str] = ()
@@ -56,11 +58,15 @@ class Grant(NamedTuple):
     target: str
     opened_us: int
     number: int
-    """How many messages of the incident the target took before."""
+    """How many messages of the incident the target took before, or may have taken before it came back."""
     value: str
+    limit: str
+    """By which the incident is open: perhaps not the caller's own."""
     text: str
+    is_late: bool
+    """It is over before the target took a message."""
     heads: str
-    """Of an incident that is over before the target took a message: as `Condition` had it; else ""."""
+    """Of one that is late: as `Condition` had it; else ""."""
     now_us: int
 
 
@@ -76,7 +82,7 @@ def alarm(
 
     A right that was got and not heard of comes again after its hold.
     """
-    words = [(one.kind, one.verdict, one.value, one.text, list(one.new_to), one.heads) for one in seen]
+    words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to), one.heads) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
     return Call(
         "alarm",
@@ -88,10 +94,10 @@ def alarm(
 
 def _parse_grants(reply: list[Any]) -> list[Grant]:
     now_us, *words = [word.decode("utf-8", "replace") for word in reply]
-    rows = [words[at : at + 8] for at in range(0, len(words), 8)]
+    rows = [words[at : at + 10] for at in range(0, len(words), 10)]
     return [
-        Grant(kind, what, target, int(opened), int(number), value, text, heads, int(now_us))
-        for kind, what, target, opened, number, value, text, heads in rows
+        Grant(kind, what, target, int(opened), int(number), value, limit, text, late == "1", heads, int(now_us))
+        for kind, what, target, opened, number, value, limit, text, late, heads in rows
     ]
 
 

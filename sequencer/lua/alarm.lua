@@ -5,8 +5,8 @@
 -- KEYS[1] alarms hash
 -- ARGV[1] prefix   of the keys of lane 0
 -- ARGV[2] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
---                  text, [targets for which there is something new to name], heads: what of it can
---                  be named, any text], ...]
+--                  limit, text, [targets for which there is something new to name], heads: what of
+--                  it can be named, any text], ...]
 -- ARGV[3] targets  JSON [name, ...]
 -- ARGV[4] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
 --                  for `settle` is over. News of an incident come after `gap`; it is told `again`
@@ -14,9 +14,9 @@
 --                  `stale` is over, and a target that nobody asked for is forgotten.
 -- ARGV[5] now_us   "" for the server's time
 -- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
---         target, us when it opened, how many messages the target took of it, value, text, and of
---         one that is over before the target took a message: heads, and text is of the last time
---         that it was above its limit]
+--         target, us when it opened, how many messages the target took of it or may have taken
+--         before it came back, value, limit, text, "1" where it is over before the target took a
+--         message, else "", and then heads; text is of the last time that it was above its limit]
 local alarms = KEYS[1]
 local prefix = ARGV[1]
 local seen, targets, times = cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
@@ -56,9 +56,21 @@ local function is_past(us, span)
   return now - (tonumber(us) or 0) >= span
 end
 
+-- The lowest limit decides: whoever has a higher one sees the end of it too early. Once nobody has
+-- looked with that limit for `stale`, another takes its place.
+local function is_decided_by_another(record, limit)
+  if record.resolved or is_past(record.seen, stale) then return false end
+  return (tonumber(limit) or 0) > (tonumber(record.limit) or 0)
+end
+
 local function take(one)
-  local kind, verdict, value, text, new_to, heads = unpack(one)
+  local kind, verdict, value, limit, text, new_to, heads = unpack(one)
   local record = kept[kind]
+  news[kind] = {}
+  for _, target in ipairs(new_to) do
+    news[kind][target] = true
+  end
+  if record and is_decided_by_another(record, limit) then return end
   if verdict == 'open' then
     record = record or {opened = now_text, to = {}}
     record.quiet, record.resolved, record.was = nil, nil, text
@@ -75,14 +87,11 @@ local function take(one)
     end
   end
   if record then
-    record.seen, record.value = now_text, value
+    record.seen, record.value, record.limit = now_text, value, limit
     if text ~= '' then
       record.text = text
     end
-    kept[kind], news[kind] = record, {}
-    for _, target in ipairs(new_to) do
-      news[kind][target] = true
-    end
+    kept[kind] = record
   end
 end
 
@@ -91,6 +100,20 @@ local function wanted(record, to, has_news)
   if to.said ~= 'open' then return 'open' end
   if has_news and is_past(to.sent, gap) then return 'news' end
   if again > 0 and is_past(to.sent, again) then return 'again' end
+end
+
+-- From now on the target may have taken what it is told, also where no answer comes: only an answer
+-- says what it took last. A message that says the opposite must not look like a repeat to it.
+local function grant(to, what)
+  to.hold = fmt('%.0f', now + hold)
+  if what == 'open' and to.said == 'resolving' then
+    to.n = fmt('%d', tonumber(to.n) + 1)
+  end
+  if what == 'open' then
+    to.said = nil
+  elseif what == 'resolved' then
+    to.said = 'resolving'
+  end
 end
 
 local function offer(kind, record)
@@ -105,11 +128,12 @@ local function offer(kind, record)
       to.asked = now_text
       local what = wanted(record, to, news[kind] and news[kind][target])
       if what and (tonumber(to.hold) or 0) <= now then
-        to.hold = fmt('%.0f', now + hold)
-        local is_late = record.resolved and not to.said
+        grant(to, what)
+        local is_late = record.resolved and not to.sent
         local text = is_late and record.was or record.text or ''
         local heads = is_late and record.heads or ''
-        local words = {kind, what, target, record.opened, to.n, record.value, text, heads}
+        local words = {kind, what, target, record.opened, to.n, record.value, record.limit, text}
+        words[9], words[10] = is_late and '1' or '', heads
         for _, word in ipairs(words) do
           said[#said + 1] = word
         end
@@ -119,7 +143,7 @@ local function offer(kind, record)
   for name, to in pairs(record.to) do
     if is_past(to.asked, stale) then
       record.to[name] = nil
-    elseif not to.said then
+    elseif not to.sent then
       is_heard = false
     end
   end

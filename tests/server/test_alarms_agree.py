@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sequencer import calls
@@ -16,11 +16,12 @@ from sequencer.calls.alarms import AlarmTimes, Condition, Grant
 from sequencer.net.link import Link
 from sequencer.store.keys import LaneKeys, lane_keys
 
-from ..support.alarm_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer
+from ..support.alarm_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
 from ..support.changed_script import changed_script
 
 NOW_US, SECOND = 1_700_000_000_000_000, 1_000_000
 TIMES = AlarmTimes(SETTLE, GAP, AGAIN, HOLD, STALE)
+ONCE = TIMES._replace(again=0.0)
 KINDS, TARGETS = ["parked", "wait"], ["chat", "mail"]
 VERDICTS = st.sampled_from(["open", "open", "keep", "close", "close"])
 LOOK = st.tuples(
@@ -28,6 +29,7 @@ LOOK = st.tuples(
     st.fixed_dictionaries({"parked": VERDICTS}, optional={"wait": VERDICTS}),
     st.sampled_from([TARGETS, TARGETS, ["chat"], []]),
     st.dictionaries(st.sampled_from(KINDS), st.lists(st.sampled_from(TARGETS), unique=True), max_size=2),
+    st.sampled_from([1, 1, 9]),
 )
 STEP = st.one_of(
     LOOK,
@@ -45,10 +47,10 @@ class Both:
         self.link, self.keys, self.model, self.now = link, keys, Incidents(), NOW_US
         self.offers: list[Grant] = []
 
-    def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]]) -> None:
-        words = [Condition(kind, verdict, "1", "text", news.get(kind, ())) for kind, verdict in seen.items()]
+    def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]], limit: int = 1) -> None:
+        words = [Condition(kind, one, "1", str(limit), "text", news.get(kind, ())) for kind, one in seen.items()]
         found = self.link.run_one(calls.alarm(self.keys, words, targets, TIMES, now_us=self.now))
-        modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen})
+        modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen}, limit)
         assert {Offer(one.kind, one.what, one.target, one.opened_us, one.number) for one in found} == modelled
         self.offers += sorted(found)
 
@@ -67,15 +69,18 @@ class Both:
         words = self.link.command("HGETALL", self.keys.alarms)
         found = {kind.decode(): json.loads(record) for kind, record in zip(words[::2], words[1::2], strict=True)}
         assert {kind: _plain(one) for kind, one in found.items()} == {
-            kind: (one.opened, one.quiet, one.resolved, {name: (to.number, to.said) for name, to in one.to.items()})
-            for kind, one in self.model.records.items()
+            kind: (one.opened, one.limit, one.quiet, one.resolved, _told(one)) for kind, one in self.model.records.items()
         }
+
+
+def _told(record: Record) -> dict[str, tuple[int, str]]:
+    return {name: (to.number, to.said) for name, to in record.to.items()}
 
 
 def _plain(record: dict[str, Any]) -> tuple[Any, ...]:
     quiet, resolved = (int(record[name]) if name in record else None for name in ("quiet", "resolved"))
     told = {name: (int(to["n"]), to.get("said", "")) for name, to in dict(record["to"]).items()}
-    return int(record["opened"]), quiet, resolved, told
+    return int(record["opened"]), int(record["limit"]), quiet, resolved, told
 
 
 @pytest.fixture
@@ -103,11 +108,11 @@ def goes_back(link: Link, keys: LaneKeys, back_s: int) -> list[tuple[str, str, s
         now += 2 * SECOND
         if number == 157:
             now -= back_s * SECOND
-        seen = [Condition("parked", "open", "1", "text")]
+        seen = [Condition("parked", "open", "1", "1", "text")]
         if number % 30 == 0:
-            seen.append(Condition("backlog", "open", "1", "text"))
+            seen.append(Condition("backlog", "open", "1", "1", "text"))
         targets = ["chat"] if number % 2 else ["mail"]  # two watchers, each with a target of its own
-        for one in link.run_one(calls.alarm(keys, seen, targets, TIMES._replace(again=0.0), now_us=now)):
+        for one in link.run_one(calls.alarm(keys, seen, targets, ONCE, now_us=now)):
             told.append((one.kind, one.target, one.what, one.number))
             link.run_one(calls.alarm_sent(keys, one, now_us=now))
     return told
@@ -162,7 +167,7 @@ class Masters:
         for _ in range(seconds // 2):
             for _ in range(3):
                 self.now += SECOND // 3
-                seen: list[Any] = [Condition("parked", verdict, "1", "")]  # type: ignore[arg-type]
+                seen: list[Any] = [Condition("parked", verdict, "1", "1", "")]  # type: ignore[arg-type]
                 for one in self.link.run_one(calls.alarm(self.keys, seen, TARGETS, TIMES, now_us=self.now)):
                     self.waiting.append((one, next(ends, "ok")))
             self.now += SECOND
@@ -203,6 +208,98 @@ ENDS = st.lists(st.sampled_from(["ok", "refused", "dies before", "dies after"]),
 @given(ends=ENDS)
 def test_each_incident_is_told_whoever_dies(link: Link, keys: LaneKeys, ends: list[str]) -> None:
     incident_is_told(link, keys, ends)
+
+
+class Believes(Masters):
+    """Masters, and what each target believes: it drops a message whose key it knows, as a receiver should."""
+
+    def __init__(self, link: Link, keys: LaneKeys) -> None:
+        super().__init__(link, keys)
+        self.known = set[tuple[str, str, int, int]]()
+        self.last = dict[str, str]()
+
+    def _send(self, one: Grant, end: str) -> None:
+        super()._send(one, end)
+        key = (one.target, one.what, one.opened_us, one.number)
+        if end in ("ok", "dies after") and key not in self.known:
+            self.known.add(key)
+            self.last[one.target] = "resolved" if one.what == "resolved" else "open"
+
+
+def each_target_believes_what_holds(link: Link, keys: LaneKeys, phases: list[tuple[str, int]], ends: list[str]) -> None:
+    """A condition that comes and goes while answers are lost; then all goes well for longer than a hold."""
+    link.command("DEL", keys.alarms)
+    masters, left = Believes(link, keys), iter(ends)
+    for verdict, seconds in phases:
+        masters.run(verdict, seconds, left)
+    masters.run("open", 2 * HOLD, iter(()))
+    assert masters.last == dict.fromkeys(TARGETS, "open")
+    masters.run("close", 2 * HOLD, iter(()))
+    assert masters.last == dict.fromkeys(TARGETS, "resolved")
+    assert link.command("EXISTS", keys.alarms) == 0
+
+
+PHASES = st.lists(st.tuples(st.sampled_from(["open", "close"]), st.sampled_from([2, 6, 14, 40])), max_size=8)
+LOST = [("open", 4), ("close", 10)]
+"""It was over, and came back within the hold; the answers to all three messages were lost."""
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(phases=LOST, ends=["ok"] * 2 + ["dies after"] * 2)
+@example(phases=[("open", 4), ("close", 40), ("open", 40)], ends=["dies after"] * 6)
+@given(phases=PHASES, ends=st.lists(st.sampled_from(["ok", "refused", "dies after", "dies after"]), max_size=20))
+def test_each_target_believes_what_holds_whichever_answer_is_lost(
+    link: Link, keys: LaneKeys, phases: list[tuple[str, int]], ends: list[str]
+) -> None:
+    each_target_believes_what_holds(link, keys, phases, ends)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "phases", "ends"),
+    [
+        ("to.said = 'resolving'", "", LOST, ["ok"] * 2 + ["dies after"] * 2),
+        (
+            "to.n = fmt('%d', tonumber(to.n) + 1)",
+            "",
+            [("open", 4), ("close", 40), ("open", 40)],
+            ["dies after"] * 6,
+        ),
+    ],
+)
+def test_an_unanswered_message_taken_for_unsent_is_found(
+    link: Link, keys: LaneKeys, old: str, new: str, phases: list[tuple[str, int]], ends: list[str]
+) -> None:
+    with changed_script("alarm", old, new), pytest.raises(AssertionError):
+        each_target_believes_what_holds(link, keys, phases, ends)
+    link.command("DEL", keys.alarms)
+
+
+def watchers_with_two_limits(link: Link, keys: LaneKeys) -> list[tuple[str, str]]:
+    """What is told in ten minutes of 5 parked groups, where one looks each second with limit 9, another each 10 s with
+    limit 1.
+    """
+    link.command("DEL", keys.alarms)
+    now, told = NOW_US, list[tuple[str, str]]()
+    for second in range(600):
+        now += SECOND
+        seen = [Condition("parked", "close", "5", "9", "text")]
+        if second % 10 == 0:
+            seen = [Condition("parked", "open", "5", "1", "text")]
+        for one in link.run_one(calls.alarm(keys, seen, ["chat"], ONCE, now_us=now)):
+            told.append((one.what, one.limit))
+            link.run_one(calls.alarm_sent(keys, one, now_us=now))
+    return told
+
+
+def test_of_two_watchers_with_two_limits_the_lower_decides(link: Link, keys: LaneKeys) -> None:
+    with changed_script("alarm", "is_decided_by_another(record, limit) then", "false then"):
+        assert len(watchers_with_two_limits(link, keys)) > 20
+    assert watchers_with_two_limits(link, keys) == [("open", "1")]
+    left, now = [Condition("parked", "close", "5", "9", "text")], NOW_US + (600 + STALE) * SECOND
+    link.run_one(calls.alarm(keys, left, ["chat"], ONCE, now_us=now))
+    (over,) = link.run_one(calls.alarm(keys, left, ["chat"], ONCE, now_us=now + 2 * SECOND))
+    assert (over.what, over.limit) == ("resolved", "9"), "nobody looks with the lower limit any more"
+    link.command("DEL", keys.alarms)
 
 
 TWINS = {

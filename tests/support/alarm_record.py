@@ -27,6 +27,7 @@ class To:
     asked: int
     number: int = 0
     said: str = ""
+    """"open" or "resolved", which it took last; "resolving": it may have taken that; "": none of these is known."""
     sent: int = 0
     hold: int = 0
 
@@ -37,6 +38,7 @@ class Record:
 
     opened: int
     seen: int
+    limit: int
     quiet: int | None = None
     resolved: int | None = None
     to: dict[str, To] = field(default_factory=dict)
@@ -58,15 +60,18 @@ class Incidents:
         seen: Mapping[str, str],
         targets: Sequence[str],
         news: Mapping[str, Collection[str]],
+        limit: int = 1,
     ) -> set[Offer]:
-        """Somebody sees these verdicts, by kind, and news, by kind for targets; what that caller may tell."""
+        """Somebody with this limit sees these verdicts, by kind, and news, by kind for targets; what that caller may
+        tell.
+        """
         for record in self.records.values():
             _hold_to(record, now)
         for kind, verdict in seen.items():
-            self._take(now, kind, verdict)
+            self._take(now, kind, verdict, limit)
         offers: set[Offer] = set()
         for kind, record in list(self.records.items()):
-            if record.resolved is None and kind not in seen and _is_past(now, record.seen, STALE):
+            if record.resolved is None and _is_past(now, record.seen, STALE):
                 record.resolved = now
             for target in targets:
                 offers |= self._offer(now, kind, record, target, target in news.get(kind, ()))
@@ -77,10 +82,13 @@ class Incidents:
                 del self.records[kind]
         return offers
 
-    def _take(self, now: int, kind: str, verdict: str) -> None:
+    def _take(self, now: int, kind: str, verdict: str, limit: int) -> None:
         record = self.records.get(kind)
+        is_there = record is not None and record.resolved is None and not _is_past(now, record.seen, STALE)
+        if record and is_there and limit > record.limit:
+            return
         if verdict == "open":
-            record = self.records.setdefault(kind, Record(now, now))
+            record = self.records.setdefault(kind, Record(now, now, limit))
             record.quiet = record.resolved = None
         elif record and record.resolved is None:
             if verdict == "keep":
@@ -90,7 +98,7 @@ class Incidents:
             elif _is_past(now, record.quiet, SETTLE):
                 record.resolved = now
         if record:
-            record.seen = now
+            record.seen, record.limit = now, limit
 
     def _offer(self, now: int, kind: str, record: Record, target: str, has_news: bool) -> set[Offer]:
         one = record.to.get(target)
@@ -103,6 +111,10 @@ class Incidents:
         if not what or one.hold > now:
             return set()
         one.hold = now + HOLD * 1_000_000
+        if what == "open" and one.said == "resolving":
+            one.number += 1
+        if what in ("open", "resolved"):
+            one.said = "" if what == "open" else "resolving"
         return {Offer(kind, what, target, record.opened, one.number)}
 
     @staticmethod

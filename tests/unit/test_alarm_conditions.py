@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alarms import Condition
-from sequencer.queue.alarms.conditions import QueueFacts, commands_for, conditions, limit_of, unit_of
+from sequencer.queue.alarms.conditions import QueueFacts, commands_for, conditions, unit_of
 from sequencer.queue.alarms.facts import FAILED, Tries
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
@@ -131,5 +131,4 @@ def test_each_kind_has_a_command_and_its_unit() -> None:
         "sequencer consume orders --app shop.a:seq --namespace shop",
     )
     assert [unit_of(kind) for kind in ("wait", "failing", "parked")] == ["s", "share", ""]
-    assert limit_of("wait", Thresholds(wait=5.0)) == 5.0
-    assert limit_of("outage", Thresholds()) is None
+    assert [kinds[kind].limit for kind in ("wait", "failing", "outage")] == ["60", "0.2", ""]

@@ -92,6 +92,17 @@ def test_the_next_time_is_told_with_its_own_length_though_one_target_never_heard
     assert away_notice(Origin("shop", "", "web-1"), "orders", Thresholds(), said["mail"]).at == AT + walk.now
 
 
+def test_a_server_that_is_away_again_before_the_end_was_answered_is_told_under_a_new_key() -> None:
+    walk = Walk()
+    walk.look_for("refused", 40)
+    walk.takes.clear()
+    walk.look("")
+    walk.look_for("refused", 34)
+    assert [(one.what, one.number) for one in walk.look("refused", HOLD_S)] == [("open", 2)]
+    walk.takes = {"chat"}
+    assert [(one.what, one.number) for one in walk.look("", HOLD_S)] == [("resolved", 2)]
+
+
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
     walk, origin = Walk(), Origin("shop", "production", "web-1")
     walk.takes.clear()

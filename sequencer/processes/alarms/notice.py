@@ -66,7 +66,7 @@ class Notice:
     incident: str
     """`namespace:queue:kind:opened_us`: the same for all messages of an incident, whoever sends them."""
     number: int
-    """How many messages of this incident the target took before."""
+    """How many messages of this incident the target took before, or may have taken before it came back."""
     what: What
     namespace: str
     queue: str

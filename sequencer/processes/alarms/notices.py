@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...calls.alarms import Grant
-from ...queue.alarms.conditions import commands_for, limit_of, unit_of
+from ...queue.alarms.conditions import commands_for, unit_of
 from ...queue.alarms.incidents import key_of
 from ...queue.alarms.untold import NamedHead, News, heads_in
 from ...settings.thresholds import Thresholds
@@ -35,7 +35,6 @@ def notice_of(origin: Origin, queue: str, alarms: QueueAlarms, grant: Grant, new
     kind, _, host = grant.kind.partition("@")
     heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
     count = 0 if news is None else news.counts().get(kind, 0)
-    is_late = grant.what == "resolved" and not grant.number
     return Notice(
         incident=key_of(origin.namespace, queue, grant.kind, grant.opened_us),
         number=grant.number,
@@ -48,9 +47,9 @@ def notice_of(origin: Origin, queue: str, alarms: QueueAlarms, grant: Grant, new
         opened_at=grant.opened_us / 1e6,
         at=grant.now_us / 1e6,
         value=float(grant.value) if grant.value else None,
-        limit=limit_of(kind, alarms.limits),
+        limit=float(grant.limit) if grant.limit else None,
         unit=unit_of(kind),
-        text=f"it was over before this could be told: {grant.text}" if is_late else grant.text,
+        text=f"it was over before this could be told: {grant.text}" if grant.is_late else grant.text,
         items=tuple(_item(head, texts=alarms.texts) for head in heads),
         more=max(0, count - len(heads)),
         commands=commands_for(kind, queue, origin.namespace, app=origin.apps.get(queue, ""), file=origin.file),
@@ -78,7 +77,7 @@ def away_notice(origin: Origin, queue: str, limits: Thresholds, grant: AwayGrant
         opened_at=grant.opened_us / 1e6,
         at=grant.at_us / 1e6,
         value=grant.away_s,
-        limit=limit_of(AWAY, limits),
+        limit=limits.away,
         unit=unit_of(AWAY),
         text=grant.text,
         commands=commands_for(AWAY, queue, origin.namespace),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ...calls.alarms import AlarmTimes, What
 from ...values.text import duration
@@ -25,7 +25,7 @@ class AwayGrant(NamedTuple):
     target: str
     what: What
     number: int
-    """How many messages of the incident the target took before."""
+    """How many messages of the incident the target took before, or may have taken before the server was away again."""
     opened_us: int
     at_us: int
     """Until when it is told of: now, or when the server was back."""
@@ -37,7 +37,8 @@ class AwayGrant(NamedTuple):
 @dataclass(slots=True)
 class _To:
     number: int = 0
-    said: What | None = None
+    said: Literal["open", "resolved", "resolving"] | None = None
+    """As it took it last; "resolving": it may have taken that; None: nothing, or it may have taken "open"."""
     sent: float = 0.0
     held_until: float = 0.0
 
@@ -96,7 +97,8 @@ class ServerAway:
         with self._lock:
             to = self._incident.to.get(grant.target) if self._incident else None
             if self._incident and to and self._incident.opened_us == grant.opened_us and to.number == grant.number:
-                to.number, to.said, to.sent, to.held_until = grant.number + 1, grant.what, now, 0.0
+                to.number, to.sent, to.held_until = grant.number + 1, now, 0.0
+                to.said = "resolved" if grant.what == "resolved" else "open"
 
 
 def _grants(one: _Incident, now: float, repeat_s: float) -> Iterator[AwayGrant]:
@@ -109,12 +111,16 @@ def _grants(one: _Incident, now: float, repeat_s: float) -> Iterator[AwayGrant]:
         what = _wanted(one, to, now, repeat_s)
         if what and now >= to.held_until:
             to.held_until = now + HOLD_S
+            if what == "open" and to.said == "resolving":
+                to.number += 1
+            if what in ("open", "resolved"):
+                to.said = None if what == "open" else "resolving"
             yield AwayGrant(target, what, to.number, one.opened_us, at_us, away_s, text)
 
 
 def _wanted(one: _Incident, to: _To, now: float, repeat_s: float) -> What | None:
     if one.back is not None:
         return None if to.said == "resolved" else "resolved"
-    if to.said in (None, "resolved"):
+    if to.said != "open":
         return "open"
     return "again" if repeat_s > 0 and now - to.sent >= repeat_s else None

@@ -56,21 +56,15 @@ def unit_of(kind: str) -> str:
     return "s" if kind in TIMES else "share" if kind in SHARES else ""
 
 
-def limit_of(kind: str, limits: Thresholds) -> float | None:
-    """Its limit, if it has one."""
-    value = getattr(limits, kind, None)
-    return None if value is None or isinstance(value, bool) else float(value)
-
-
 def _measured(kind: str, value: float, limit: float, text: str, *, is_known: bool = True) -> Iterator[Condition]:
     if limit <= 0:
         return
     verdict: Verdict = "open" if value >= limit else "close" if value < CLOSES_AT * limit else "keep"
-    yield Condition(kind, verdict if is_known else "keep", f"{value:.6g}", text)
+    yield Condition(kind, verdict if is_known else "keep", f"{value:.6g}", f"{limit:.6g}", text)
 
 
-def _holds(kind: str, holds: bool, text: str, value: str = "") -> Condition:
-    return Condition(kind, "open" if holds else "close", value, text if holds else "")
+def _holds(kind: str, holds: bool, text: str) -> Condition:
+    return Condition(kind, "open" if holds else "close", "", "", text if holds else "")
 
 
 def _of_look(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:

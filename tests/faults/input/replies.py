@@ -44,9 +44,9 @@ CALLS: dict[str, calls.Call[Any]] = {
     "find": calls.find(lane_keys("n", "q", 0), "a"),
     "sweep": calls.sweep(lane_keys("n", "q", 0)),
     "alarm": calls.alarm(
-        lane_keys("n", "q", 0), [calls.Condition("dead", "open", "1", "x")], ["a"], calls.AlarmTimes(1.0)
+        lane_keys("n", "q", 0), [calls.Condition("dead", "open", "1", "1", "x")], ["a"], calls.AlarmTimes(1.0)
     ),
-    "alarm_sent": calls.alarm_sent(lane_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "x", "", 1)),
+    "alarm_sent": calls.alarm_sent(lane_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "1", "x", False, "", 1)),
     "untold": calls.untold(lane_keys("n", "q", 0), "a"),
     "told": calls.told(lane_keys("n", "q", 0), "a", cursor="0"),
     "inspect": calls.inspect(lane_keys("n", "q", 0), "g"),
