@@ -69,7 +69,8 @@ class Both:
         words = self.link.command("HGETALL", self.keys.alarms)
         found = {kind.decode(): json.loads(record) for kind, record in zip(words[::2], words[1::2], strict=True)}
         assert {kind: _plain(one) for kind, one in found.items()} == {
-            kind: (one.opened, one.limit, one.quiet, one.resolved, _told(one)) for kind, one in self.model.records.items()
+            kind: (one.opened, one.limit, one.quiet, one.resolved, _told(one))
+            for kind, one in self.model.records.items()
         }
 
 

@@ -54,8 +54,12 @@ EXAMPLES: dict[str, Call[Any]] = {
     "inspect": calls.inspect(KEYS, "g", now_us=1),
     "find": calls.find(KEYS, "i"),
     "sweep": calls.sweep(KEYS, now_us=1),
-    "alarm": calls.alarm(KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlarmTimes(1.0), now_us=1),
-    "alarm_sent": calls.alarm_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, "", 1), now_us=1),
+    "alarm": calls.alarm(
+        KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlarmTimes(1.0), now_us=1
+    ),
+    "alarm_sent": calls.alarm_sent(
+        KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, "", 1), now_us=1
+    ),
     "untold": calls.untold(KEYS, "ops"),
     "told": calls.told(KEYS, "ops", [calls.UntoldGroup("g", "1", b"")], "1", "0"),
     "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),

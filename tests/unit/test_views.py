@@ -171,7 +171,9 @@ def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
 # -- the whole queue -------------------------------------------------------------------------------------------
 
 
-def counted(size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, unclaimed: int = 0, **stats: int) -> list[Any]:
+def counted(
+    size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, unclaimed: int = 0, **stats: int
+) -> list[Any]:
     words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
     return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"+170", paused + unclaimed]
 

@@ -46,7 +46,9 @@ CALLS: dict[str, calls.Call[Any]] = {
     "alarm": calls.alarm(
         lane_keys("n", "q", 0), [calls.Condition("dead", "open", "1", "1", "x")], ["a"], calls.AlarmTimes(1.0)
     ),
-    "alarm_sent": calls.alarm_sent(lane_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "1", "x", False, "", 1)),
+    "alarm_sent": calls.alarm_sent(
+        lane_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "1", "x", False, "", 1)
+    ),
     "untold": calls.untold(lane_keys("n", "q", 0), "a"),
     "told": calls.told(lane_keys("n", "q", 0), "a", cursor="0"),
     "inspect": calls.inspect(lane_keys("n", "q", 0), "g"),
