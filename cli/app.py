@@ -96,7 +96,7 @@ RedisOption = Annotated[
 ]
 NamespaceOption = Annotated[str, option("--namespace", help="Prefix of all keys.")]
 JsonOption = Annotated[bool, option("--json", help="JSON for scripts.")]
-LimitOption = Annotated[int, call_option("--limit", min=1, help="Show at most this many.")]
+LimitOption = Annotated[int, call_option("--limit", min=1, max=10**9, help="Show at most this many.")]
 GroupArgument = Annotated[
     list[str],
     typer.Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013", show_default=False),

@@ -57,7 +57,7 @@ def append(
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
         int,
-        call_option("--chunk", min=1, help="Lines in one round trip, at most 1000; never more than 1 MiB."),
+        call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB."),
     ] = LINES,
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")

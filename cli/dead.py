@@ -15,7 +15,17 @@ from ..values.checks import check_rate
 from ..values.commands import command, id_option, resume_all
 from ..values.text import many, moment, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import FINE, GAVE_UP, JsonOption, LimitOption, OptionalGroupArgument, app, call_option, queue_command
+from .app import (
+    FINE,
+    GAVE_UP,
+    IdOption,
+    JsonOption,
+    LimitOption,
+    OptionalGroupArgument,
+    app,
+    call_option,
+    queue_command,
+)
 from .many import DryRunOption, say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
@@ -63,12 +73,7 @@ def list_(
 
 
 @queue_command(dead)
-def show(
-    client: Sequencer,
-    id: Annotated[str, typer.Argument(help="Id of the message.", show_default=False)],
-    group: OptionalGroupArgument = None,
-    json: JsonOption = False,
-) -> None:
+def show(client: Sequencer, id: IdOption, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
     """The dead letters with this id, in one group or in all: the whole message, error with traceback, and steps."""
     found = client.dead(group or None, id=id, limit=EVERYTHING)
     if not found:

@@ -14,6 +14,7 @@ from ..values.history import MessageInfo, Outcome, Swept
 from ..values.text import many, plain
 from ..values.views import as_json
 from .app import (
+    IdOption,
     JsonOption,
     LimitOption,
     NamespaceOption,
@@ -71,11 +72,7 @@ def _nothing(client: Sequencer) -> str:
 
 
 @queue_command(app)
-def find(
-    client: Sequencer,
-    id: Annotated[str, typer.Argument(help="Id of the message.", show_default=False)],
-    json: JsonOption = False,
-) -> None:
+def find(client: Sequencer, id: IdOption, json: JsonOption = False) -> None:
     """A message by its id alone, in whatever group: pending, dead, or ended as far as the history goes.
 
     Groups and history are looked through in slices of 1,000, about a second a million; `get` with the group is quick.

@@ -78,7 +78,7 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
             fields["ledger"] = ledger_text(one.steps.written.ledger)
             said += f"; its ledger: {fields['ledger']}"
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
-    fields["see"] = _command(options, "dead show", message.id, *message.group)
+    fields["see"] = _command(options, "dead show", *message.group, more=id_option(message.id))
     fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
     return event("dead letter", queue, _mended(said, fields), fields, error=error)
 

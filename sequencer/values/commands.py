@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from .text import quoted
 
 _named = [""]
+ONLY_PYTHON = "(only from Python: a shell can't pass the NUL character in this name)"
 VARIABLE = "$SEQUENCER_REDIS"
 """Stands for a URL with a password, which is never shown. Where the variable is not set, the line is refused."""
 
@@ -28,7 +29,12 @@ def server_named() -> str:
 
 
 def command(name: str, *values: str, namespace: str = "sequencer", options: Sequence[str] = ()) -> str:
-    """A line for a shell: `sequencer explain orders 1002 'a b'`."""
+    """A line for a shell: `sequencer explain orders 1002 'a b'`; ONLY_PYTHON where no shell can carry the words.
+
+    A shell ends a word at a NUL, so the line would be about another group or message.
+    """
+    if any("\0" in word for word in [*values, *options]):
+        return ONLY_PYTHON
     words = [*map(quoted, [*options, *(["--namespace", namespace] if namespace != "sequencer" else [])])]
     if url := server_named():
         words += ["--redis", f'"{url}"' if url == VARIABLE else quoted(url)]

@@ -32,11 +32,14 @@ def named(group: Sequence[str], *, is_ascii: bool = False) -> str:
 def quoted(word: str, *, is_ascii: bool = False) -> str:
     """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read.
 
-    `is_ascii`: so is all that is not ASCII.
+    `is_ascii`: so is all that is not ASCII. A word with a NUL, which no shell can carry, is only shown: a shell would
+    read `$'a\\x00b'` as `a`.
     """
     kind = _BEYOND_ASCII if is_ascii else CONTROL
     if not kind.search(word):
         return shlex.quote(word)
+    if "\0" in word:
+        return shlex.quote(kind.sub(lambda found: _escaped(found[0]), word))
     spelled = kind.sub(lambda found: _bytes_of(found[0]), re.sub(r"['\\]", r"\\\g<0>", word))
     return f"$'{spelled}'"
 

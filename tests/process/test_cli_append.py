@@ -135,7 +135,7 @@ def test_the_lines_of_a_round_trip_can_be_said(cli: Cli, seq: Sequencer) -> None
     lines = ndjson(*[{"group": ["a"], "body": n} for n in range(5)])
     assert cli.call("append", "jobs", "--chunk", 2, input=lines).stdout.startswith("appended 5,")
     assert [message.body for message in seq.peek("a")] == [0, 1, 2, 3, 4]
-    for wrong in (0, 1001):
+    for wrong in (0, 1001, 10**20):
         assert cli.call("append", "jobs", "--chunk", wrong, input=lines).returncode == 2
     assert seq.info().backlog == 5
 

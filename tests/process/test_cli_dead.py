@@ -54,13 +54,13 @@ def test_dead_letters_are_listed(cli: Cli, graves: Sequencer) -> None:
 
 
 def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
-    shown = cli.call("dead", "show", "jobs", "x").stdout
+    shown = cli.call("dead", "show", "jobs", "--id", "x").stdout
     for text in ('{"n":1}', '{"n":2}', '{"trace":"t"}', "ValueError: no x", "Traceback (most recent call last)"):
         assert text in shown, shown
-    [letter] = json_of(cli, "dead", "show", "jobs", "x", "a", "7")
+    [letter] = json_of(cli, "dead", "show", "jobs", "a", "7", "--id", "x")
     assert (letter["message"]["body"], letter["message"]["score"], letter["attempts"]) == ({"n": 1}, 1.0, 1)
     assert letter["error"]["traceback"].endswith("ValueError: no x\n")
-    assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "q")
+    assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
 
 
 def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer, namespace: str) -> None:

@@ -70,18 +70,19 @@ def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
     assert {"state", "phase", "began_at", "finished_at", "consumer", "note", "attempts"} <= {*one}
     assert "is no time like" in cli.call("history", "jobs", "--until", "soon").stderr
     assert refused(cli, "history", "jobs", "--outcome", "done")
+    assert refused(cli, "history", "jobs", "--limit", 10**20)
 
 
 def test_find_needs_no_group(cli: Cli, queue: Sequencer) -> None:
-    found = json_of(cli, "find", "jobs", "c")
+    found = json_of(cli, "find", "jobs", "--id", "c")
     assert [(one["group"], one["state"], one["phase"]) for one in found] == [
         (["bad"], "skipped", "error"),
         (["worse"], "parked", "error"),
     ]
-    text = cli.call("find", "jobs", "a").stdout
+    text = cli.call("find", "jobs", "--id", "a").stdout
     assert [word for word in ("finished", "good 1", "began", "ended", "took", "consumer") if word not in text] == []
-    assert [one["state"] for one in json_of(cli, "find", "jobs", "e")] == ["delayed"]
-    lost = cli.call("find", "jobs", "nobody")
+    assert [one["state"] for one in json_of(cli, "find", "jobs", "--id", "e")] == ["delayed"]
+    lost = cli.call("find", "jobs", "--id", "nobody")
     assert lost.returncode == 2
     assert "no history tells of one" in lost.stderr
 

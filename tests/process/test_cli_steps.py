@@ -131,7 +131,7 @@ def test_dead_letters_are_shown_with_their_steps_and_the_question(cli: Cli, aske
     question = "did charge take effect? If it did: sequencer dead redrive jobs ann --id g1 --done charge"
     assert question in done.stderr
     asked.append({"couple": "ann", "gift": "g1"}, replace=True)
-    shown = cli.call("dead", "show", "jobs", "g1").stdout
+    shown = cli.call("dead", "show", "jobs", "--id", "g1").stdout
     assert question in shown
     assert shown.index("Traceback") < shown.index("failed (once)")
     (letter,) = json_of(cli, "dead", "list", "jobs")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.values.commands import command, id_option, name_server, server_command, server_named
-from sequencer.values.text import plain
+from sequencer.values.commands import ONLY_PYTHON, command, id_option, name_server, server_command, server_named
+from sequencer.values.text import named, plain
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,14 @@ def test_a_shell_reads_control_characters_as_they_are() -> None:
     line = command("explain", *values).removeprefix("sequencer explain")
     done = subprocess.run(["bash", "-c", f"printf '%s|' {line}"], capture_output=True, check=True)
     assert done.stdout.decode() == "".join(f"{value}|" for value in values)
+
+
+def test_what_no_shell_can_carry_gets_no_command() -> None:
+    assert command("skip", "jobs", "a\0b") == ONLY_PYTHON
+    assert command("get", "jobs", "a", options=id_option("m\0n")) == ONLY_PYTHON
+    shown = named(["a\0b"])
+    read = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True, check=True).stdout
+    assert read != b"a", "pasted, it is no other group"
 
 
 @pytest.mark.parametrize("url", ["redis://:geheim@[::1", "redis://h?Password=geheim", "redis://u:ge@heim@h/1"])

@@ -211,7 +211,7 @@ def test_the_sentences() -> None:
         "or without this message: sequencer skip orders 1002 77"
     )
     assert told(SetAside("bad"), namespace="shop").text.endswith(
-        "see: sequencer dead show orders evt-1 1002 77 --namespace shop; "
+        "see: sequencer dead show orders 1002 77 --id evt-1 --namespace shop; "
         "then: sequencer dead redrive orders 1002 77 --id evt-1 --namespace shop"
     )
     gap = consumer_events.halted(QueueOptions(queue="q"), "me", Halted(("a",), 1_000_000_000_000_000, "i", 9, (6, 8)))

@@ -8,7 +8,7 @@ from ...errors import StepUnknown
 from ...settings.events import Event, event
 from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
-from ...values.commands import command
+from ...values.commands import command, id_option
 from ...values.message import Message
 from ...values.text import duration, error_text, named, of_limit, plain, type_name
 from ..outcome import Failed
@@ -47,7 +47,8 @@ def question(queue: QueueOptions, one: Failed, error: StepUnknown, fields: dict[
     if is_parked:
         fields["see"] = command("explain", queue.queue, *message.group, namespace=queue.namespace)
     else:
-        fields["see"] = command("dead show", queue.queue, message.id, *message.group, namespace=queue.namespace)
+        options = id_option(message.id)
+        fields["see"] = command("dead show", queue.queue, *message.group, namespace=queue.namespace, options=options)
     fields |= {"error": error_text(error.question), "mend": error.done, "again": error.again}
     said = f"{_of(message)} error=StepUnknown: {fields['error']}; see: {fields['see']}; look whether it took effect; "
     said += f"if it did: {error.done}; if it did not: {error.again}"

@@ -38,6 +38,7 @@ GROUPED = {
     "cancel",
     "reschedule",
     "dead list",
+    "dead show",
     "history",
     "steps",
 }
@@ -55,7 +56,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "unpause": (),
     "delete": ("--yes", "--dry-run"),
     "get": ("--id",),
-    "find": (),
+    "find": ("--id",),
     "history": ("--since", "--until", "--outcome", "--kind", "--limit"),
     "sweep": (),
     "steps": ("--id",),
@@ -63,7 +64,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "reschedule": ("--id", "--delay", "--at", "--score"),
     "rescore": ("--unit", "--dry-run"),
     "dead list": ("--id", "--error", "--limit"),
-    "dead show": (),
+    "dead show": ("--id",),
     "dead redrive": ("--id", "--error", "--all", "--dry-run", "--done", "--again", "--result"),
     "dead purge": ("--id", "--error", "--all", "--yes"),
     "audit": (),
@@ -244,8 +245,6 @@ def lines() -> Any:
             rest = st.one_of(st.just([GROUP]), st.lists(words, max_size=2))
         elif name == "append":
             rest = st.one_of(st.just([]), files.map(lambda file: [file]))
-        elif name in ("dead show", "find"):
-            rest = words.map(lambda word: [word])
 
         def line(given: Any) -> Line:
             first, more, chosen, filled, stdin, variables = given

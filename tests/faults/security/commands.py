@@ -48,7 +48,7 @@ MORE = (
     Step(0, "get q h --id b", shows_payload=True),
     Step(0, "resume q h"),
     Step(0, "consume q --exec false --max-attempts 1 --on-failure dead_letter --until-empty"),
-    Step(0, "dead show q b h", shows_payload=True),
+    Step(0, "dead show q h --id b", shows_payload=True),
     Step(0, "dead redrive q --all"),
     Step(0, "consume q --until-empty --audit", shows_payload=True),
     Step(0, "audit q"),
