@@ -75,6 +75,9 @@ def consume(
     until_empty: Annotated[
         bool, option("--until-empty", help="End when nothing is left but parked or paused groups.")
     ] = False,
+    until_idle: Annotated[
+        bool, option("--until-idle", help="End when nothing is due; what is delayed or waits for a retry is left.")
+    ] = False,
     max_messages: Annotated[
         int | None, option("--max-messages", help="Replace a consumer after this many messages.")
     ] = None,
@@ -181,6 +184,7 @@ def consume(
         passes_redis=pass_redis,
         lease=lease,
         until_empty=until_empty,
+        until_idle=until_idle,
         max_messages=max_messages,
         max_age=max_age,
         handler_timeout=handler_timeout,
@@ -252,7 +256,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
             status = supervisor.run()
             _end_at_signals(status)
         left = look_at(client)
-        if config.until_empty and status == FINE and left and left.parked:
+        if (config.until_empty or config.until_idle) and status == FINE and left and left.parked:
             status = PARKED
             _end_at_signals(status)
     if as_json and (config.app or config.runs_commands):

@@ -254,6 +254,7 @@ class Sequencer(Registered):
         *,
         lease: float = LEASE_S,
         until_empty: bool = False,
+        until_idle: bool = False,
         max_messages: int | None = None,
         max_age: float | None = None,
         handler_timeout: float | None = None,
@@ -264,7 +265,9 @@ class Sequencer(Registered):
     ) -> ConsumeSummary:
         """Run the handler for one message at a time, in this process, until stopped.
 
-        `lease` and `max_age` in seconds. SIGINT or SIGTERM stops after the message in hand; a second one releases it
+        `lease` and `max_age` in seconds. `until_empty` ends when nothing is left but parked or paused groups,
+        `until_idle` when nothing is due: it does not wait for delayed messages, for retries, or for groups that other
+        consumers have. SIGINT or SIGTERM stops after the message in hand; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
         `handler_timeout`: a handler that runs for more seconds is interrupted: HandlerTimeout. In
         the main thread that is SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
@@ -275,6 +278,7 @@ class Sequencer(Registered):
         options = ConsumerOptions(
             lease_s=lease,
             until_empty=until_empty,
+            until_idle=until_idle,
             max_messages=max_messages,
             max_age_s=max_age,
             handler_timeout_s=handler_timeout,

@@ -41,7 +41,7 @@ class Idle:
     is_empty: bool = True
     """Whether nothing is left in them but what waits for a person."""
     wait_s: float = IDLE_S
-    """Until the first of them has something due, as far as they know."""
+    """Until the first of them has something due, as far as they know; 0 where that may be so already."""
 
     def found_nothing(self, claimed: Claimed) -> Idle:
         """One more lane has nothing due now."""
@@ -109,7 +109,7 @@ def drain(
         if not claimed.groups:
             idle = idle.found_nothing(claimed)
             if idle.lanes >= lanes:
-                if options.until_empty and idle.is_empty:
+                if (options.until_empty and idle.is_empty) or (options.until_idle and idle.wait_s > 0):
                     reason = "drained"
                     break
                 seconds = min(idle.wait_s, ENDING_S) if options.until_empty else idle.wait_s

@@ -261,6 +261,8 @@ class ConsumerOptions:
     """A consumer that dies delays its groups by this long; renewed at a third of it while a handler runs."""
     until_empty: bool = False
     """End when nothing is left but parked or paused groups."""
+    until_idle: bool = False
+    """End when nothing is due: delayed messages, retries, and groups that other consumers have are not awaited."""
     max_messages: int | None = None
     """End, to be replaced, after this many messages."""
     max_age_s: float | None = None
@@ -275,6 +277,8 @@ class ConsumerOptions:
 
     def __post_init__(self) -> None:
         check_number("lease", self.lease_s, 0.1, 86_400, " of seconds")
+        if self.until_empty and self.until_idle:
+            raise ConfigurationError("until_empty waits for what until_idle does not wait for; give one of the two")
         if self.max_messages is not None:
             check_integer("max_messages", self.max_messages, 1, 2**53)
         if self.max_age_s is not None:

@@ -129,6 +129,7 @@ class MemoryQueue(Sequencer):
         *,
         lease: float = 15.0,
         until_empty: bool = False,
+        until_idle: bool = False,
         max_messages: int | None = None,
         max_age: float | None = None,
         handler_timeout: float | None = None,
@@ -137,8 +138,8 @@ class MemoryQueue(Sequencer):
         audit_length: int = AUDIT_LENGTH,
         on_start: Callable[[Consumer], None] | None = None,
     ) -> ConsumeSummary:
-        """As `Sequencer.consume`, in virtual time, for code under test that calls it: ends when the queue is drained,
-        whatever `until_empty` says, as nobody else could append. Signals are left alone.
+        """As `Sequencer.consume`, in virtual time, for code under test that calls it: without `until_idle` it ends when
+        the queue is drained, whatever `until_empty` says, as nobody else could append. Signals are left alone.
 
         Raises as `drain`, and ConfigurationError for `on_start`: there is no consumer to stop from another thread; a
         handler ends the run with StopConsuming.
@@ -148,7 +149,8 @@ class MemoryQueue(Sequencer):
             raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
         options = ConsumerOptions(
             lease_s=lease,
-            until_empty=True,
+            until_empty=not until_idle,
+            until_idle=until_idle,
             max_messages=max_messages,
             max_age_s=max_age,
             handler_timeout_s=handler_timeout,

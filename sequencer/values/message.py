@@ -134,6 +134,7 @@ class ConsumeSummary:
     """How one consumer ended: why, and what it did."""
 
     reason: Literal["drained", "stopped", "recycled"]
+    """"drained": by `until_empty` or `until_idle`."""
     handled: int
     failed: int
     lost: int

@@ -117,6 +117,18 @@ def test_a_line_cut_short_by_a_kill_spoils_no_other_line(cli: Cli, work: Work, s
     assert len(cut) == 1
 
 
+def test_until_idle_ends_every_consumer_and_says_that_groups_are_parked(cli: Cli, work: Work, seq: Sequencer) -> None:
+    for group in "abc":
+        work.add(group, {}, {})
+    seq.append({}, "later", delay=3600)
+    words = ("consume", "jobs", "-n", 3, "--max-attempts", 1, "--until-idle", "--exec")
+    assert cli.run(*words, "true").returncode == 0
+    assert work.states() == {"later": "waiting"}
+    work.add("a", {})
+    assert cli.run(*words, "false").returncode == 4
+    assert work.states() == {"a": "parked", "later": "waiting"}
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_output_that_cannot_be_written_is_no_failure_of_the_message(cli: Cli, work: Work) -> None:
     work.add("a", {})

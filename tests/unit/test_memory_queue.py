@@ -10,7 +10,7 @@ import pytest
 
 from sequencer import Message, Park, Retry, SetAside
 from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
-from sequencer.settings.options import ClaimLimits
+from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.testing.judge.assertion import assert_order
 from sequencer.testing.memory_queue import Drained, MemoryQueue
 
@@ -271,3 +271,29 @@ def test_a_lease_that_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
     queue.drain(slow)
     assert [getattr(record, "event", "") for record in caplog.records] == ["lease expired", "lease lost"]
+
+
+def test_until_idle_waits_for_nothing_that_is_not_due() -> None:
+    queue = MemoryQueue("q", max_attempts=5, backoff=60, lanes=2)
+    queue.append_many({"body": n, "group": n, "id": n} for n in range(20))
+    queue.append("later", group="later", delay=3600)
+    queue.append("fails", group="fails")
+    queue.append("paused", group="paused")
+    queue.pause("paused")
+    seen, began = [], queue.now
+
+    def handle(message: Message) -> None:
+        seen.append(message.body)
+        if message.body == "fails":
+            raise ValueError
+
+    summary = queue.consume(handle, until_idle=True)
+    assert (summary.reason, summary.handled, summary.failed) == ("drained", 20, 1)
+    assert "later" not in seen
+    assert queue.now - began < 1
+    assert queue.info().backlog == 3
+
+
+def test_until_idle_and_until_empty_are_not_given_together() -> None:
+    with pytest.raises(ConfigurationError):
+        ConsumerOptions(until_empty=True, until_idle=True)

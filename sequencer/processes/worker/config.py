@@ -42,6 +42,7 @@ class WorkerConfig:
     """Options of the queue, as a Sequencer takes them; of an app that is a Sequencer they go before its own."""
     lease: float = LEASE_S
     until_empty: bool = False
+    until_idle: bool = False
     max_messages: int | None = None
     max_age: float | None = None
     handler_timeout: float | None = None
@@ -71,6 +72,7 @@ class WorkerConfig:
         return ConsumerOptions(
             lease_s=self.lease,
             until_empty=self.until_empty,
+            until_idle=self.until_idle,
             max_messages=self.max_messages,
             max_age_s=self.max_age,
             handler_timeout_s=self.handler_timeout,
