@@ -154,14 +154,20 @@ def test_a_password_is_in_no_command_line_and_in_no_environment_of_a_consumer_or
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can't be read here")
 def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environment(cli: Cli, secured: str) -> None:
-    """The file names the variable that holds it. The app finds the server; the check has a process of its own."""
+    """The file names the variable that holds it, and those of a target. The app finds the server; the check has a
+    process of its own.
+    """
     cli.environment |= {"SHOP_REDIS": f"redis://:{CANARY}@{secured}", "SEQUENCER_HOME": str(cli.directory / "home")}
+    hook = f"https://hooks.example.com/{CANARY}"
+    cli.environment |= {"HOOK_URL": hook, "HOOK_SECRET": CANARY}
     del cli.environment["SEQUENCER_REDIS"]
     (cli.directory / "ops.py").write_text("def look(seen):\n    return f'{seen.due} due'\n")
     (cli.directory / "sequencer.toml").write_text(
         "redis = 'env:SHOP_REDIS'\n"
         "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
         "[queues.mails]\nexec = 'env > environment'\n"
+        "[alarms]\nunserved = '1h'\nwait = '1h'\n"
+        "[targets.ours]\ntype = 'webhook'\nurl = 'env:HOOK_URL'\nsecret = 'env:HOOK_SECRET'\n"
     )
     url = cli.environment["SHOP_REDIS"]
     assert cli.run("append", "mails", input='{"group": ["a"], "body": 1}\n', SEQUENCER_REDIS=url).returncode == 0
@@ -175,11 +181,12 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     pids = cli.left()
     assert len(pids) >= 4, "a master, two consumers and a check"
     clean(*[cli.command_line(pid) for pid in pids])
-    clean(*[environment_of(pid).replace(f"SHOP_REDIS=redis://:{CANARY}", "") for pid in pids])
+    others = [environment_of(pid) for pid in pids if pid != running.pid]
+    clean(*[one.replace(f"SHOP_REDIS=redis://:{CANARY}", "") for one in others])
     running.signal()
     assert running.ended() == 0
     written = (cli.directory / "environment").read_text()
-    assert "SHOP_REDIS" not in written
+    assert not {"SHOP_REDIS", "HOOK_URL", "HOOK_SECRET"} & {line.partition("=")[0] for line in written.splitlines()}
     clean(written, checked.stdout, checked.stderr, said.stdout, said.stderr, running.stdout, running.stderr)
 
 

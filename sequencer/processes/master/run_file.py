@@ -136,7 +136,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     own = {name: queue.get("alarms", {}) for name, queue in top.queues.items()}
     alarms = read_alarms(top.alarms, own, targets)
     pools = tuple(
-        replace(pool, check_every_s=every_s, env=_env_of(pool, top.redis), alarms=alarms.get(pool.queue))
+        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alarms=alarms.get(pool.queue))
         for pool in found
     )
     _check_count("max_processes", top.max_processes, 1)
@@ -224,10 +224,12 @@ def _variable(name: str, text: str) -> str:
     return value_of(f"env.{name}", text)
 
 
-def _env_of(pool: PoolPlan, redis: str | None) -> Mapping[str, str | None]:
-    """A command gets the URL of the server where it is asked for; so not the variable, either, that holds it."""
-    is_secret = redis is not None and redis.startswith(SECRET) and pool.config.command
-    return {redis.removeprefix(SECRET): None, **pool.env} if redis and is_secret else pool.env
+def _env_of(pool: PoolPlan, top: TopTable) -> Mapping[str, str | None]:
+    """Without the variables that hold the URLs and secrets of targets. A command gets the URL of the server where it is
+    asked for; so not the variable, either, that holds it.
+    """
+    hidden = variables_in([top.targets, top.redis if pool.config.command else None])
+    return {**dict.fromkeys(hidden), **pool.env}
 
 
 def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
