@@ -136,8 +136,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     own = {name: queue.get("alarms", {}) for name, queue in top.queues.items()}
     alarms = read_alarms(top.alarms, own, targets)
     pools = tuple(
-        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alarms=alarms.get(pool.queue))
-        for pool in found
+        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alarms=alarms.get(pool.queue)) for pool in found
     )
     _check_count("max_processes", top.max_processes, 1)
     if (count := sum(pool.n for pool in pools)) > top.max_processes:
