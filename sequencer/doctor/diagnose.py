@@ -27,6 +27,7 @@ from .invariants import InvariantCheck
 from .leases import held_long, told_parked, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
+from .remembered import told_ids
 from .rights import SCRATCH
 from .scores import SCORE, check_units, hash_pairs
 from .server import (
@@ -147,6 +148,7 @@ def _diagnose(
             yield from told_unserved(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)
+                yield from told_ids(link, namespace, name, keys)
         except SequencerError as error:
             yield Finding("invariants", "problem", f"queue {name}: could not be checked to the end: {error}")
     if repair and counted and len(queues) > 1:

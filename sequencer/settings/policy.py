@@ -25,11 +25,13 @@ class Policy:
     other.
     """
 
-    dedup_window: float = 60.0
-    """How long an id stays known after its message was handled; at most twice that. 0: only while it is pending."""
+    dedup_window: float = 300.0
+    """How long an id stays known after its message was handled; at most twice that. 0: only while it is pending.
+    As with the FIFO queues of SQS, five minutes.
+    """
     dedup_cap: int = 1_000_000
     """Ids after which the older half is forgotten early: at most twice as many, and a batch, are kept in a lane,
-    about 50 bytes each.
+    44 to 76 bytes each (benchmark `memory`).
     """
     on_late: OnLate = "handle"
     """What becomes of a message whose score lies below one already handled in its group."""

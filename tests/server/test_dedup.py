@@ -9,7 +9,9 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
+from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import lane_keys
+from sequencer.testing import MemoryQueue
 
 
 def drain(seq: Sequencer) -> list[tuple[Any, bool]]:
@@ -62,3 +64,21 @@ def test_what_was_skipped_set_aside_or_dropped_is_known_too(make: Callable[..., 
         assert drain(seq) == [(1, False)]
         seq.redrive(everything=True)
         drain(seq)
+
+
+def test_an_id_is_known_for_five_minutes_unless_asked_and_doctor_tells_what_that_takes(
+    make: Callable[..., Sequencer],
+) -> None:
+    queue = MemoryQueue("jobs")
+    queue.append(1, group="g", id="webhook")
+    queue.drain(lambda message: None)
+    for seconds, is_duplicate in ((299, True), (1, True), (601, False)):
+        queue.advance(seconds)
+        assert queue.append(1, group="g", id="webhook").duplicate == is_duplicate
+
+    seq = make(dedup_cap=2)
+    assert not [one for one in seq.doctor() if one.check == "ids"], "nothing was handled"
+    for count, level in ((2, "ok"), (3, "warning")):
+        seq.append_many([{"body": 1, "group": "g", "id": f"{count} {n}"} for n in range(count)])
+        seq.consume(lambda message: None, until_empty=True, limits=ClaimLimits(messages=1))
+        assert [one.level for one in seq.doctor() if one.check == "ids"] == [level]

@@ -54,7 +54,7 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
     after_look(monkeypatch, others)
     seq = make()
     seq.connect()
-    assert (seq.policy.sequence, seq.policy.gap_timeout, seq.policy.dedup_window) == (True, 7, 60)
+    assert (seq.policy.sequence, seq.policy.gap_timeout, seq.policy.dedup_window) == (True, 7, 300)
     assert seq.append(1, group="g", score=1).id == "1"
     others.append(make("new", sequence=True))
     with pytest.raises(ConfigurationError, match="sequence=True since its first use"):

@@ -163,7 +163,7 @@ def test_a_change_is_told_and_is_the_next_version(caplog: pytest.LogCaptureFixtu
     assert "q: policy changed: on_late from 'handle' to 'drop'" in caplog.messages
     policy = server.hashes[KEYS[0].policy]
     assert (policy["version"], server.hashes[REGISTRY]["version"], policy["on_late"]) == ("1", "1", "drop")
-    assert policy["packed"] == f"{seq.route} 0 60000000 0 drop 0 5000000 1000000"
+    assert policy["packed"] == f"{seq.route} 0 300000000 0 drop 0 5000000 1000000"
 
 
 def test_a_rule_that_changes_leaves_a_mark_until_groups_were_looked_at() -> None:

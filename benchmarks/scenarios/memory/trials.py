@@ -30,6 +30,7 @@ import orjson
 
 from sequencer.client import Sequencer
 from sequencer.net.link import Link
+from sequencer.settings.policy import Policy
 from sequencer.store.keys import lane_keys
 from sequencer.testing import Handled
 from sequencer.values.message import Message
@@ -42,6 +43,8 @@ from ...load.workload import BODY_BYTES
 
 PAGE = 1000
 LEASED = 100
+RATE = 1000
+"""Messages a second, whose ids are kept for up to two windows of deduplication."""
 PENDING = ("order", "body", "schedule", "dispatch", "leases")
 """Kinds of keys that only a queue with messages has."""
 IDS = ("made", "16")
@@ -147,10 +150,14 @@ def per_message(shape: Shape, payload: int, kinds: dict[str, Kept], growth: int)
 
 
 def after_all(shape: Shape, kinds: dict[str, Kept], growth: int) -> dict[str, float]:
-    """Bytes once all was handled: of each id and watermark that is kept, and in all for each message. Pure."""
+    """Bytes once all was handled: of each id and watermark that is kept, and in all for each message; and what the ids
+    take at RATE. Pure.
+    """
     figures = {
         f"handled {kind}": kept.bytes / kept.entries for kind, kept in kinds.items() if kind in ("seen", "marks")
     }
+    if "handled seen" in figures:
+        figures["ids, MB"] = figures["handled seen"] * RATE * 2 * Policy().dedup_window / 1e6
     return {**figures, "handled all": growth / shape.messages}
 
 
