@@ -12,7 +12,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
 from ..values.checks import check_rate
-from ..values.commands import command, id_option, resume_all
+from ..values.commands import command, id_option
 from ..values.text import many, moment, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import (
@@ -26,7 +26,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import DryRunOption, say_unfit
+from .many import ByErrorOption, DryRunOption, say_errors, say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
 
@@ -60,10 +60,14 @@ def list_(
     group: OptionalGroupArgument = None,
     id: LetterIdOption = None,
     error: ErrorOption = None,
+    by_error: ByErrorOption = False,
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
     """Dead letters with their errors, the oldest death first."""
+    if by_error:
+        say_errors(_errors(client, group, id, error), "letters", "no such dead letters", json)
+        return
     found = client.dead(group or None, id=id, error=error, limit=limit)
     if json:
         print_json(found)
@@ -172,8 +176,6 @@ def _say_redriven(queue: str, namespace: str, done: Redriven, *, everything: boo
     for group in done.parked:
         mend = command("resume", queue, *group, namespace=namespace)
         typer.echo(f"group {named(group)} is parked; to let it go on: {mend}")
-    if len(done.parked) > 1:
-        typer.echo(f"to let all parked groups go on: {resume_all(queue, namespace)}")
 
 
 @queue_command(dead)
@@ -226,6 +228,13 @@ def _count(client: Sequencer, group: list[str] | None, id: str | None, error: st
     return count
 
 
+def _errors(
+    client: Sequencer, group: list[str] | None = None, id: str | None = None, error: str | None = None
+) -> Counter[str]:
+    """How many died of each error."""
+    return Counter(letter.error.type for letter in client.dead(group or None, id=id, error=error, limit=EVERYTHING))
+
+
 def _not_found(queue: str, id: str) -> MessageNotFound:
     return MessageNotFound(f"no dead letter with id {id!r} fits in queue {queue!r}; list them first")
 
@@ -240,10 +249,10 @@ def _status_of_unfit(client: Sequencer, what: str, as_json: bool, *, is_dry_run:
     """Nothing fits what was asked for: 1 where there are dead letters. Their errors are said, but not in JSON."""
     if as_json:
         return GAVE_UP if client.count_dead() else FINE
-    errors = Counter(letter.error.type for letter in client.dead(limit=EVERYTHING))
+    errors = _errors(client)
     if not errors:
         typer.echo(f"0 would be {what}" if is_dry_run else f"{what} 0")
         return FINE
-    say_unfit("no dead letter fits", dict(errors.most_common()), "dead letter", what, is_dry_run=is_dry_run)
+    say_unfit("no dead letter fits", errors, "dead letter", what, is_dry_run=is_dry_run)
     typer.echo(f"see: {command('dead list', client.queue, namespace=client.options.namespace)}")
     return GAVE_UP

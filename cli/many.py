@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
@@ -44,6 +45,7 @@ SinceOption = Annotated[
 RateOption = Annotated[
     float | None, call_option("--rate", help="Groups a second, at most; without it, no limit.", show_default=False)
 ]
+ByErrorOption = Annotated[bool, call_option("--by-error", help="Count them by error, all of them.")]
 DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
 """It has a variable, since that can only make a call do less."""
 YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
@@ -134,7 +136,7 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
     elif done.is_dry_run:
         typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")
         if done.errors:
-            _say_errors(done.errors, "groups")
+            say_errors(done.errors, "groups")
     else:
         typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}{behind}")
     if done.changed:
@@ -154,11 +156,16 @@ def say_unfit(none: str, errors: Mapping[str, int], noun: str, what: str, *, is_
     count = sum(errors.values())
     there = f"there {'is' if count == 1 else 'are'} {many(count, noun)}"
     typer.echo(f"{none}, so none {'would be' if is_dry_run else 'is'} {what}; {there}:")
-    _say_errors(errors, f"{noun.split()[-1]}s")
+    say_errors(errors, f"{noun.split()[-1]}s")
 
 
-def _say_errors(errors: Mapping[str, int], nouns: str) -> None:
+def say_errors(counts: Mapping[str, int], nouns: str, nothing: str = "", as_json: bool = False) -> None:
+    """How many of each error, the most frequent first."""
+    errors = dict(Counter(counts).most_common())
+    if as_json:
+        print_json(errors)
+        return
     rows = table("error", nouns)
     for name, count in errors.items():
         rows.add_row(*cells(name, f"{count:,}"))
-    console().print(rows)
+    console().print(rows if errors else nothing)

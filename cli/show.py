@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from ..client import Sequencer, find_server, list_queues
 from ..doctor.diagnose import memory_trouble
-from ..errors import SequencerError
+from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..values.checks import near_name
 from ..values.commands import command, resume_all
 from ..values.text import named, plain
@@ -31,6 +32,7 @@ from .app import (
     call_option,
     queue_command,
 )
+from .many import ByErrorOption, say_errors
 from .output import is_lost
 from .queues import near_said, require_queue
 from .render import (
@@ -46,6 +48,11 @@ from .render import (
     say,
     unserved_line,
 )
+
+GAP = "gap"
+"""Stands for an error where a missing number holds a group back."""
+UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
+"""What `resume` of many groups leaves alone: a number has to come first, or an answer."""
 
 
 @app.command()
@@ -154,22 +161,30 @@ def _say_cut(client: Sequencer, name: str, shown: int, count: int, options: list
 
 
 @queue_command(app)
-def parked(client: Sequencer, limit: LimitOption = 100, json: JsonOption = False) -> None:
+def parked(
+    client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100, json: JsonOption = False
+) -> None:
     """Parked groups, and what their heads failed with."""
+    if by_error:
+        errors = Counter(one.failure.type if one.failure else GAP for one in client.parked())
+        say_errors(errors, "groups", "no parked groups", json)
+        if not json:
+            _say_resuming(client, errors)
+        return
     found = list(client.parked(limit=limit))
     _show_groups(found, json, "no parked groups")
     if not json:
-        _say_parked(client, found)
+        _say_cut(client, "parked", len(found), client.count_parked(), [])
+        _say_resuming(client, Counter(one.failure.type if one.failure else GAP for one in found))
 
 
-def _say_parked(client: Sequencer, shown: list[GroupInfo]) -> None:
-    """How many there are, and the commands for all of them, or all of one error, where there is more than one."""
-    count, namespace = client.count_parked(), client.options.namespace
-    _say_cut(client, "parked", len(shown), count, [])
-    if count > 1:
+def _say_resuming(client: Sequencer, errors: Counter[str]) -> None:
+    """The commands for all of them, or all of one error, where there is more than one that `resume` lets go on."""
+    namespace = client.options.namespace
+    names = sorted(errors.keys() - UNRESUMED)
+    if names and errors.total() > 1:
         typer.echo(f"to let all of them go on: {resume_all(client.queue, namespace)}")
-    errors = sorted({one.failure.type for one in shown if one.failure})
-    for name in errors if len(errors) > 1 else ():
+    for name in names if len(errors) > 1 else ():
         alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
         typer.echo(f"those of {plain(name)}: {alike}")
 

@@ -10,7 +10,7 @@ from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
 from ..processes.service_events import service_ended
-from ..values.commands import command, resume_all
+from ..values.commands import command
 from ..values.text import many, plain
 from ..values.views import QueueInfo
 from .render import say
@@ -64,5 +64,5 @@ def say_left(left: QueueInfo, namespace: str) -> None:
     state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
     say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
     if left.parked > 1:
-        why, go_on = command("parked", left.queue, namespace=namespace), resume_all(left.queue, namespace)
-        say(f"to see why groups are parked: {why}; to let all of them go on, where the reason is gone: {go_on}")
+        why = command("parked", left.queue, namespace=namespace, options=["--by-error"])
+        say(f"to see why groups are parked, and what lets them go on: {why}")

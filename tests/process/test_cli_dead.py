@@ -63,6 +63,14 @@ def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
     assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
 
 
+def test_dead_letters_are_counted_by_error(cli: Cli, graves: Sequencer) -> None:
+    assert json_of(cli, "dead", "list", "jobs", "--by-error", "--limit", 1) == {"ValueError": 2, "KeyError": 1}
+    assert json_of(cli, "dead", "list", "jobs", "a", "7", "--by-error") == {"ValueError": 1}
+    assert cli.run("dead", "list", "jobs", "--by-error").stdout.split() == [
+        *("error", "letters", "ValueError", "2", "KeyError", "1")
+    ]
+
+
 def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: Sequencer, namespace: str) -> None:
     assert cli.call("dead", "redrive", "jobs", "--id", "x", "--dry-run").stdout == "2 would be redriven\n"
     assert len(graves.dead()) == 3

@@ -46,7 +46,7 @@ def test_with_a_server_named_in_the_call_each_command_in_the_log_names_it(cli: C
     assert len(commands) == 3
     assert all(command.endswith(f"--redis {url}") for command in commands)
     assert " is parked on " in cli.run(*commands[0].split()[1:]).stdout
-    summed = [line for line in done.stderr.splitlines() if "sequencer resume jobs --all" in line]
+    summed = [line for line in done.stderr.splitlines() if "sequencer parked jobs --by-error" in line]
     assert summed[-1].endswith(f" --redis {url}"), "the supervisor's last words too"
 
 

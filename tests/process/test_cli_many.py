@@ -232,13 +232,18 @@ def test_a_list_of_several_errors_names_the_command_of_each(cli: Cli, stuck: Seq
     assert "those of" not in cli.run("parked", "jobs").stdout
 
 
+def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+    assert json_of(cli, "parked", "jobs", "--by-error", "--limit", 1) == {"ValueError": 3, "LookupError": 2}
+    said = cli.run("parked", "jobs", "--by-error").stdout
+    table, _, commands = said.partition("to let all of them go on: ")
+    assert [line.split() for line in table.splitlines()[1:]] == [["ValueError", "3"], ["LookupError", "2"]]
+    assert f"sequencer resume jobs --error LookupError --namespace {namespace}\n" in commands
+
+
 def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 4
-    line = (
-        f"; to let all of them go on, where the reason is gone: sequencer resume jobs --all --namespace {namespace}\n"
-    )
-    assert done.stderr.endswith(line)
+    assert done.stderr.endswith(f": sequencer parked jobs --by-error --namespace {namespace}\n")
     stuck.resume_many(everything=True)
     done = cli.run("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty")
     alike = f"sequencer resume jobs --error CommandFailed --namespace {namespace}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...calls.alarms import Condition, Verdict
 from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
-from ...values.commands import command, resume_all
+from ...values.commands import command
 from ...values.text import duration, error_text, many
 from ...values.views import QueueInfo, QueueLook
 
@@ -122,7 +122,7 @@ def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: 
     """What shows a condition, or mends it. `app`: of the queue, where it is known; `file`: of `run`."""
     info = command("info", queue, namespace=namespace)
     lines = {
-        "parked": (command("parked", queue, namespace=namespace), resume_all(queue, namespace)),
+        "parked": (command("parked", queue, namespace=namespace, options=["--by-error"]),),
         "dead": (command("dead list", queue, namespace=namespace),),
         "wait": (command("groups", queue, namespace=namespace, options=["--state", "due"]),),
         "unserved": (command("consume", queue, namespace=namespace, options=["--app", app]) if app else info,),
