@@ -152,6 +152,7 @@ class Registered:
         tries: int | None = None,
         retry_on: Sequence[type[BaseException] | str] = (),
         never_retry: Sequence[type[BaseException] | str] = (),
+        declined: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
     ) -> Callable[[StepT], Step]: ...
     def step(
@@ -166,6 +167,7 @@ class Registered:
         tries: int | None = None,
         retry_on: Sequence[type[BaseException] | str] = (),
         never_retry: Sequence[type[BaseException] | str] = (),
+        declined: Sequence[type[BaseException] | str] = (),
         name: str | None = None,
     ) -> Any:
         """Register a function as one step of what is done with each message (a decorator, with parentheses or without).
@@ -179,7 +181,9 @@ class Registered:
         end is unknown, its `check` or a person says what happened. `after`: a step that has to be done before.
         `optional`: its failure is told, and holds nothing back. `tries`: how often it may be tried (default:
         `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are tried again; `never_retry`: these are
-        not. `name`: default that of the function; it stands in keys and ledgers, so keep it when you rename that.
+        not. `declined`: these say that a `once` step took no effect, and end the message as `on_failure` says; others
+        leave that unknown. `name`: default that of the function; it stands in keys and ledgers, so keep it when you
+        rename that.
 
         The function that is registered becomes a Step: it can be called as before, and has `check`. Raises
         ConfigurationError.
@@ -192,6 +196,7 @@ class Registered:
             "tries": tries,
             "retry_on": retry_on,
             "never_retry": never_retry,
+            "declined": declined,
             "name": name,
         }
         if callable(kind) and not isinstance(kind, str):

@@ -28,6 +28,11 @@ from .steps_model.declared import App
 from .steps_model.ledger import LETTERS
 from .steps_model.ledger import Ledger as ModelLedger
 
+
+class CardDeclined(Exception):
+    """Says that nothing happened, where a step declares that."""
+
+
 Rows = list[Any]
 ENDINGS = {"park": "park", "dead": "dead_letter", "drop": "drop"}
 
@@ -59,6 +64,7 @@ def declared(app: App) -> Steps:
                 after=one.after,
                 optional=one.optional,
                 tries=one.tries,
+                declined=(CardDeclined,) if one.once else (),
                 name=one.name,
             )
             if one.has_check:
@@ -95,6 +101,7 @@ def error_of(raised: model.Raised) -> BaseException:
         "outage by hand": Outage("away", after=raised.after),
         "park": Park("look"),
         "set aside": SetAside("no"),
+        "declined": CardDeclined("no"),
     }
     return kinds[raised.error]
 

@@ -57,6 +57,8 @@ class Step:
     """Names of exceptions; another one gives the step up at once. Empty: all of them are tried again."""
     never_retry: tuple[str, ...] = ()
     """Names of exceptions that give the step up at once."""
+    declined: tuple[str, ...] = ()
+    """Names of exceptions that say that a `once` step took no effect; they end the message."""
     checked: Checked | None = None
     asks: Function | None = None
     """Its check: says how a `once` step ended."""
@@ -218,6 +220,7 @@ def new_step(
     tries: Any = None,
     retry_on: Any = (),
     never_retry: Any = (),
+    declined: Any = (),
     name: Any = None,
 ) -> Step:
     """A step from what a program wrote. Raises ConfigurationError."""
@@ -237,4 +240,9 @@ def new_step(
     on, never = error_names("retry_on", retry_on), error_names("never_retry", never_retry)
     for both in set(on) & set(never):
         raise ConfigurationError(f"step {called}: {both} stands in retry_on and in never_retry; leave it in one")
-    return Step(called, run, kind, order, once, after, optional, tries, on, never, checked)
+    refused = error_names("declined", declined)
+    if refused and not once:
+        raise ConfigurationError(f"step {called}: declined is for once=True; name errors of others in never_retry")
+    for both in set(refused) & {*on, *never}:
+        raise ConfigurationError(f"step {called}: {both} stands in declined and in another list; leave it in one")
+    return Step(called, run, kind, order, once, after, optional, tries, on, never, refused, checked)

@@ -170,8 +170,9 @@ class InlinePass(Pass):
             return self._give_up(self._ending, error)
         questions = {entry.name for entry in rules.questions(self.ledger)}
         tried = [step for name, step in self._steps.items() if self._view.entry(name).state != "done"]
-        is_asked = any(not self._view.may_check(step) for step in tried if step.name in questions)
-        is_spent = any(self._view.entry(step.name).tries >= self._limit(step) for step in tried)
+        over = [step for step in tried if not self._view.may_check(step)]
+        is_asked = any(step.name in questions for step in over)
+        is_spent = any(self._view.entry(step.name).tries >= self._limit(step) for step in over)
         unknown = questions - set(self._steps)
         if is_asked or is_spent or unknown or isinstance(error, StepFailed):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error

@@ -62,6 +62,8 @@ class Pass:
         self._checked: set[str] = set()
         self._has_progressed = False
         """Whether a step became done since the last write."""
+        self._has_found = False
+        """Whether a check of this pass said that its step is done."""
         self._ending: Ending | None = None
         """What a step asked for its message."""
         self._error: BaseException | None = None
@@ -72,8 +74,13 @@ class Pass:
 
     def run(self) -> Generator[Asked, Any, End]:
         """Raises LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
-        if (end := self._before()) is not None:
+        if (end := (yield from self._before())) is not None:
             return end
+        while end is None:
+            end = (yield from self._steps_in_order()) or (yield from self._end())
+        return end
+
+    def _steps_in_order(self) -> Generator[Asked, Any, Lost | Stopped | None]:
         while self._ending is None and (step := self._next_step()) is not None:
             view = self._view
             is_begun, is_check = view.is_begun(step), view.may_check(step)
@@ -90,18 +97,21 @@ class Pass:
                 continue  # a stop may have come meanwhile
             if stopped := (yield from self._call(step, is_check=is_check)):
                 return stopped
-        return (yield from self._end())
+        return None
 
     # -- before the first step -------------------------------------------------------------------------------------
 
-    def _before(self) -> Unfinished | None:
-        return self._refused() or self._missing()
+    def _before(self) -> Generator[Asked, Any, End | None]:
+        end = self._refused() or self._missing()
+        if end is None or end.ending is None or self._unasked() is None:
+            return end
+        return (yield from self._ask_checks()) or self._refused() or self._missing()
 
     def _refused(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
         if facts.refusal is not None:
             return self._give_up(facts.refusal_ending, facts.refusal)
-        if rules.has_killed(queue, facts.unanswered):
+        if facts.unanswered >= rules.most_unanswered(queue) and not self._has_found:
             expired = LeaseExpired(texts.no_answer(facts.unanswered, facts.lost_owner))
             return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending, expired)
         if lost := rules.without_result(self.ledger):
@@ -126,6 +136,27 @@ class Pass:
         if not self._facts.has_waited:
             return Unfinished(error, None, is_missing=True, missing=missing)
         return self._give_up(ending, error, missing)
+
+    def _unasked(self) -> Step | None:
+        """A step that a person would be asked about, whose check was not asked. One that was called in this pass is not
+        asked so soon; where as many processes ended as may, the check is asked once: it may be what ends them.
+        """
+        if self._facts.unanswered > rules.most_unanswered(self._queue):
+            return None
+        names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
+        return next((step for step in self._steps.values() if step.name in names and step.has_check), None)
+
+    def _ask_checks(self) -> Generator[Asked, Any, Lost | Stopped | None]:
+        """What checks know, before the message is given up."""
+        while (step := self._unasked()) is not None:
+            if self._is_stopping():
+                return (yield from self._note_rest()) or Stopped()
+            if self.ledger != self._noted:
+                if lost := (yield from self._note()):
+                    return lost
+            elif stopped := (yield from self._call(step, is_check=True)):
+                return stopped
+        return None
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -208,11 +239,12 @@ class Pass:
         self._tell(entry, heard.error, at)
         entry = replace(entry, error=_said(heard.error))
         counts, limit = self._facts.outage_counts, self._limit(step)
-        after = rules.raised(entry, kind, limit, has_check=step.has_check, counts=counts, at=at, took_s=took_s)
-        self._put(after)
+        self._put(rules.raised(entry, step, heard.error, kind, limit, counts=counts, at=at, took_s=took_s))
         self._outage = heard.error if kind in ("outage", "outage by hand") else self._outage
-        if kind in ("park", "dead"):
-            self._ending = "park" if kind == "park" else "dead"
+        if kind == "park" or kind == "dead":
+            self._ending = kind
+        elif kind == "declined" and not entry.optional:
+            self._ending = ENDING_BY_OPTION[self._queue.on_failure]
 
     def _hear_check(self, step: Step, entry: Entry, heard: Returned | Raised, at: float) -> None:
         if isinstance(heard, Raised):
@@ -226,6 +258,7 @@ class Pass:
         elif heard.result is None:
             self._put(entry.moved("open", token=0, at=at))
         else:
+            self._has_found = True
             self._keep(entry.moved("done", error="", at=at), heard.result)
 
     def _keep(self, done: Entry, result: Any) -> None:
@@ -258,21 +291,20 @@ class Pass:
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
-    def _end(self) -> Generator[Asked, Any, End]:
-        """Nothing can be called any more in this pass."""
+    def _end(self) -> Generator[Asked, Any, End | None]:
+        """Nothing can be called any more in this pass; None where a check was asked, and may have changed that."""
         if lost := (yield from self._note_ends()):
             return lost
-        if self._ending is not None:
-            assert self._error is not None
-            return self._give_up(self._ending, self._error)
-        self.ledger = self._view.closed()
-        view = self._view
-        if view.is_finished:
-            return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
-        error = self._error or self._spent()
-        if not any(view.can_be_tried(step) for step in self._steps.values()):
-            return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], error)
-        return self._again(error)
+        if self._ending is None:
+            self.ledger = self._view.closed()
+            view = self._view
+            if view.is_finished:
+                return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
+            if any(view.can_be_tried(step) for step in self._steps.values()):
+                return self._again(self._error or self._spent())
+        if self._unasked() is not None:
+            return (yield from self._ask_checks())
+        return self._give_up(self._ending or ENDING_BY_OPTION[self._queue.on_failure], self._error or self._spent())
 
     def _again(self, error: BaseException) -> Unfinished:
         """A later pass can do something for it without a person."""

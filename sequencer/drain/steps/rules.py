@@ -16,7 +16,7 @@ from ...settings.options import QueueOptions
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
 from .declared import Step
 
-Verdict = Literal["error", "never", "retry", "outage", "outage by hand", "park", "dead"]
+Verdict = Literal["error", "never", "declined", "retry", "outage", "outage by hand", "park", "dead"]
 SHORT_ERROR = 20
 """Characters of an error in a ledger that would be too large."""
 Limit = Callable[[Step], int]
@@ -119,11 +119,13 @@ class View:
         return entry.state == "started" and entry.token == self.token
 
     def may_check(self, step: Step) -> bool:
-        """Whether its check is to say how it ended: started under another lease, or failed and `once`."""
+        """Whether its check is to say how it ended: started under another lease, or failed and `once`. After the last
+        try too: so it is asked once more than the step is called.
+        """
         entry = self.entry(step.name)
         is_unknown = entry.state == "started" and entry.token != self.token
         is_asked = is_unknown or (entry.once and entry.state == "failed")
-        return is_asked and step.has_check and entry.tries < self.limit(step)
+        return is_asked and step.has_check and entry.tries <= self.limit(step)
 
     def can_be_tried(self, step: Step) -> bool:
         """Whether a later pass can do something for it without a person."""
@@ -160,25 +162,30 @@ class View:
 
 
 def raised(
-    entry: Entry, kind: Verdict, limit: int, *, has_check: bool, counts: bool, at: float, took_s: float
+    entry: Entry, step: Step, error: BaseException, kind: Verdict, limit: int, *, counts: bool, at: float, took_s: float
 ) -> Entry:
     """The entry after its step raised. `kind`: see `verdict`; `counts`: whether an outage counts as a failure."""
-    if entry.once and kind in ("retry", "outage by hand"):  # says that nothing happened
-        counted = 1 if kind == "retry" or counts else 0  # else it could go on for ever
-        return entry.moved("open", tries=entry.tries + counted, token=0, at=at, took_s=took_s)
+    if entry.once and says_nothing_happened(step, error):
+        counted = 1 if kind != "outage by hand" or counts else 0  # else it could go on for ever
+        is_left = kind == "declined" and entry.optional
+        return entry.moved("left" if is_left else "open", tries=entry.tries + counted, token=0, at=at, took_s=took_s)
     is_free = not entry.once and kind in ("outage", "outage by hand") and not counts
     tries = entry.tries if is_free else max(entry.tries + 1, limit) if kind == "never" else entry.tries + 1
-    is_last = entry.optional and entry.once and not (has_check and tries < limit)
+    is_last = entry.optional and entry.once and not (step.has_check and tries <= limit)
     return entry.moved("left" if is_last else "failed", tries=tries, at=at, took_s=took_s)
 
 
-def has_killed(queue: QueueOptions, unanswered: int) -> bool:
-    """Whether the message ended so many processes that it is not tried again.
+def most_unanswered(queue: QueueOptions) -> int:
+    """How many leases in a row may end without an answer until the message is not tried again.
 
     One lease alone may be a claim whose answer was lost, with no step begun: that drops no message.
     """
-    limit = max(2, queue.max_attempts) if queue.on_failure == "drop" else queue.max_attempts
-    return unanswered >= limit
+    return max(2, queue.max_attempts) if queue.on_failure == "drop" else queue.max_attempts
+
+
+def says_nothing_happened(step: Step, error: BaseException) -> bool:
+    """Whether a `once` step says that it took no effect: then nobody is asked."""
+    return isinstance(error, Retry | Outage | Park | SetAside) or is_named(error, step.declined)
 
 
 def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optional: bool) -> Verdict:
@@ -194,6 +201,8 @@ def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optiona
         return "park" if isinstance(error, Park) else "dead"
     if isinstance(error, WrongSignal):
         return "error"
+    if is_named(error, step.declined):
+        return "declined"
     if is_named(error, queue.park_on):
         return "park"
     if is_named(error, queue.dead_letter_on):

@@ -49,7 +49,10 @@ class Returned:
 
 @dataclass(frozen=True)
 class Raised:
-    """What the step or the check raised: error, retry, outage, outage by hand, park, set aside, result."""
+    """What the step or the check raised: error, retry, outage, outage by hand, park, set aside, declined, result.
+
+    "declined" is an error that the declaration of a `once` step names as one that says that nothing happened.
+    """
 
     error: str = "error"
     after: int | None = None

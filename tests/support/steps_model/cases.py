@@ -150,7 +150,9 @@ def plain(value: Any) -> Any:
 # -- cases for hypothesis ----------------------------------------------------------------------------------------
 
 _NAMES = ("charge", "points", "mail", "label")
-_ERRORS = st.sampled_from(("error", "error", "retry", "outage", "outage by hand", "park", "set aside", "result"))
+_ERRORS = st.sampled_from(
+    ("error", "error", "retry", "outage", "outage by hand", "park", "set aside", "declined", "result")
+)
 _ENDS = st.one_of(
     st.just(WELL), st.builds(Returned, st.integers(0, 9)), st.builds(Raised, _ERRORS, st.sampled_from((None, 3)))
 )

@@ -93,6 +93,7 @@ class Consumer:
         elif isinstance(self.action, Call):
             self._call(self.action)
         elif isinstance(self.action, Check):
+            self.truth.checked.add((self.uid, self.action.step))
             self.heard = self.moods.check(self.rng, self.app, self.uid, self.action.step)
             self._checked(self.action.step, self.heard)
         elif isinstance(self.action, Note):
@@ -151,6 +152,8 @@ class Consumer:
         assert self.claim is not None
         event, has_effect = self.moods.call(self.rng, call.step)
         step = self._step(call.step)
+        if event == Raised("declined") and not step.once:
+            event = Raised("error")  # only a `once` step declares such errors
         if self.is_valid:  # else the lease was lost before: its effect may overlap, `step.token` fences it
             result = event.result if isinstance(event, Returned) else None
             run = Run(call.key, step.once or call.is_once, has_effect, self.claim.token, result)
@@ -216,7 +219,7 @@ class Consumer:
             self._is_alone("the failure")
             if not nack.is_missing:  # it is given back as it was
                 self.truth.written(self.uid, self.app, self.record.kind, self.claim.token)
-            self.truth.nacked(self.uid, nack, self.app, self.record.kind)
+            self.truth.nacked(self.uid, nack, self.app, self.record.kind, self.claim.token)
         self._end(is_disturbed=code != 1)
 
     def _give_back(self) -> None:

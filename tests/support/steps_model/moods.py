@@ -129,11 +129,13 @@ class Moods:
         if mood == "mixed":
             mood = rng.choice(("well", "fails", "retry", "outage", "outage by hand", "dies"))
         elif mood == "odd":
-            mood = rng.choice(("well", "park", "set aside", "result"))
+            mood = rng.choice(("well", "park", "set aside", "declined", "result"))
         if mood == "well":
             return Returned({"by": step, "n": rng.randrange(10**9)}), True
         if mood in ("retry", "outage by hand"):
             return Raised(mood, after=1), False
+        if mood in ("park", "set aside", "declined"):
+            return Raised(mood), False
         if mood == "result":
             return Raised(mood), True
         has_effect = rng.random() < 0.4

@@ -58,6 +58,8 @@ class Pass:
     reason: str = ""
     delays: tuple[int, ...] = ()
     is_outage: bool = False
+    has_found: bool = False
+    """A check of this pass said that its step is done."""
     is_stopping: bool = False
     lost: int | None = None
 
@@ -128,7 +130,7 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
     state = _told(state, event, entry)
     counts = state.facts.outages >= state.facts.counts_outage
     after = state.rules.raised(step, entry, event.error, state.app.limit(step), counts=counts)
-    ending = state.rules.stops_pass(event.error)
+    ending = state.rules.stops_pass(step, entry, event.error, state.app)
     return replace(_put(state, after), ending=ending, reason=event.error)
 
 
@@ -139,7 +141,8 @@ def _checked(state: Pass, step: Step, event: Returned | Raised) -> Pass:
         return _put(_told(state, event, entry), state.rules.check_raised(entry, event.error, counts=counts))
     if event.result is None:
         return _put(state, entry.moved("open", token=0))
-    return _put(state, entry.moved("done", result=event.result, error=""), has_progressed=True)
+    done = entry.moved("done", result=event.result, error="")
+    return replace(_put(state, done, has_progressed=True), has_found=True)
 
 
 def _told(state: Pass, event: Raised, entry: Entry) -> Pass:
@@ -159,7 +162,7 @@ def _decide(state: Pass) -> tuple[Pass, Action]:
     if state.lost is not None:
         return state, Lost(state.lost)
     if (before := _before(state)) is not None:
-        return state, before
+        return before
     is_over = state.ending or (state.reason and not state.rules.goes_on(state.reason))
     step = None if is_over else _next_step(state)
     if step is None:
@@ -182,14 +185,14 @@ def _decide(state: Pass) -> tuple[Pass, Action]:
     return state, Call(step.name, name, state.ledger.results, entry.once)
 
 
-def _before(state: Pass) -> Action | None:
+def _before(state: Pass) -> tuple[Pass, Action] | None:
     """What keeps a pass from its first step."""
     facts, app, rules = state.facts, state.app, state.rules
-    if state.called or state.checked or state.ledger != state.noted:
+    if state.called:
         return None
     if facts.given_up:
         return _give_up(state, facts.given_up_as, facts.given_up)
-    if rules.has_killed(facts.unanswered, app.max_attempts):
+    if rules.has_killed(facts.unanswered, app.max_attempts) and not state.has_found:
         return _give_up(state, app.on_failure, "lease expired")
     if rules.without_result(state.ledger):
         return _give_up(state, "park", "result")
@@ -199,7 +202,7 @@ def _before(state: Pass) -> Action | None:
         return None
     reason = "unknown kind" if is_unknown else "step missing"
     if not facts.has_waited:
-        return Nack(state.noted, False, "", Failure(reason, missing=missing), is_missing=True)
+        return state, Nack(state.noted, False, "", Failure(reason, missing=missing), is_missing=True)
     return _give_up(state, rules.ending_of_unknown(app, state.ledger) if is_unknown else "park", reason, missing)
 
 
@@ -229,13 +232,13 @@ def _end(state: Pass) -> tuple[Pass, Action]:
     if any(entry.state in ("done", "left") for entry in ended_once):
         return state, _note(state)  # the end of a `once` step is waited for, the last one's too
     if state.ending:
-        return state, _give_up(state, state.ending, state.reason)
+        return _give_up(state, state.ending, state.reason)
     ledger = rules.closed(state.ledger, state.steps, app, token)
     state = replace(state, ledger=ledger)
     if rules.is_finished(ledger, state.steps):
         return state, Ack(rules.written(ledger), bool(rules.failures(ledger)))
     if not any(rules.can_be_tried(step, ledger, state.steps, app, token) for step in state.steps):
-        return state, _give_up(state, app.on_failure, state.reason or "failed")
+        return _give_up(state, app.on_failure, state.reason or "failed")
     most = max(entry.tries for entry in ledger.entries)
     delay = min(state.delays) if state.delays else 2 ** max(most - 1, 0)
     failure = Failure(state.reason or "failed")
@@ -243,11 +246,28 @@ def _end(state: Pass) -> tuple[Pass, Action]:
     return state, Nack(written, state.has_progressed, "", failure, delay, is_outage=state.is_outage)
 
 
-def _give_up(state: Pass, ending: str, reason: str, missing: tuple[str, ...] = ()) -> Nack:
-    """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
+def _ask(state: Pass) -> tuple[Pass, Action] | None:
+    """The check of a step that a person would be asked about. One that was called in this pass is not asked so soon."""
+    rules, facts, most = state.rules, state.facts, state.app.max_attempts
+    for step in state.steps:
+        is_new = step.name not in state.called | state.checked
+        if is_new and rules.may_ask(step, state.ledger, facts.unanswered, most):
+            if state.is_stopping:
+                return state, Release() if state.ledger == state.noted else _note(state)
+            if state.ledger != state.noted:
+                return state, _note(state)
+            name = key("q", facts.group, facts.id, state.ledger.stamp, state.entry(step.name))
+            return replace(state, doing=step.name), Check(step.name, name)
+    return None
+
+
+def _give_up(state: Pass, ending: str, reason: str, missing: tuple[str, ...] = ()) -> tuple[Pass, Action]:
+    """No pass will go on by itself. A required `once` step without a known end: its check is asked, then a person."""
+    if (asking := _ask(state)) is not None:
+        return asking
     rules = state.rules
     questions = tuple(rules.questions(state.ledger, reason))
     if questions:
         ending = state.app.on_question
     ledger = state.ledger if ending == "drop" else rules.fresh(state.ledger)
-    return Nack(rules.written(ledger), state.has_progressed, ending, Failure(reason, questions, missing))
+    return state, Nack(rules.written(ledger), state.has_progressed, ending, Failure(reason, questions, missing))

@@ -59,9 +59,17 @@ class Rules:
         return is_ready and entry.tries < limit
 
     def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
-        """Whether `check` is to say how a `once` step ended: unknown, or failed, with tries left."""
+        """Whether `check` is to say how a `once` step ended: unknown, or failed. After the last try too: so it is asked
+        once more than the step is called.
+        """
         is_asked = self.is_unknown(entry, token) or (entry.once and entry.state == "failed")
-        return is_asked and step.has_check and entry.tries < limit
+        return is_asked and step.has_check and entry.tries <= limit
+
+    def may_ask(self, step: Step, ledger: Ledger, unanswered: int, limit: int) -> bool:
+        """Whether `check` is asked before a person is, though the message is given up. Where as many processes ended as
+        may, only once: the check may be what ends them.
+        """
+        return step.has_check and step.name in self.questions(ledger, "") and unanswered <= limit
 
     def is_unknown(self, entry: Entry, token: int) -> bool:
         """Whether the step was started under another lease: nobody here knows how it ended."""
@@ -93,21 +101,28 @@ class Rules:
 
     def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
         """The entry after its step raised. `counts`: this outage counts as a failure, see Facts.outages."""
-        if entry.once and error in ("retry", "outage by hand"):  # says that nothing happened
+        if entry.once and self.says_nothing_happened(step, error):
             return self.nothing_happened(entry, error, counts=counts)
         is_free = not entry.once and self.is_outage(entry, error) and not counts
         tries = entry.tries if is_free else entry.tries + 1  # failed all the same: what timed out may have acted
-        is_last = entry.optional and entry.once and not (step.has_check and tries < limit)
+        is_last = entry.optional and entry.once and not (step.has_check and tries <= limit)
         return entry.moved("left" if is_last else "failed", tries=tries, error=error)
 
     def is_outage(self, entry: Entry, error: str) -> bool:
         """Whether it says that something all handlers need is away; of an optional step only where it was meant."""
         return error == "outage by hand" or (error == "outage" and not entry.optional)
 
+    def says_nothing_happened(self, step: Step, error: str) -> bool:
+        """Whether a `once` step says that it took no effect: then nobody is asked."""
+        return error in ("retry", "outage by hand", "park", "set aside") or (step.once and error == "declined")
+
     def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
-        """It is open again. A Retry counts a try, as an outage that counts does: else it could go on for ever."""
-        counted = 1 if error == "retry" or counts else 0
-        return entry.moved("open", tries=entry.tries + counted, error=error, token=0)
+        """It is open again. It counts a try, and so does an outage that counts: else it could go on for ever. An
+        optional one that was declined is left.
+        """
+        counted = 1 if error != "outage by hand" or counts else 0
+        is_left = error == "declined" and entry.optional
+        return entry.moved("left" if is_left else "open", tries=entry.tries + counted, error=error, token=0)
 
     def check_raised(self, entry: Entry, error: str, *, counts: bool) -> Entry:
         """A check that raises counts as a try of its step, as an outage that counts does: else it could go on for
@@ -116,8 +131,10 @@ class Rules:
         is_free = self.is_outage(entry, error) and not counts
         return entry if is_free else replace(entry, tries=entry.tries + 1, error=error)
 
-    def stops_pass(self, error: str) -> str:
+    def stops_pass(self, step: Step, entry: Entry, error: str, app: App) -> str:
         """What a step asks for its message: the end of the pass with this ending; else the next step runs."""
+        if error == "declined":
+            return app.on_failure if step.once and not entry.optional else ""
         return {"park": "park", "set aside": "dead"}.get(error, "")
 
     def lost_result(self, entry: Entry) -> str:

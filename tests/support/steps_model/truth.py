@@ -9,6 +9,8 @@ from typing import Any
 from .actions import Ack, Call, Nack
 from .declared import App, Step
 
+NOTHING_HAPPENED = ("retry", "outage by hand", "park", "set aside", "declined")
+"""What a `once` step raises to say so."""
 MOST_PASSES = 13
 """So many passes may wait in a row though nothing got done: more than all tries of all steps."""
 
@@ -49,6 +51,8 @@ class Truth:
         """A person said `--again`: the next run needs a key of its own."""
         self.asked: dict[int, set[str]] = defaultdict(set)
         """Required `once` steps that began and whose end nobody knows yet."""
+        self.checked: set[tuple[int, str]] = set()
+        """Steps whose check was asked since they were called."""
         self.unconfirmed: set[tuple[int, str, int]] = set()
         """Starts that a failover may lose, with their leases."""
         self.listed: dict[int, set[str]] = defaultdict(set)
@@ -100,6 +104,7 @@ class Truth:
                 for one in runs:
                     one.is_followed |= one.is_over and one.token == run.token
         before.append(run)
+        self.checked.discard((uid, step.name))
         if step.once and not step.optional:
             self.asked[uid].add(step.name)
         return run
@@ -146,7 +151,7 @@ class Truth:
             for run in runs if owner == uid else ():
                 if run.is_over and run.token == token and not run.is_noted:
                     run.is_noted = True
-                    if run.is_once and run.error in ("retry", "outage by hand"):
+                    if run.is_once and run.error in NOTHING_HAPPENED:
                         self.nothing_happened(uid, name)
                     if run.has_returned:
                         self.asked[uid].discard(name)
@@ -162,8 +167,15 @@ class Truth:
         if self.unanswered[uid] > 3 * limit:
             self.wrong(f"for ever: message {uid} ends each process that takes it")
 
-    def nacked(self, uid: int, nack: Nack, app: App, kind: str) -> None:
+    def nacked(self, uid: int, nack: Nack, app: App, kind: str, token: int) -> None:
         """A pass ended without its message."""
+        for step in app.steps(kind):
+            runs = self.runs[uid, step.name]
+            is_ended = nack.failure.reason in ("park", "set aside", "declined", "result")
+            is_early = not runs or (runs[-1].token == token and is_ended) or self.unanswered[uid] > app.max_attempts
+            is_asked = step.has_check and step.name in nack.failure.questions
+            if is_asked and not is_early and (uid, step.name) not in self.checked:
+                self.wrong(f"asked in vain: step {step.name} of message {uid} has a check, which was not asked")
         failure, limit = nack.failure, app.max_attempts
         if failure.reason in ("error", "retry", "outage", "outage by hand") and self.is_plain(uid, app):
             for step in app.steps(kind):
@@ -175,7 +187,8 @@ class Truth:
                 ):
                     self.wrong(f"held back: step {step.name} of message {uid} waits for the failure of another")
         for name in failure.questions:
-            has_failed = any(run.error for run in self.runs[uid, name])
+            runs = self.runs[uid, name]
+            has_failed = any(run.error and not (run.is_once and run.error in NOTHING_HAPPENED) for run in runs)
             if uid not in self.disturbed and not has_failed:
                 self.wrong(f"false question: nothing happened to step {name} of message {uid}")
         if failure.reason == "result" and self.is_plain(uid, app) and self.is_without_result(uid, app, kind):

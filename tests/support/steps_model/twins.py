@@ -167,6 +167,24 @@ class _DropsUnknown(Rules):
         return app.on_unknown
 
 
+@_twin("what says that nothing happened is no question", "false question")
+class _AsksAboutNothing(Rules):
+    def says_nothing_happened(self, step: Step, error: str) -> bool:
+        return error in ("retry", "outage by hand")
+
+
+@_twin("a check is asked after the last try", "asked in vain")
+class _NoLastCheck(Rules):
+    def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
+        return super().may_check(step, entry, limit - 1, token)
+
+
+@_twin("a check is asked before a person is", "asked in vain")
+class _AsksAtOnce(Rules):
+    def may_ask(self, step: Step, ledger: Ledger, unanswered: int, limit: int) -> bool:
+        return False
+
+
 @_twin("the next step waits for the note of the one before", "ran again")
 class _RunsAhead(Rules):
     def waits_for_end(self) -> bool:
