@@ -41,8 +41,8 @@ async def reschedule(
     """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
 
     It takes its place anew, as if it arrived now. Where its old time was its score, the new one is; else its score
-    stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when a
-    consumer may have it in hand.
+    stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when
+    a consumer may have it in hand.
     """
     due = encode_due(delay, at)
     if not due:

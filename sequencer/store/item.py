@@ -205,7 +205,7 @@ os.register_at_fork(after_in_child=_renew_all)
 
 class Item(NamedTuple):
     """A checked message, ready to send: encoded group, id, score text ("" for the time of arrival or its due time),
-    envelope, when it is due (us since 1970, "+" and us from now, or ""; the unit of its score behind that, where known),
+    envelope, when it is due (us since 1970, "+" and us from now, or ""; then the unit of its score, where known),
     and the ledger of steps that are done already.
     """
 

@@ -38,7 +38,8 @@ def bank(*answers: Any, check: Any = None, **settings: Any) -> Any:
 
 
 def failure_of(done: Any) -> str:
-    return (done.parked[0].failure if done.parked else done.dead[0].error).type
+    failure = done.parked[0].failure if done.parked else done.dead[0].error
+    return str(failure.type)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_an_error_that_only_gives_the_step_up_is_a_question() -> None:
 
 
 def test_declined_is_for_once_steps_and_stands_in_one_list() -> None:
-    seq = MemoryQueue("gifts")
+    seq: Any = MemoryQueue("gifts")
     for options in ({}, {"once": True, "never_retry": (CardDeclined,)}):
         with pytest.raises(ConfigurationError):
             seq.step(name="charge", declined=(CardDeclined,), **options)(lambda message: None)
