@@ -180,6 +180,11 @@ def hear_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def hear_hangups() -> None:
+    """From here on SIGHUP comes through; `cli/start` blocked it, since it must not end a `run` that starts."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+
+
 @app.callback()
 def options(
     ctx: typer.Context,
@@ -189,6 +194,8 @@ def options(
     log_level: Annotated[str, option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "WARNING",
     log_format: Annotated[str, option("--log-format", help="text, or json: one object a line.")] = "text",
 ) -> None:
+    if ctx.invoked_subcommand != "run":
+        hear_hangups()
     for variable in FILLED:
         if os.environ.get(variable) == "":
             raise ConfigurationError(f"{variable} is empty; give it a value, or unset it")

@@ -13,13 +13,13 @@ from typing import Annotated, cast
 import typer
 
 from ..errors import ConfigurationError
-from ..processes.handlers.apps import app_from_project
+from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
 from ..processes.service_events import service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
-from ..processes.worker.config import WorkerConfig, overrides, prepare
+from ..processes.worker.config import START_S, WorkerConfig, overrides, prepare
 from ..server import EmbeddedServer
 from ..settings.error_names import unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
@@ -29,6 +29,7 @@ from ..values.version import VERSION
 from .app import (
     FINE,
     PARKED,
+    WRONG_USE,
     JsonOption,
     NamespaceOption,
     QueueArgument,
@@ -132,6 +133,9 @@ def consume(
             help="Seconds from a signal to stop until handlers are interrupted; without it, at a second signal.",
         ),
     ] = None,
+    start_timeout: Annotated[
+        float, option("--start-timeout", help="Seconds that the import of --app may take; then the consumer is killed.")
+    ] = START_S,
     audit: Annotated[bool, option("--audit", help="Record each handled message in the audit stream.")] = False,
     audit_length: Annotated[
         int, option("--audit-length", help="Entries that the stream of a lane keeps, about.")
@@ -202,6 +206,7 @@ def consume(
         audit=audit,
         audit_length=audit_length,
         grace=grace,
+        start_timeout=start_timeout,
         log_level=log.level,
         log_format=log.format,
     )
@@ -237,8 +242,14 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     for command in [config.command, *(one for _, one in config.steps)]:
         if command is not None:
             check_command(command)
-    changed = overrides(config)
-    client, _ = prepare(config)
+
+    def end_start() -> None:
+        say(f"error: the import of the app did not finish within {config.start_timeout:g} s (start_timeout)")
+        os._exit(WRONG_USE)
+
+    with limited(config.start_timeout, end_start):
+        changed = overrides(config)
+        client, _ = prepare(config)
     _say_unknown_errors(config.settings)
     hear_interrupts()
     config.options()  # what a consumer would refuse is refused here

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..client import Sequencer
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, SequencerError, ServerUnavailable
 from ..processes.logs import LogOptions, background_writing
 from ..values.text import many, plain
-from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_interrupts
+from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .queues import names_of_queues, new_queue_said, say_unused
 from .render import cells, console, print_json, say, seconds, table
@@ -45,10 +45,9 @@ def run(
     def read() -> RunPlan:
         return read_with_server(path, log, redis, namespace)
 
-    if status:
-        return _show_status(path, json)
-    if check:
-        return _check(read(), json)
+    if status or check:
+        hear_hangups()
+        return _show_status(path, json) if status else _check(read(), json)
     if json:
         raise ConfigurationError("--json says how --check or --status answer; give one of them")
     return _run(read, log)
@@ -59,18 +58,30 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
 
     plan = read()
     hear_interrupts()
-    for queue in [pool.queue for pool in plan.pools]:
-        with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
-            known = names_of_queues(client)
-            with new_queue_said(by_command=True):
-                client.connect()
-            say_unused(client, known)
+    errors = [error for pool in plan.pools if (error := _unusable(pool.queue, plan))]
+    if len(errors) == len(plan.pools):
+        raise errors[0]
     master = Master(plan, read)
     with background_writing():
         status = master.run()
     for pool in master.kept:
         summarize(pool.queue, pool.totals, many(pool.totals.started, "consumer"), log.format, names_queue=True)
     return status
+
+
+def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
+    """Why a queue can't be consumed: its consumers say so too, and the others run. Raises ServerUnavailable."""
+    with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
+        known = names_of_queues(client)
+        try:
+            with new_queue_said(by_command=True):
+                client.connect()
+        except SequencerError as error:
+            if known is None and isinstance(error, ServerUnavailable):
+                raise
+            return error
+        say_unused(client, known)
+    return None
 
 
 def _check(plan: RunPlan, as_json: bool) -> int:

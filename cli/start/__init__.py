@@ -30,6 +30,7 @@ def main() -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda number, _: os._exit(128 + number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # to `run` it means a reload: it waits for who knows
     hide_password(sys.argv)
     gc.disable()  # nothing of what is imported is garbage, and to look for some takes a fifth of the time
     from sequencer.cli import main as run

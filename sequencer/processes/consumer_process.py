@@ -52,7 +52,7 @@ class ConsumerProcess:
         try:
             self._process = subprocess.Popen(
                 # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-                [sys.executable, "-P", "-m", module],
+                [sys.executable, "-P", "-m", module, config.queue],  # the queue is for `ps` alone
                 stdin=subprocess.PIPE,
                 pass_fds=[fd for fd in fds if fd is not None],
                 start_new_session=True,
@@ -66,8 +66,11 @@ class ConsumerProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.pid = self._process.pid
         self.started_at = time.monotonic()
-        self.is_connected = self.has_begun = False
-        """Whether it is connected; whether its first handler began."""
+        self.is_loaded = self.is_connected = self.has_begun = False
+        """Whether its app is imported; whether it is connected; whether its first handler began."""
+        self.start_timeout_s = config.start_timeout
+        self.told_at: float | None = None
+        """When it was told to stop."""
         self.status: int | None = None
         """How it says that it ended; None while it works, and for one that was killed."""
         self.ended_at: float | None = None
@@ -79,8 +82,8 @@ class ConsumerProcess:
         """The process group of the command that it runs for a message now."""
         self.busy_s = 0.0
         """Its time in handlers since it began, where it reports that."""
-        self.works_from, self.longest_s = self.started_at, math.inf
-        """When it was connected, or else started; how long from then on it may live."""
+        self.works_from, self.longest_s = math.inf, math.inf
+        """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
         self.is_killed = False
@@ -98,6 +101,7 @@ class ConsumerProcess:
 
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
+        self.told_at = self.told_at or time.monotonic()
         self._write(str(stage).encode())
 
     def _write(self, data: bytes) -> None:
@@ -128,6 +132,8 @@ class ConsumerProcess:
     def apply_report(self, event: dict[str, Any]) -> None:
         """Note what it reports of itself."""
         match event["event"]:
+            case "loaded":
+                self.is_loaded = True
             case "started":
                 self.is_connected, self.works_from = True, time.monotonic()
             case "began":

@@ -17,6 +17,7 @@ Not here: the loop that calls `run_round`, and signals (`processes/supervisor.py
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -124,8 +125,7 @@ class Pool:
     def _times(self, now: float) -> list[float]:
         """When something is to be done."""
         times = [place.start_at for place in self._places.empty]
-        ended = [process.ended_at for _, process in self._places.running if not process.is_killed]
-        times += [at + self._exit_timeout_s for at in ended if at is not None]
+        times += [self._patience(process)[0] for _, process in self._places.running]
         if self._stage == 1 and self._config.grace is not None:
             times.append(self._stage_at + self._config.grace)
         waits = (self._shared.wait_s(now), self._silence.wait_s)
@@ -188,18 +188,37 @@ class Pool:
         self._send_stage()
 
     def _on_tick(self) -> None:
-        """What time brings: the end of the grace, and of patience with one that has ended and does not exit."""
-        now, grace_s, timeout_s = time.monotonic(), self._config.grace, self._exit_timeout_s
+        """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
+        now, grace_s = time.monotonic(), self._config.grace
+        self._places.forgive(now)
         if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
         for _, process in self._places.running:
-            if process.ended_at is not None and now >= process.ended_at + timeout_s and not process.is_killed:
-                why = f"it ended its work {timeout_s:g} s ago and does not exit"
-                self._kill(process, f"{why} (threads: {', '.join(process.threads) or 'none'})")
+            until, why = self._patience(process)
+            if now >= until:
+                self._kill(process, why)
         for process in self._silence.tick([process for _, process in self._places.running], now):
             self._kill(process, self._silence.reason)
         self._shared.tick(now)
         self._emitter.tick()
+
+    def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
+        """Until when it may go on as it does, and why it is killed then."""
+        timeout_s = self._exit_timeout_s
+        if process.is_killed:
+            return math.inf, ""
+        if process.ended_at is not None:
+            threads = ", ".join(process.threads) or "none"
+            why = f"it ended its work {timeout_s:g} s ago and does not exit (threads: {threads})"
+            return process.ended_at + timeout_s, why
+        if process.is_connected:
+            return math.inf, ""
+        if process.told_at is not None:  # it ends by itself, unless code in C keeps the interpreter's lock
+            return process.told_at + timeout_s, f"it was told to stop {timeout_s:g} s ago, while it started"
+        if process.is_loaded:  # it waits for the server
+            return math.inf, ""
+        limit_s = process.start_timeout_s
+        return process.started_at + limit_s, f"its import did not finish within {limit_s:g} s (start_timeout)"
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
         self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))
@@ -256,7 +275,9 @@ class Pool:
         now = time.monotonic()
         lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
         self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
-        match self._places.after_death(place, lived_s, has_begun=process.has_begun, is_final=is_final):
+        match self._places.after_death(
+            place, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
+        ):
             case "restart":
                 self._start_later(place, lived_s=lived_s)
             case "stand":
@@ -287,12 +308,10 @@ class Pool:
         if report["event"] == "frozen" and report["holder"] in by_pid:
             self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
         if report["pid"] in by_pid:
-            place, process = by_pid[report["pid"]]
+            _, process = by_pid[report["pid"]]
             process.apply_report(report)
             self._silence.heard(process.pid)
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
-            if process.has_begun:
-                place.startup_deaths = 0
             if process.is_connected:
                 self._connected.add(process.pid)

@@ -13,11 +13,12 @@ RESTART = Backoff(base_s=0.2, cap_s=5.0)
 class RestartPolicy:
     """When the supervisor replaces a consumer that died, and when it gives up.
 
-    A death is one at startup if no handler had begun and the consumer had lived for less than `startup_s`: what it
-    needs is missing, and a restart does not help. After `limit` of them in a row its place stands; when all places
-    stand, the service gives up. Any other death is of a message or of this machine, and its consumer is replaced, for
-    ever: the message at which consumers die is parked in the end. A rule that counts those too would end the service
-    before that, since a message at which a consumer died waits for a lease, and fresh ones come before it.
+    A death is one at startup if its app was not imported, or no handler had begun and the consumer had lived for less
+    than `startup_s`: what it needs is missing, and a restart does not help. After `limit` of them in a row its place
+    stands; when all places stand, the service gives up. Any other death is of a message or of this machine, and its
+    consumer is replaced, for ever: the message at which consumers die is parked in the end. A rule that counts those
+    too would end the service before that, since a message at which a consumer died waits for a lease, and fresh ones
+    come before it.
     """
 
     limit: int = 5
@@ -29,12 +30,15 @@ class RestartPolicy:
     def is_startup_death(self, lived_s: float, *, has_begun: bool) -> bool:
         return not has_begun and lived_s < self.startup_s
 
+    def is_fast(self, lived_s: float) -> bool:
+        return lived_s < self.fast_s
+
     def is_standing(self, startup_deaths: int) -> bool:
         return startup_deaths >= self.limit
 
     def after_death(self, fast_deaths: int, lived_s: float) -> int:
         """The new count of fast deaths in a row."""
-        return fast_deaths + 1 if lived_s < self.fast_s else 0
+        return fast_deaths + 1 if self.is_fast(lived_s) else 0
 
     def delay_s(self, fast_deaths: int, random: float) -> float:
         """Seconds before the replacement starts: none after a consumer that had lived well."""

@@ -180,6 +180,18 @@ def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill
     return event("consumer overdue", queue, f"{said}{_seen(begun)}", fields)
 
 
+def no_room(queue: str, *, consumers: int, wanted: int, most: int) -> Event:
+    """The queue has fewer consumers than it should, because the host may not run more."""
+    said = f"{consumers} of {many(wanted, 'consumer')}, because max_processes={most} are in use"
+    return event("no room", queue, said, {"consumers": consumers, "wanted": wanted, "max_processes": most})
+
+
+def runs_already(file: str, other_pid: int) -> Event:
+    """A second master of a file starts a second set of consumers."""
+    said = f"{file} is run by process {other_pid} on this host too; each queue now has both sets of consumers"
+    return event("runs already", "", f"{said}, and run --status asks the other", {"file": file, "other_pid": other_pid})
+
+
 def service_reloading(file: str) -> Event:
     """A reload was asked for."""
     return event("service reloading", "", f"{file}; consumers are replaced one by one", {"file": file})

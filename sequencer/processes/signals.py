@@ -76,7 +76,7 @@ class SignalPipe:
     def handlers(self, *, reloads: bool = False) -> Iterator[None]:
         """Within, a signal to stop is a request, and the end of a child wakes too; only in the main thread.
 
-        `reloads`: SIGHUP asks for a reload, not for a stop.
+        `reloads`: SIGHUP asks for a reload, not for a stop; so does one that was blocked until now.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -85,6 +85,8 @@ class SignalPipe:
         if reloads and signal.SIGHUP in heard:
             heard[signal.SIGHUP] = lambda *_: self.request_reload()
         with signals_taken({**heard, signal.SIGCHLD: lambda *_: None}):
+            if reloads:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
             # Written to by the system's handler: a signal just before the wait would not end that otherwise.
             old_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
             try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,7 +18,8 @@ from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.master import Master
 from sequencer.testing import wait_until
 
-from ..support.run_scene import PATIENCE_S, RunScene
+from ..support import run_scene
+from ..support.run_scene import PATIENCE_S, QUICK, RunScene
 from .conftest import Cli
 
 Start = Callable[..., Master]
@@ -202,6 +206,95 @@ def test_all_queues_share_what_the_host_may_run(
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 5)
         scene.wait_handled("mails", 5)
+
+
+def test_one_early_death_does_not_freeze_the_number_of_consumers(
+    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_scene, "QUICK", replace(QUICK, fast_s=3.0))
+    scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'")
+    with scene.master(server.url, namespace) as master:
+        (orders,) = master.kept
+        wait_until(lambda: orders.pids, PATIENCE_S, "it starts")
+        os.kill(orders.pids[0], signal.SIGKILL)
+        wait_until(lambda: orders.totals.died == 1 and orders.pids, PATIENCE_S, "another follows")
+        scene.append("orders", [{"gate": "gate"}] * 6)
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 3, PATIENCE_S, "three at once")
+        (scene.directory / "gate").touch()
+        scene.wait_handled("orders", 6)
+
+
+def test_a_queue_without_a_consumer_gets_one_of_a_queue_that_has_more_than_its_n(
+    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
+) -> None:
+    top = "check_every = '0.1s'\nmax_processes = 3"
+    scene.write_file(top, orders="n = 1; max = 3; wait = '0.1s'", mails="n = 0", bills="n = 0")
+    scene.append("orders", [{"seconds": 0.2}] * 150)
+    with scene.master(server.url, namespace) as master:
+        orders = pool_of(master, "orders")
+        wait_until(lambda: orders.size == 3, PATIENCE_S, "it has all")
+        scene.append("mails", [{}])
+        scene.append("bills", [{}])
+        scene.wait_handled("mails", 1)
+        scene.wait_handled("bills", 1)
+        assert len(scene.ids("orders")) < 150
+        assert master.count <= 3
+        master.stop()
+
+
+def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(
+    scene: RunScene,
+    server: EmbeddedServer,
+    namespace: str,
+    hasty: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(kept_pool, "LACKS_S", 0.3)
+    top = "check_every = '0.1s'\nmax_processes = 2"
+    scene.write_file(top, orders="n = 2")
+    scene.append("orders", [{"gate": "gate"}] * 2)
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "both are in hand")
+        scene.write_file(top, mails="n = 2")
+        scene.append("mails", [{}])
+        master.reload()
+        wait_until(lambda: "no room" in events(caplog), PATIENCE_S, "that it lacks two is told")
+        assert (master.count, len(master.pids)) == (2, 2)
+        (scene.directory / "gate").touch()
+        scene.wait_handled("mails", 1)
+        wait_until(lambda: pool_of(master, "mails").size == 2, PATIENCE_S, "it has both")
+        assert master.count == 2
+        assert events(caplog).count("no room") == 1
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.event for record in caplog.records if hasattr(record, "event")]
+
+
+def test_a_file_that_raises_what_nobody_foresaw_is_no_reload(
+    scene: RunScene,
+    server: EmbeddedServer,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "sequencer.supervisor")
+    scene.write_file(orders="n = 1")
+    with scene.master(server.url, namespace) as master:
+        wait_until(lambda: master.kept[0].is_ready and master.pids, PATIENCE_S, "it runs")
+        (pid,) = master.pids
+
+        def odd() -> None:
+            raise LookupError("odd")
+
+        monkeypatch.setattr(master, "_read", odd)
+        master.reload()
+        wait_until(lambda: "reload failed" in events(caplog), PATIENCE_S, "it is told")
+        scene.append("orders", [{}])
+        scene.wait_handled("orders", 1)
+        assert master.pids == [pid]
+    assert "service reloaded" not in events(caplog)
 
 
 def test_what_the_check_of_a_queue_returns_is_told_once(

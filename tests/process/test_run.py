@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import registry_key
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
+from .conftest import Cli
 
 if TYPE_CHECKING:
-    from .conftest import Cli, Running
+    from .conftest import Running
 
 
 @pytest.fixture
@@ -68,6 +71,8 @@ def test_many_queues_each_with_its_own_surroundings(cli: Cli, scene: RunScene) -
     orders, mails = told["pools"]
     assert (orders["queue"], orders["state"], orders["n"], len(orders["processes"])) == ("orders", "running", 2, 2)
     assert sorted(one["pid"] for pool in (orders, mails) for one in pool["processes"]) == running.consumers()
+    shown = [Cli.command_line(pid).split()[-1] for pid in running.consumers()]
+    assert sorted(shown) == ["mails", "orders", "orders"], "ps names the queue"
     text = cli.call("run", "--status").stdout
     assert "running, pid" in text.splitlines()[0]
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["queue", "orders", "mails"]
@@ -276,12 +281,47 @@ def test_a_second_master_of_the_same_file_leaves_the_socket_to_the_first(cli: Cl
     scene.write_file(orders="n = 1")
     running = cli.start("run")
     wait_ready(cli, running, 1)
-    second = cli.start("run")
-    second.wait_for(f"run --status will not answer: the master {running.pid} of the same file has it")
+    second = cli.start("--log-format", "json", "run")
     wait_until(second.consumers, PATIENCE_S, "it works all the same")
+    told = [json.loads(line) for line in second.stderr.splitlines()]
+    assert [one["other_pid"] for one in told if one["event"] == "runs already"] == [running.pid]
     second.signal()
     assert second.ended() == 0
     assert status(cli)["pid"] == running.pid
     running.signal()
     assert running.ended() == 0
     assert not list(Path(cli.directory / "home").glob("*.sock"))
+
+
+def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> None:
+    """Its server takes the connection, and says nothing."""
+    scene.write_file(orders="n = 1")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_S)
+        running = cli.start("run", SEQUENCER_REDIS=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        link, _ = silent.accept()
+        running.signal(signal.SIGHUP)
+        link.close()
+    assert running.ended() == 3, "for want of a server"
+
+
+def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
+    cli: Cli, scene: RunScene, make: Callable[..., Sequencer], link: Link, namespace: str
+) -> None:
+    scene.write_file("check_every = '0.1s'", orders="n = 1", mails="n = 1")
+    scene.append("orders", [{}])
+    scene.append("mails", [{}])
+    registry = registry_key(namespace, "mails")
+    policy = link.command("HGET", registry, "policy")
+    link.command("HSET", registry, "policy", "{")
+    running = cli.start("--log-format", "json", "run")
+    scene.wait_handled("orders", 1)
+    running.wait_for('"pool down"')
+    wait_until(lambda: status(cli)["age_s"] > 3, PATIENCE_S, "many looks")
+    assert [pool["state"] for pool in status(cli)["pools"]] == ["running", "down"]
+    told = [json.loads(line) for line in running.stderr.splitlines()]
+    troubles = [one for one in told if one["event"] == "supervisor trouble" and one["what"] == "looking at the queue"]
+    assert [one["queue"] for one in troubles] == ["mails"], "once"
+    link.command("HSET", registry, "policy", policy)
+    running.signal()
+    assert running.ended() == 0

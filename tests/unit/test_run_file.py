@@ -251,6 +251,35 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
     assert not [text for text in told if "\n" in text or "Expected" in text or "`" in text]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'cwd = "a\\u0000b"',
+        f'cwd = "{"d" * 5000}"',
+        f"max = {'9' * 5000}",
+        f"env = {'[' * 3000}{']' * 3000}",
+    ],
+    ids=["NUL", "long path", "long number", "deep"],
+)
+def test_what_no_parser_and_no_system_takes_is_told_by_a_sentence(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigurationError) as found:
+        read_file(write(tmp_path, f"{ORDERS}{line}\n"))
+    assert len(str(found.value)) < 1000
+
+
+def test_a_path_that_no_system_takes_is_told_by_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="can't be read") as found:
+        read_file(tmp_path / ("f" * 5000))
+    assert len(str(found.value)) < 1000
+
+
+def test_queues_without_consumers_of_their_own_need_room_for_one(tmp_path: Path) -> None:
+    text = "max_processes = {}\n" + ORDERS + "n = 2\n[queues.mails]\nexec = 'true'\nn = 0\n"
+    with pytest.raises(ConfigurationError, match="max_processes=2 is too few"):
+        read_file(write(tmp_path, text.format(2)))
+    assert read_file(write(tmp_path, text.format(3))).max_processes == 3
+
+
 @pytest.mark.slow
 def test_only_run_imports_what_reads_the_file() -> None:
     code = "import sys; from sequencer.cli.main import import_commands as c; c(); sys.exit('msgspec' in sys.modules)"

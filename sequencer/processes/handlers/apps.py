@@ -7,8 +7,11 @@ import inspect
 import logging
 import os
 import sys
+import threading
 import tomllib
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,18 @@ def load_app(spec: str) -> App:
     if not callable(value) or isinstance(value, type):
         raise HandlerNotFound(f"{spec} is {_kind(value)}, neither a Sequencer nor a function; {_candidates(module)}")
     return App(checked_handler(value), None)
+
+
+@contextmanager
+def limited(limit_s: float, end: Callable[[], object]) -> Iterator[None]:
+    """`end` is called, in another thread, where what is done within hangs."""
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def load_value(spec: str) -> Any:

@@ -39,8 +39,6 @@ from ..worker.run import report_line
 from .plan import PoolPlan, RunPlan
 
 MODULE = "sequencer.processes.master.application"
-EXAMINE_S = 120.0
-"""How long an application may take to be imported."""
 AGAIN_S = 60.0
 """Between two lines of a check, and before one that ended is started again."""
 
@@ -60,7 +58,7 @@ def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.
     environment.pop(REDIS_VARIABLE, None)  # with its password
     task = Task(asdict(replace(plan.config, redis_variable=redis)), plan.check, every_s, report_fd)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", MODULE],
+        [sys.executable, "-P", "-m", MODULE, plan.queue],  # the queue is for `ps` alone
         stdin=subprocess.PIPE,
         stdout=2,  # what it prints is not what `--json` prints
         pass_fds=[report_fd],
@@ -122,11 +120,11 @@ def examine(plan: PoolPlan) -> Examined:
     os.close(write_fd)
     why = "its application ended the process that loaded it"
     try:
-        process.wait(EXAMINE_S)
+        process.wait(limit_s := plan.config.start_timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = f"its application is not loaded after {EXAMINE_S:g} s"
+        why = f"its import did not finish within {limit_s:g} s (start_timeout)"
     if process.stdin:
         process.stdin.close()
     with os.fdopen(read_fd, "rb") as found:
@@ -191,6 +189,7 @@ class CheckProcess:
 
 
 def main() -> int:
+    del sys.argv[1:]
     task = Task(**json.loads(sys.stdin.buffer.readline()))
     config = WorkerConfig(**task.config)
     if config.redis_variable is not None:

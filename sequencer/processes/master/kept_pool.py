@@ -22,12 +22,15 @@ from ..handlers.exec import REDIS_VARIABLE
 from ..places import STANDING_RETRY_S, Place
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
+from . import scaling
 from .application import CheckProcess
 from .plan import PoolPlan
 from .sizing import Sizing
 
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
+LACKS_S, TELLS_LACK_S = 10.0, 3600.0
+"""After this time without a consumer that there should be it is told, and then each time that this has passed."""
 
 
 class KeptPool(Pool):
@@ -42,11 +45,18 @@ class KeptPool(Pool):
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self._policy = policy or RestartPolicy()
-        super().__init__(plan.config, plan.n, policy=self._policy, forward=forward)
+        super().__init__(plan.config, 0, policy=self._policy, forward=forward)
         self.plan, self._room = plan, room
         self._sizing = Sizing(plan)
         self._down_since: float | None = None
         self._checks = CheckProcess(plan, self._reports.write_fd)
+        self._lacks_since: float | None = None
+        self._told_lack_at = -math.inf
+
+    def open(self, lock_fd: int) -> None:
+        super().open(lock_fd)
+        for _ in range(min(self.plan.n, self._room())):
+            self._places.add()
 
     # -- what the master asks -----------------------------------------------------------------------------------
 
@@ -100,7 +110,10 @@ class KeptPool(Pool):
         """In a word."""
         if self._stage:
             return "stopping"
-        return "down" if self.is_down else "reloading" if self.is_replacing else "running"
+        if self.is_down or self.is_replacing:
+            return "down" if self.is_down else "reloading"
+        running = self._places.running
+        return "starting" if running and not any(one.is_connected for _, one in running) else "running"
 
     @property
     def handled(self) -> int:
@@ -149,8 +162,7 @@ class KeptPool(Pool):
             return math.inf
         if process.released_at is not None:
             return process.released_at + self.plan.config.lease
-        starts_s = 0.0 if process.is_connected else self._policy.startup_s  # where all start slowly, none is too old
-        return process.works_from + max(process.longest_s, starts_s)
+        return process.works_from + process.longest_s
 
     def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
         if now < self._overdue_at(process):
@@ -197,7 +209,7 @@ class KeptPool(Pool):
             self._try_all()
 
     def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
-        return process.has_begun or now - process.started_at >= self._policy.startup_s
+        return process.has_begun or (process.is_connected and now - process.started_at >= self._policy.startup_s)
 
     def _try_all(self) -> None:
         """Each empty place gets a consumer now."""
@@ -216,6 +228,42 @@ class KeptPool(Pool):
         if change:
             self._change(change, look)
 
+    def lacks(self, look: QueueLook | None) -> bool:
+        """Whether it has fewer consumers than `n`, or none for what waits."""
+        if self._stage:
+            return False
+        return self._staying < self.plan.n or (not self._staying and look is not None and look.due > 0)
+
+    def note_lack(self, lacks: bool, now: float, most: int) -> None:
+        """Tell of it after a while, each hour: `most` processes are in use."""
+        if not lacks:
+            self._lacks_since = None
+            return
+        self._lacks_since = self._lacks_since or now
+        if now - self._lacks_since >= LACKS_S and now - self._told_lack_at >= TELLS_LACK_S:
+            self._told_lack_at = now
+            wanted = max(self.plan.n, 1)
+            self.emit(service_events.no_room(self.queue, consumers=self._staying, wanted=wanted, most=most))
+
+    def spare(self, now: float) -> int:
+        """How many consumers it can give up for a queue that lacks one: those above `n`, once all are at work."""
+        if self._stage or self.is_replacing or any(place.is_leaving for place in self._places):
+            return 0
+        processes = [place.process for place in self._places]
+        are_settled = all(one and one.is_connected and now - one.started_at >= scaling.REST_S for one in processes)
+        return max(0, self._staying - self.plan.n) if are_settled else 0
+
+    def give_up_one(self, queue: str) -> None:
+        """One leaves, for that queue."""
+        before = self._staying
+        self._let_youngest_leave()
+        why = f"{queue} lacks one, and no more processes are allowed"
+        self.emit(service_events.pool_scaled(self.queue, before=before, now=before - 1, why=why))
+
+    @property
+    def _staying(self) -> int:
+        return sum(not place.is_leaving for place in self._places)
+
     @property
     def busy(self) -> float:
         """How many consumers' time was spent in handlers lately."""
@@ -226,7 +274,7 @@ class KeptPool(Pool):
         return self.is_down or any(place.fast_deaths or place.startup_deaths for place in self._places)
 
     def _change(self, change: int, look: QueueLook) -> None:
-        before = len(self._places) - sum(place.is_leaving for place in self._places)
+        before = self._staying
         for _ in range(change):
             self._places.add()
         if change > 0:

@@ -20,9 +20,10 @@ _STAT = Path("/proc/stat")
 class Looks:
     """The last look at each queue."""
 
-    def __init__(self, plan: RunPlan, on_trouble: Callable[[Exception], object]) -> None:
+    def __init__(self, plan: RunPlan, on_trouble: Callable[[str, Exception], object]) -> None:
+        """`on_trouble` is called with a queue and an error, once until that is another."""
         self._every_s, self._on_trouble = plan.check_every_s, on_trouble
-        self._is_troubled = False
+        self._troubles: dict[str, str] = {}
         self._clients = [Sequencer(pool.queue, plan.url, namespace=plan.namespace) for pool in plan.pools]
         self._found: dict[str, tuple[float, QueueLook]] = {}
         self._ends = threading.Event()
@@ -49,13 +50,14 @@ class Looks:
     def _look(self, client: Sequencer) -> None:
         try:
             self._found[client.queue] = (time.monotonic(), client.look())
-            self._is_troubled = False
+            self._troubles.pop(client.queue, None)
         except ServerUnavailable:  # its consumers say so
             pass
         except Exception as error:
-            if not self._is_troubled:
-                self._on_trouble(error)
-            self._is_troubled = True
+            text = str(error)
+            if text != self._troubles.get(client.queue):
+                self._on_trouble(client.queue, error)
+            self._troubles[client.queue] = text
 
 
 class HostCpu:

@@ -17,7 +17,7 @@ from ...client import find_server
 from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
 from ...settings.events import Event
-from ...values.text import error_text, many
+from ...values.text import error_text, many, type_name
 from ...values.version import VERSION
 from .. import service_events
 from ..alarms.server_away import ServerAway
@@ -28,7 +28,7 @@ from ..supervisor import PoolLoop
 from .looks import HostCpu, Looks
 from .plan import PoolPlan, RunPlan
 from .reloading_pool import ReloadingPool
-from .status import Rates, ServiceManager, StatusSocket, status_of
+from .status import Rates, RunsAlready, ServiceManager, StatusSocket, status_of
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -52,7 +52,7 @@ class Master(PoolLoop):
     ) -> None:
         self.plan, self._read, self._policy, self._forward = plan, read, policy, forward
         self._emitter = EventEmitter("", log=log, forward=forward)
-        self._kept = [self._make(pool) for pool in plan.pools]
+        self._kept: list[ReloadingPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
         self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
@@ -77,17 +77,22 @@ class Master(PoolLoop):
         return sum(pool.size for pool in self._kept)
 
     def _make(self, plan: PoolPlan) -> ReloadingPool:
-        return ReloadingPool(plan, self._room, policy=self._policy, forward=self._forward)
+        return ReloadingPool(plan, self._room, policy=self._policy, forward=self._forward, is_settled=self._is_settled)
 
     def _room(self) -> int:
         return max(0, self.plan.max_processes - self.count)
 
+    def _is_settled(self) -> bool:
+        return not any(pool.is_exchanging for pool in self._kept)
+
     def _status_socket(self) -> StatusSocket | None:
         try:
             return StatusSocket(self.plan.path)
+        except RunsAlready as other:
+            self.emit(service_events.runs_already(str(self.plan.path), other.pid))
         except (OSError, ConfigurationError) as error:
             log.warning("run --status will not answer: %s", error)
-            return None
+        return None
 
     def emit(self, event: Event) -> None:
         """Tell of it. Whatever is wrong with the log, the pools go on."""
@@ -99,8 +104,8 @@ class Master(PoolLoop):
         found = next((pool for pool in list(self._kept) if pool.queue == queue and not pool.stage), None)
         return Local(found.down_s, found.check_says) if found else Local()
 
-    def _tell_trouble(self, error: Exception) -> None:
-        self.emit(service_events.supervisor_trouble("", error, what="looking at the queues"))
+    def _tell_trouble(self, queue: str, error: Exception) -> None:
+        self.emit(service_events.supervisor_trouble(queue, error, what="looking at the queue"))
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -178,12 +183,19 @@ class Master(PoolLoop):
     # -- looks ----------------------------------------------------------------------------------------------------
 
     def _scale(self, now: float) -> None:
-        """Those whose groups wait longest come first: there may not be room for all."""
+        """Those that lack a consumer first, then those whose groups wait longest: there may not be room for all."""
         cpu = self._cpu()
         looks = [(pool, self._looks.last(pool.queue, now)) for pool in self._kept]
-        for pool, look in sorted(looks, key=lambda one: -one[1].waits_s if one[1] else 0.0):
+        for pool, look in sorted(looks, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)):
             self._rates.note(pool.queue, pool.handled, now)
             pool.scale(look, now, cpu)
+        lacking = [pool for pool, look in looks if pool.lacks(look)] if not self._room() else []
+        for pool in self._kept:
+            pool.note_lack(pool in lacking, now, self.plan.max_processes)
+        if lacking and self._is_settled():
+            giver = max(self._kept, key=lambda pool: (pool.spare(now), -pool.busy))
+            if giver.spare(now):
+                giver.give_up_one(lacking[0].queue)
 
     def _state_of_all(self) -> dict[str, Any]:
         state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
@@ -214,34 +226,33 @@ class Master(PoolLoop):
         self._is_reloading = True
         self.emit(service_events.service_reloading(str(self.plan.path)))
         try:
-            plan = self._read()
-        except SequencerError as error:
+            self._take(self._read())
+        except Exception as error:  # whatever is wrong with the file
             self._is_reloading = False
-            self.emit(service_events.reload_failed("", error_text(error)))
+            kind = "" if isinstance(error, SequencerError) else f"{type_name(error)}: "
+            self.emit(service_events.reload_failed("", kind + error_text(error)))
             self._systemd.ready(self._summary())
-            return
-        self._take(plan)
 
     def _take(self, plan: RunPlan) -> None:
+        pools = {pool.queue: pool for pool in self._kept if not pool.stage}
+        watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
+        made = [self._make(one) for one in plan.pools if one.queue not in pools]
+        looks = Looks(plan, self._tell_trouble)
         self.plan = plan
         self._looks.close()
-        self._looks = Looks(plan, self._tell_trouble)
         self._watcher.close()
-        self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
+        self._looks, self._watcher = looks, watcher
         self._watcher.start()
-        pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         for one in plan.pools:
-            pool = pools.pop(one.queue, None)
-            if pool is not None:
-                pool.replace_all(one)
-                continue
-            pool = self._make(one)
+            if one.queue in pools:
+                pools.pop(one.queue).replace_all(one)
+        for pool in pools.values():  # the file does not name them any more
+            pool.next_stage()
+        for pool in made:
             self._kept.append(pool)
             self.pools.append(pool)
             self._open(pool)
             self._say_started(pool)
-        for pool in pools.values():  # the file does not name them any more
-            pool.next_stage()
 
     def _forget_removed(self) -> None:
         if self._stage:

@@ -7,6 +7,7 @@ it ends before that, the code or the file is wrong, and everything stays as it w
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,6 @@ from ..places import Place
 from ..signals import ending_text
 from .kept_pool import KeptPool
 from .plan import PoolPlan
-
-TRIAL_S = 120.0
-"""How long the first new consumer may take until it is connected."""
 
 
 @dataclass(slots=True)
@@ -51,8 +49,10 @@ class Replacement:
 class ReloadingPool(KeptPool):
     """A kept pool that takes a new plan, or the same one again."""
 
-    def __init__(self, *given: Any, **more: Any) -> None:
+    def __init__(self, *given: Any, is_settled: Callable[[], bool], **more: Any) -> None:
+        """`is_settled`: whether no pool of this host is about to exchange a consumer."""
         super().__init__(*given, **more)
+        self._is_settled = is_settled
         self._replacement: Replacement | None = None
         self.reload_error = ""
         """Why the last reload left the consumers of before."""
@@ -61,6 +61,12 @@ class ReloadingPool(KeptPool):
     def is_replacing(self) -> bool:
         """Whether old consumers are still to be replaced."""
         return self._replacement is not None
+
+    @property
+    def is_exchanging(self) -> bool:
+        """Whether a new consumer is not connected yet, or one leaves."""
+        has_successor = self._replacement is not None and self._replacement.successor is not None
+        return has_successor or any(place.is_leaving for place in self._places)
 
     def _plan_of(self, place: Place) -> PoolPlan:
         replacement = self._replacement
@@ -91,7 +97,7 @@ class ReloadingPool(KeptPool):
         if successor is None:
             if replacement.next_old() is None:
                 self._replacement = None
-            elif self._room() > 0 or not any(place.is_leaving for place in self._places):
+            elif self._room() > 0 or self._is_settled():
                 replacement.successor = self._places.add()
         elif replacement.is_connected():
             self._adopt(replacement.plan)
@@ -102,8 +108,9 @@ class ReloadingPool(KeptPool):
             self._limit_trial(successor.process, now)
 
     def _limit_trial(self, process: ConsumerProcess | None, now: float) -> None:
-        if process is not None and not process.is_killed and now - process.started_at > TRIAL_S:
-            self._kill(process, f"it is not connected after {TRIAL_S:g} s")
+        if process is None or process.is_killed or now - process.started_at <= process.start_timeout_s:
+            return
+        self._kill(process, f"it is not connected after {process.start_timeout_s:g} s (start_timeout)")
 
     def _adopt(self, plan: PoolPlan) -> None:
         if self._replacement is not None:

@@ -20,14 +20,17 @@ from ...net.endpoint import Endpoint
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
 from ...settings.tables import SECRET, converted, time_of, value_of, variables_in
 from ...values.checks import check_name
+from ...values.text import error_text, type_name
 from ..alarms.settings import read_alarms, read_targets
 from ..logs import LogOptions
-from ..worker.config import WorkerConfig
+from ..worker.config import START_S, WorkerConfig
 from .plan import PoolPlan, RunPlan
 
 OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
 _HINTS = {"Invalid value": "a text stands in quotes", "Cannot overwrite a value": "it stands there twice"}
 MAX_PROCESSES = 1024
+MAX_SHOWN = 200
+"""Characters of a path that an error shows."""
 
 
 class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -41,6 +44,7 @@ class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     wait: str = "1s"
     lease: str = "15s"
     grace: str | None = None
+    start_timeout: str | None = None
     max_age: str | None = None
     hang_after: str | None = None
     max_messages: int | None = None
@@ -103,8 +107,19 @@ def read_file(
     """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError, in one sentence."""
     try:
         return _plan(path.resolve(), _table(path), redis, namespace, log or LogOptions())
-    except SequencerError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+    except Exception as error:  # whatever a parser or the system raises at odd values
+        raise ConfigurationError(f"{_cut(str(path))}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, SequencerError):
+        return str(error)
+    what = error.strerror if isinstance(error, OSError) and error.strerror else error_text(error)
+    return f"it can't be read: {type_name(error)}: {what}"
+
+
+def _cut(path: str) -> str:
+    return path if len(path) <= MAX_SHOWN else f"{path[:MAX_SHOWN]}..."
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -139,9 +154,12 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         replace(pool, check_every_s=every_s, env=_env_of(pool, top), alarms=alarms.get(pool.queue)) for pool in found
     )
     _check_count("max_processes", top.max_processes, 1)
-    if (count := sum(pool.n for pool in pools)) > top.max_processes:
+    count, needs_more = sum(pool.n for pool in pools), any(not pool.n for pool in pools)
+    if count + needs_more > top.max_processes:
+        also = ", and those with n=0 need one more" if needs_more else ""
         raise ConfigurationError(
-            f"max_processes={top.max_processes} is too few: the queues have n={count} together; raise it, or lower one"
+            f"max_processes={top.max_processes} is too few: the queues have n={count} together{also}; raise it, or "
+            "lower one"
         )
     return RunPlan(
         path=path,
@@ -162,8 +180,8 @@ def _pool(name: str, table: Any, directory: Path, url: str | None, namespace: st
         if not isinstance(table, dict):
             raise ConfigurationError(f"it must be a table, got {shown(table)}")
         return _checked(name, converted(table, QueueTable), directory, url, namespace, log)
-    except SequencerError as error:
-        raise ConfigurationError(f"queues.{name}: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"queues.{name}: {_why(error)}") from error
 
 
 def _checked(
@@ -195,6 +213,7 @@ def _checked(
         audit=table.audit,
         audit_length=table.audit_length,
         grace=None if table.grace is None else time_of("grace", table.grace),
+        start_timeout=START_S if table.start_timeout is None else time_of("start_timeout", table.start_timeout),
         log_level=log.level,
         log_format=log.format,
         is_pooled=True,

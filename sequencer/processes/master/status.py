@@ -4,6 +4,7 @@ systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_noti
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -51,25 +52,32 @@ def ask(file: Path) -> dict[str, Any]:
         ) from error
 
 
+class RunsAlready(Exception):
+    """Another master of the same file runs on this host."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.pid = pid
+
+
 class StatusSocket:
-    """The listening end."""
+    """The listening end, and the lock that says who listens; its file stays."""
 
     def __init__(self, file: Path) -> None:
-        """Raises OSError where it can't be made, and ConfigurationError where another master of the file has it."""
+        """Raises RunsAlready, and OSError or ConfigurationError where it can't be made."""
         self._path = socket_path(file)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock_fd = _locked(self._path.with_suffix(".lock"))
         self._link = socket.socket(socket.AF_UNIX)
         self._link.setblocking(False)
         try:
-            self._bind(file)
+            self._bind()
         except BaseException:
             self._link.close()
+            os.close(self._lock_fd)
             raise
 
-    def _bind(self, file: Path) -> None:
-        with suppress(ConfigurationError):
-            pid = ask(file).get("pid")
-            raise OSError(f"the master {pid} of the same file has it")
+    def _bind(self) -> None:
         with suppress(FileNotFoundError):
             self._path.unlink()
         mask = os.umask(0o177)
@@ -97,6 +105,23 @@ class StatusSocket:
         self._link.close()
         with suppress(OSError):
             self._path.unlink()
+        os.close(self._lock_fd)
+
+
+def _locked(path: Path) -> int:
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(fd, 0)
+        os.write(fd, str(os.getpid()).encode())
+    except BlockingIOError:
+        other = os.pread(fd, 20, 0)
+        os.close(fd)
+        raise RunsAlready(int(other or 0)) from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 class Rates:

@@ -12,11 +12,15 @@ from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
+from ...values.checks import check_number
 from ...values.commands import command
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import exec_handler, exec_steps
 from ..handlers.printing import Printer
+
+START_S = 60.0
+"""How long the import of an app may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ class WorkerConfig:
     audit_length: int = AUDIT_LENGTH
     grace: float | None = None
     """Seconds from stage 1 of a stop to stage 2."""
+    start_timeout: float = START_S
+    """Seconds from the start of the process until its app is imported."""
     is_pooled: bool = False
     """Whether it is one of the pools of `run`."""
     log_level: str = "WARNING"
@@ -69,6 +75,7 @@ class WorkerConfig:
 
     def options(self) -> ConsumerOptions:
         """How the consumer works, but for what belongs to the queue."""
+        check_number("start_timeout", self.start_timeout, 0.1, 366 * 86_400, " of seconds")
         return ConsumerOptions(
             lease_s=self.lease,
             until_empty=self.until_empty,

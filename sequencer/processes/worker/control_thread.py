@@ -3,6 +3,7 @@
 The control pipe brings a digit for each stage of stopping. Stage 2 interrupts the handler: SIGUSR2 to the main thread,
 since only a signal ends what a handler waits for. The end of the pipe means that the supervisor is gone: stage 1 then,
 stage 2 after the grace, if there is one, and an end ORPHAN_S after that. Without a grace a handler is let finish.
+A consumer that is not connected yet holds nothing: it ends at once at any stage, whatever its app does at its import.
 """
 
 from __future__ import annotations
@@ -29,12 +30,21 @@ ORPHAN_S = 10.0
 class ControlThread:
     """Started in the main thread; `consumer` is set when there is one."""
 
-    def __init__(self, queue: str, control_fd: int, stop: Stop, report: Report, grace_s: float | None) -> None:
+    def __init__(
+        self,
+        queue: str,
+        control_fd: int,
+        stop: Stop,
+        report: Report,
+        grace_s: float | None,
+        end: Callable[[], object],
+    ) -> None:
+        """`end` ends a process whose consumer is not connected."""
         self.consumer: Consumer | None = None
         self.tick_hooks: list[Callable[[float], None]] = []
         """Called about each second with `time.monotonic()`."""
         self._emitter = EventEmitter(queue)
-        self._fd, self._stop, self._report, self._grace_s = control_fd, stop, report, grace_s
+        self._fd, self._stop, self._report, self._grace_s, self._end = control_fd, stop, report, grace_s, end
         self._reported_counts: dict[str, int] = {}
         self._orphaned_at: float | None = None
         self._interrupted_at: float | None = None
@@ -50,6 +60,8 @@ class ControlThread:
         self._stop.request(1)
         if self.consumer is not None:
             self.consumer.stop()
+        elif not self.is_over:
+            self._end()
 
     def report_counts(self) -> None:
         """Report what the consumer did so far, if that is news."""

@@ -65,7 +65,7 @@ class Worker:
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
-        self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace)
+        self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace, self._end)
         self._memory = mapped(config.hand_fd)
         self._busy_s = 0.0
         """The time in handlers that was reported."""
@@ -114,22 +114,19 @@ class Worker:
 
     def _interrupt(self, _frame: FrameType | None) -> None:
         control = self._control
-        if self._stop.stage < 2 or control.is_over or control.is_interrupted:
+        if self._stop.stage < 2 or control.consumer is None or control.is_over or control.is_interrupted:
             return  # anybody may send this signal
         try:
-            if control.consumer is None:
-                raise StopConsuming("interrupted")
             control.consumer.interrupt()
         except StopConsuming:  # else the signal comes again: a handler may be about to begin
             control.is_interrupted = True
             raise
 
     def run(self) -> int:
-        """Consume until the end; returns the exit status. Raises SequencerError, and StopConsuming at stage 2 while
-        the application is imported.
-        """
+        """Consume until the end; returns the exit status. Raises SequencerError."""
         config = self._config
         sequencer, handler = prepare(config, self._stop, self.report)
+        self.report({"event": "loaded"})
         if not interruption.is_ours():
             raise ConfigurationError(
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
@@ -138,8 +135,7 @@ class Worker:
         if isinstance(handler, Printer):
             self._control.tick_hooks.append(handler.on_tick)
         with sequencer:
-            if not self._wait_for_server(sequencer):
-                return STOPPED
+            self._wait_for_server(sequencer)
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
             consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
@@ -192,24 +188,19 @@ class Worker:
 
         return handle
 
-    def _wait_for_server(self, sequencer: Sequencer) -> bool:
-        """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong. False when
-        told to stop meanwhile.
-        """
+    def _wait_for_server(self, sequencer: Sequencer) -> None:
+        """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong."""
         failures = 0
-        while not self._stop.stage:
+        while True:
             try:
                 sequencer.connect()
                 if failures:
                     self.report({"event": "server back"})
-                return True
+                return
             except ServerUnavailable as error:
                 failures += 1
                 self.report({"event": "server lost", "error": str(error)[:1000]})
-                until = time.monotonic() + RECONNECT.delay_s(failures, random.random())
-                while not self._stop.stage and time.monotonic() < until:
-                    time.sleep(0.05)
-        return False
+                time.sleep(RECONNECT.delay_s(failures, random.random()))
 
     def _status_of(self, summary: ConsumeSummary) -> int:
         match self._end_reason:
@@ -219,6 +210,11 @@ class Worker:
                 EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._end_reason))
                 return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
+
+    def _end(self) -> None:
+        """At once, from a signal handler or the control thread: nothing is held yet."""
+        self.report({"event": "exit", "status": STOPPED, "threads": []})
+        os._exit(STOPPED)
 
     def report_end(self, status: int) -> int:
         """The work is over: say so, with what may keep this process from exiting."""
@@ -259,6 +255,7 @@ def read_config(control_fd: int) -> WorkerConfig | None:
 
 
 def main() -> int:
+    del sys.argv[1:]  # the queue, for `ps`: an app that reads its arguments at the import must not meet it
     control = os.dup(0)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)

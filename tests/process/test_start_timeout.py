@@ -1,0 +1,88 @@
+"""Applications that hang while they are imported: their consumers are seen, limited, and outlive nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from sequencer import EmbeddedServer, Sequencer
+from sequencer.testing import wait_until
+
+from ..support.run_scene import PATIENCE_S, RunScene
+from .conftest import Cli
+
+HANGS = "import os, time\nopen(f'importing-{os.getpid()}', 'x').close()\ntime.sleep(600)\n"
+HOLDS = "import ctypes, os\nopen(f'importing-{os.getpid()}', 'x').close()\nctypes.PyDLL(None).sleep(600)\n"
+"""In code in C that keeps the interpreter's lock, so that no thread runs."""
+
+
+@pytest.fixture
+def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
+    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return RunScene(cli.directory, make)
+
+
+def importing(cli: Cli) -> int:
+    """How many consumers have begun to import the application."""
+    return len(list(cli.directory.glob("importing-*")))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_who_is_not_connected_ends_with_its_master(cli: Cli, scene: RunScene, number: int) -> None:
+    (cli.directory / "hangs.py").write_text(HANGS)
+    scene.write_file(orders="n = 2; app = 'hangs:seq'")
+    running = cli.start("run")
+    wait_until(lambda: importing(cli) == 2, PATIENCE_S, "both hang")
+    running.signal(number)
+    assert running.ended() == (0 if number == signal.SIGTERM else -number)
+    wait_until(lambda: not cli.left(), 5.0, "no orphan")
+    assert "dead consumer" not in running.stderr
+
+
+def test_a_reload_that_a_newer_one_replaces_leaves_no_process(cli: Cli, scene: RunScene) -> None:
+    (cli.directory / "hangs.py").write_text(HANGS)
+    scene.write_file(orders="n = 1")
+    running = cli.start("run")
+    scene.append("orders", [{}])
+    scene.wait_handled("orders", 1)
+    scene.write_file(orders="n = 1; app = 'hangs:orders'")
+    for count in range(1, 5):
+        running.signal(signal.SIGHUP)
+        wait_until(lambda count=count: importing(cli) == count, PATIENCE_S, "it is tried")  # type: ignore[misc]
+    wait_until(lambda: len(running.consumers()) == 2, 5.0, "the old one, and the last trial")
+    running.signal()
+    assert running.ended() == 0
+
+
+def test_a_consumer_that_does_not_start_in_time_counts_as_dead(
+    cli: Cli,
+    scene: RunScene,
+    server: EmbeddedServer,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever keeps it, so that it can't end itself; it is killed after a stop too."""
+    monkeypatch.chdir(cli.directory)
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
+    (cli.directory / "holds.py").write_text(HOLDS)
+    scene.write_file(orders="n = 1; app = 'holds:seq'; start_timeout = '3s'", mails="n = 1")
+    with scene.master(server.url, namespace) as master:
+        orders, mails = master.kept
+        wait_until(lambda: orders.state == "starting", PATIENCE_S, "it hangs")
+        wait_until(lambda: mails.state == "running", PATIENCE_S, "the others work")
+        wait_until(lambda: orders.is_down, PATIENCE_S, "it is killed twice, and the pool is down")
+    told = [(record.event, record.queue) for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
+    assert told.count(("consumer killed", "orders")) == 2
+    assert (orders.totals.killed, orders.totals.started) == (2, 2)
+
+
+def test_consume_limits_the_start_too(cli: Cli) -> None:
+    """The command itself imports the app, to read its queue."""
+    (cli.directory / "hangs.py").write_text(HANGS)
+    done = cli.run("consume", "jobs", "--app", "hangs:seq", "--start-timeout", "1")
+    assert done.returncode == 2
+    assert "start_timeout" in done.stderr
