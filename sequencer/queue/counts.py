@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..calls.net_protocol import Command, Net
 from ..doctor.leases import due_seen, paused_times, paused_with_messages
@@ -220,21 +220,25 @@ async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], no
 
 
 async def _backlog(net: Net, keys: LaneKeys, size: int, exact: int) -> tuple[int, int, int | None]:
-    """Groups looked at, messages in them, and the oldest stamp among their heads."""
+    """Groups looked at, messages in them, and the oldest stamp among their heads: those of parked and paused groups
+    wait for an operator.
+    """
     starts = range(0, size, PAGE if size <= exact else max(PAGE, size // (exact // PAGE)))
     sampled = backlog = 0
     stamps: list[int] = []
     for start in starts:
-        groups: list[Any] = (await net.read(keys.schedule, [("ZRANGE", keys.schedule, start, start + PAGE - 1)]))[0]
-        if not groups:
+        page: Command = ("ZRANGE", keys.schedule, start, start + PAGE - 1, "WITHSCORES")
+        (words,) = await net.read(keys.schedule, [page])
+        if not words:
             break
         commands: list[Command] = []
         with Reading(net.name):
-            for name in texts(groups):
+            for name in texts(words[::2]):
                 commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0)]
         replies = await net.read(keys.schedule, commands)
-        sampled += len(groups)
+        sampled += len(words) // 2
         with Reading(net.name):
             backlog += sum(replies[::2])
-            stamps += [number_of(head[0]) for head in replies[1::2] if head]
+            heads = zip(replies[1::2], map(float, words[1::2]), strict=True)
+            stamps += [number_of(head[0]) for head, at in heads if head and at < PAUSED]
     return sampled, backlog, min(stamps, default=None)

@@ -25,7 +25,7 @@ class Thresholds:
     wait: float = 60.0
     """How long the longest due group waits for a consumer."""
     lag: float = 600.0
-    """Age of the oldest head of a group that may be handled, counted from its arrival."""
+    """Age of the oldest head of a group that is neither parked nor paused, counted from its arrival."""
     unserved: float = 60.0
     """For how long something is due while no consumer has a group in hand."""
     failing: float = 0.2

@@ -183,7 +183,7 @@ class QueueInfo:
     lanes: int
     backlog: int
     lag_s: float
-    """Age in seconds of the oldest head of a group; 0 when empty."""
+    """Age in seconds of the oldest head of a group that is neither parked nor paused; 0 without any."""
     groups: int
     due: int
     leased: int

@@ -146,7 +146,7 @@ def test_a_clock_that_is_set_back_makes_no_head_younger_and_no_history_shorter(
     lane.later(1200)
     lane.append(item("other", "m"))  # the clock was an hour and 20 minutes ahead, and is set back now
     with closing(WatchedQueue("old", watching.seq.endpoint.url, namespace=namespace)) as client:
-        info = client.minute_facts(has_memory=False).info
+        info = client.counted(has_memory=False).info
     assert info.history is not None
     assert (info.lag_s, info.history.reaches_s) == (1200.0, 12 * 3600 + 1200.0)
 
@@ -168,6 +168,26 @@ def test_a_target_that_takes_nothing_delays_nobody(watching: Watching) -> None:
     assert (chat.whats(), mail.whats()) == ([], ["open"])
     assert [one.fields["target"] for one in watching.events if one.name == "alarm not sent"] == ["chat"]
     assert [to.messages for to in watching.seq.alarms()[0].told] == [0, 1]
+
+
+def test_a_backlog_is_told_at_the_next_look(watching: Watching) -> None:
+    """To count costs two commands a group: each minute, and where enough messages came to reach the limit."""
+    chat, watcher = watching.targets[0], watching.watcher(backlog=5)
+    watching.seq.append_many([{"group": ["ann"], "body": 1}] * 3)
+    watching.look(watcher)
+    assert chat.took == []
+    watching.seq.append_many([{"group": ["bob"], "body": 1}] * 2)
+    watching.look(watcher)
+    assert [(one.kind, one.what, one.value) for one in chat.took] == [("backlog", "open", 5.0)]
+
+
+def test_parked_groups_are_told_by_type_of_error_and_not_as_a_lag_too(make: MakeSequencer) -> None:
+    with closing(Watching(make(lanes=2, max_attempts=1), make)) as watching:
+        watching.fail(KeyError("card"), "ann", "bob", "cid")
+        watching.fail(Park("x"), "dan")
+        watching.look(watching.watcher(lag=0.001))
+        (one,) = watching.targets[0].took
+    assert (one.kind, one.value, one.errors) == ("parked", 4.0, (("KeyError", 3), ("Park", 1)))
 
 
 def test_what_one_host_knows_is_told_and_over(watching: Watching) -> None:

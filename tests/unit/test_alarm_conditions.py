@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alarms import Condition
-from sequencer.queue.alarms.conditions import QueueFacts, commands_for, conditions, unit_of
+from sequencer.queue.alarms.conditions import QueueFacts, commands_for, conditions, may_open, unit_of
 from sequencer.queue.alarms.facts import FAILED, Tries
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
@@ -68,7 +68,7 @@ def test_a_person_reads_what_was_seen() -> None:
         "unserved": "nobody consumes: groups are due for 80.0 s, and no consumer has one in hand",
         "backlog": "about 20,000 messages wait",
         "lag": "the oldest head of a group is 700.0 s old",
-        "failing": "30 of 100 tries failed in five minutes (30%)",
+        "failing": "30 of 100 attempts failed in five minutes (30%)",
         "memory": "the server has 95% of its maxmemory in use; when it is full, appends are refused",
         "pool@web1": "no consumer on web1 gets to work, for 3.0 s; see its log",
         "check@web1": "disk full",
@@ -92,7 +92,20 @@ def test_a_pause_opens_and_closes_nothing_that_waits() -> None:
     assert [found[kind] for kind in ("wait", "lag", "unserved")] == ["keep"] * 3
 
 
+@pytest.mark.parametrize(
+    ("arrived", "seconds", "may"), [(5, 1.0, True), (4, 1.0, False), (0, 300.0, True), (0, 299.0, False)]
+)
+def test_what_may_have_reached_its_limit_since_it_was_counted(arrived: int, seconds: float, may: bool) -> None:
+    limits = Thresholds(backlog=10, lag=600.0)
+    assert may_open(replace(INFO, backlog=5, lag_s=300.0), limits, arrived, seconds) == may
+    assert not may_open(replace(INFO, backlog=10, lag_s=600.0), limits, arrived, seconds), "it is open already"
+    assert not may_open(replace(INFO, backlog=5, lag_s=300.0), Thresholds(backlog=0, lag=0.0), arrived, seconds)
+
+
 def test_few_tries_say_nothing() -> None:
+    few = seen(tried=(4, 14))["failing"]
+    assert (few.verdict, few.value) == ("close", "0.285714")
+    assert "(29%)" in few.text
     assert verdicts(tried=(19, 19))["failing"] == "close"
     assert verdicts(tried=(4, 20))["failing"] == "open"
 

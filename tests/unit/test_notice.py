@@ -81,6 +81,7 @@ def test_the_json_is_all_of_it_in_plain_values() -> None:
         "unit": "",
         "title": "sequencer production orders: parked",
         "text": "3 groups are parked",
+        "errors": {},
         "items": [
             {
                 "group": "1002 'a b'",
@@ -93,6 +94,12 @@ def test_the_json_is_all_of_it_in_plain_values() -> None:
         "more": 2,
         "commands": ["sequencer groups orders --state parked"],
     }
+
+
+def test_types_of_errors_are_named_with_counts() -> None:
+    some = notice(errors=(("KeyError", 1200), ("Park", 1)))
+    assert some.lines[2] == "errors: 1,200 KeyError, 1 Park"
+    assert some.as_json()["errors"] == {"KeyError": 1200, "Park": 1}
 
 
 def test_at_most_ten_items_are_named_and_the_rest_is_counted() -> None:

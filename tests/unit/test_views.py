@@ -180,8 +180,9 @@ def counted(
 
 def test_counts_of_all_lanes_are_added_up() -> None:
     one = [TIME, counted(3, 2, 0, 1, appended=5, odd=1), NO_LEASES]
-    one += [[[b"a", b"b", b"c"]], [4, [STAMP + b"m"], 1, [b"1700000099000000m"], 0, []]]
-    two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, [[b"d"]], [1, [b"1700000090000000m"]]]
+    one += [[[b"a", b"5", b"b", b"6", b"c", b"inf"]]]
+    one += [[4, [STAMP + b"m"], 1, [b"1700000090000000m"], 0, [b"1600000000000000m"]]]  # c is parked
+    two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, [[b"d", b"9e15"]], [1, [b"1600000000000000m"]]]
     found = run(info(session_of(*one, *two, HIDDEN, lanes=2)))
     assert (found.groups, found.due, found.leased, found.parked, found.paused, found.waiting) == (4, 2, 0, 1, 1, 0)
     assert (found.lanes, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
@@ -199,7 +200,7 @@ def test_a_lease_that_ran_out_is_none_and_a_group_that_is_to_be_paused_is_paused
 
 def test_a_group_that_is_claimed_between_two_counts_makes_none_negative() -> None:
     leases = [[b"0", [b"g", LEASE]]]
-    session = session_of(TIME, counted(1, 1), leases, [[str(NOW + 9).encode()]], [[b"g"]], [1, []])
+    session = session_of(TIME, counted(1, 1), leases, [[str(NOW + 9).encode()]], [[b"g", b"5"]], [1, []])
     found = run(info(session))
     assert (found.groups, found.due, found.leased, found.waiting) == (1, 1, 1, 0)
 
@@ -207,10 +208,13 @@ def test_a_group_that_is_claimed_between_two_counts_makes_none_negative() -> Non
 def test_a_large_queue_is_estimated_from_a_spread_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "EXACT_GROUPS", 4)
     monkeypatch.setattr(counts, "PAGE", 2)
-    page = [[[b"a", b"b"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
+    page = [[[b"a", b"5", b"b", b"6"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
     session = session_of(TIME, counted(20, 20), NO_LEASES, *page, *page, HIDDEN)
     found = run(info(session))
-    assert [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)] == [(0, 1), (10, 11)]
+    assert [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)] == [
+        (0, 1, "WITHSCORES"),
+        (10, 11, "WITHSCORES"),
+    ]
     assert (found.backlog, found.is_estimate) == (40, True)
 
 

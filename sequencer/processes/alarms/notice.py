@@ -15,7 +15,7 @@ from ...queue.alarms.incidents import key_of
 from ...values.text import moment, plain
 
 MAX_ITEMS = 10
-"""Heads and dead letters that a notice names; the rest is a number."""
+"""Heads, dead letters and types of error that a notice names; of the first two the rest is a number."""
 LINE_CHARACTERS = 500
 """Of one line of a chat message."""
 TEXT_BYTES = 4000
@@ -86,6 +86,8 @@ class Notice:
     """Of both: `s`, `share` (of 1), or "" for a count."""
     text: str
     """One sentence, without bodies: `3 groups are parked`."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """How many groups are parked by each type of error, the most frequent first."""
     items: tuple[Item, ...] = ()
     more: int = 0
     """How many more there are than `items` names."""
@@ -110,8 +112,9 @@ class Notice:
 
     @property
     def lines(self) -> list[str]:
-        """What a person reads: title, text, times, items with their commands, commands for all."""
-        lines = [self.title, _line(self.text), _line(self._times())]
+        """What a person reads: title, text, errors, times, items with their commands, commands for all."""
+        errors = ", ".join(f"{count:,} {type}" for type, count in self.errors[:MAX_ITEMS])
+        lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
         for item in self.items[:MAX_ITEMS]:
             lines.append(_line(f"- {item.group}, id {item.id}, {moment(item.at)}: {item.error}"))
             lines += [f"    {one}" for one in self._fitting(item.commands)]
@@ -163,6 +166,7 @@ class Notice:
             "unit": self.unit,
             "title": self.title,
             "text": plain(self.text),
+            "errors": {plain(type): count for type, count in self.errors[:MAX_ITEMS]},
             "items": [item.as_json() for item in self.items[:MAX_ITEMS]],
             "more": self.more + max(0, len(self.items) - MAX_ITEMS),
             "commands": [plain(one) for one in self.commands],

@@ -30,8 +30,17 @@ class Origin(NamedTuple):
     """Of the queues that the file has an app for."""
 
 
-def notice_of(origin: Origin, queue: str, alarms: QueueAlarms, grant: Grant, news: News | None) -> Notice:
-    """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was."""
+def notice_of(
+    origin: Origin,
+    queue: str,
+    alarms: QueueAlarms,
+    grant: Grant,
+    news: News | None,
+    errors: Mapping[str, int],
+) -> Notice:
+    """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was.
+    `errors`: how many groups are parked by each type, if it is about that.
+    """
     kind, _, host = grant.kind.partition("@")
     heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
     count = 0 if news is None else news.counts().get(kind, 0)
@@ -50,6 +59,7 @@ def notice_of(origin: Origin, queue: str, alarms: QueueAlarms, grant: Grant, new
         limit=float(grant.limit) if grant.limit else None,
         unit=unit_of(kind),
         text=f"it was over before this could be told: {grant.text}" if grant.is_late else grant.text,
+        errors=tuple(errors.items()),
         items=tuple(_item(head, texts=alarms.texts) for head in heads),
         more=max(0, count - len(heads)),
         commands=commands_for(kind, queue, origin.namespace, app=origin.apps.get(queue, ""), file=origin.file),

@@ -20,9 +20,11 @@ class WatchedQueue(Sequencer):
     sent = blocking(incidents.sent)
     amounts = blocking(untold.amounts)
     news_of = blocking(untold.news_of)
+    parked_errors = blocking(untold.parked_errors)
     keep_told = blocking(untold.keep_told)
     forget_told = blocking(untold.forget_told)
-    minute_facts = blocking(facts.minute_facts)
+    counted = blocking(facts.counted)
+    arrived = blocking(facts.arrived)
     unserved_s = blocking(facts.unserved_s)
 
 
@@ -34,8 +36,10 @@ class WatchState:
         self.alarms = alarms
         self.tells_memory, self.tries = is_first, facts.Tries()
         """Of the server's memory one queue tells, the first of the file."""
-        self.minute: QueueFacts = QueueFacts()
-        """What was seen at the last minute, until it was told."""
+        self.counted: QueueFacts = QueueFacts()
+        """What was counted last."""
+        self.counted_at, self.arrived = 0.0, 0
+        """When that was, and how many messages had come then."""
         self.progress: dict[str, dict[str, untold.LaneProgress]] = {name: {} for name in alarms.to}
         """By target and lane: how far parked groups were looked through."""
         self.progress_at = self.minute_at = 0.0

@@ -18,7 +18,7 @@ from ...calls.alarms import AlarmTimes, Grant
 from ...consume.emitter import EventEmitter
 from ...drain import consumer_events
 from ...errors import ServerUnavailable
-from ...queue.alarms.conditions import QueueFacts, Untold, conditions
+from ...queue.alarms.conditions import QueueFacts, Untold, conditions, may_open
 from ...queue.alarms.untold import heads_text
 from ...settings.events import Event
 from ...values.text import error_text
@@ -159,29 +159,36 @@ class Watcher:
 
     def _watch(self, one: WatchState, now: float) -> None:
         client, is_told = one.client, one.client.queue in self._told
-        if now >= one.minute_at:
+        is_minute = now >= one.minute_at
+        if is_minute:
             one.minute_at = now + MINUTE_S
-            self._each_minute(one, now, is_told=is_told)
+            client.sweep()
         if not is_told:
             return
+        if is_minute:
+            client.forget_told()
+        counted = self._counted(one, now, is_minute=is_minute)
         look, local = client.look(), self._local(client.queue)
         limits, host = one.alarms.limits, self._origin.host
         waits_long = look.due and look.waits_s >= limits.unserved > 0
         unserved_s = client.unserved_s() if waits_long else 0.0
-        known = one.minute._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
-        one.minute = QueueFacts()
+        known = counted._replace(look=look, unserved_s=unserved_s, **local._asdict(), host=host)
         news = self._news(one, look, now)
         times = AlarmTimes(settle=0.9 * self._every_s, again=one.alarms.repeat_s)
         asked_at = time.monotonic()
         for grant in client.take_seen(conditions(known, limits, news), one.alarms.to, times):
             self._tell(one, grant, _start_by(asked_at, times.hold))
 
-    def _each_minute(self, one: WatchState, now: float, *, is_told: bool) -> None:
-        one.client.sweep()
-        if is_told:
-            one.client.forget_told()
-            found = one.client.minute_facts(has_memory=one.tells_memory)
-            one.minute = QueueFacts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
+    def _counted(self, one: WatchState, now: float, *, is_minute: bool) -> QueueFacts:
+        """What is counted each minute, and where that may open an incident; else nothing is known."""
+        arrived, last = one.client.arrived(), one.counted
+        since = (arrived - one.arrived, now - one.counted_at)
+        if not is_minute and not (last.info and may_open(last.info, one.alarms.limits, *since)):
+            return QueueFacts()
+        found = one.client.counted(has_memory=one.tells_memory)
+        one.counted = QueueFacts(**found._asdict(), tried=one.tries.note(now, found.info.totals))
+        one.counted_at, one.arrived = now, arrived
+        return one.counted
 
     def _news(self, one: WatchState, look: QueueLook, now: float) -> dict[str, Untold]:
         """Of which conditions a target was not told all."""
@@ -206,15 +213,16 @@ class Watcher:
             if grant.what == "news" and grant.kind not in news.counts():
                 return  # another told it meanwhile
 
+        errors = one.client.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
+
         def on_sent() -> None:
             if news is not None:
                 one.client.keep_told(grant.target, news, grant.kind)
             one.client.sent(grant)
             self._emit(service_events.alarm_sent(one.client.queue, grant.kind, grant.what, grant.target))
 
-        self._senders[grant.target].offer(
-            start_by, notice_of(self._origin, one.client.queue, one.alarms, grant, news), on_sent
-        )
+        notice = notice_of(self._origin, one.client.queue, one.alarms, grant, news, errors)
+        self._senders[grant.target].offer(start_by, notice, on_sent)
 
     def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
         """All targets are told, as the first queue of the file says."""

@@ -51,6 +51,14 @@ def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Untold]
     return [one._replace(new_to=new.targets, heads=new.heads) for one, new in zip(found, untold, strict=True)]
 
 
+def may_open(info: QueueInfo, limits: Thresholds, arrived: int, seconds: float) -> bool:
+    """Whether backlog or lag, which were below their limits, may have reached them since they were counted: `arrived`
+    messages and `seconds` ago.
+    """
+    grown = ((info.backlog, limits.backlog, arrived), (info.lag_s, limits.lag, seconds))
+    return any(value < limit <= value + more for value, limit, more in grown)
+
+
 def unit_of(kind: str) -> str:
     """Of its value and limit: "s", "share", or "" for a count."""
     return "s" if kind in TIMES else "share" if kind in SHARES else ""
@@ -89,7 +97,8 @@ def _of_info(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
         about = "about " if info.is_estimate else ""
         yield from _measured("backlog", info.backlog, limits.backlog, f"{about}{many(info.backlog, 'message')} wait")
         text = f"the oldest head of a group is {duration(info.lag_s)} old"
-        yield from _measured("lag", info.lag_s, limits.lag, text, is_known=not info.is_paused)
+        is_held_back = info.is_paused or info.outage is not None  # which is told by itself
+        yield from _measured("lag", info.lag_s, limits.lag, text, is_known=not is_held_back)
         if limits.history and facts.policy is not None and info.history:
             window, cap = info.history.window_s, facts.policy.history_cap * info.lanes
             is_cut = info.history.messages >= CUT_SHORT * cap and info.history.reaches_s < CUT_SHORT * window
@@ -97,9 +106,10 @@ def _of_info(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
             yield _holds("history", is_cut, f"the history is cut short by history_cap: it reaches back {reaches}")
     if facts.tried is not None:
         failed, tries = facts.tried
-        share = failed / tries if tries >= LEAST_TRIES else 0.0
-        text = f"{failed:,} of {many(tries, 'try')} failed in five minutes ({share:.0%})"
-        yield from _measured("failing", share, limits.failing, text)
+        share, is_few = failed / max(1, tries), tries < LEAST_TRIES
+        text = f"{failed:,} of {many(tries, 'attempt')} failed in five minutes ({share:.0%})"
+        for one in _measured("failing", share, limits.failing, f"{text}, too few to judge" if is_few else text):
+            yield one._replace(verdict="close") if is_few else one
     if facts.memory is not None:
         text = f"the server has {facts.memory:.0%} of its maxmemory in use; when it is full, appends are refused"
         yield from _measured("memory", facts.memory, limits.memory, text)

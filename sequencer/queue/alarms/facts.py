@@ -1,4 +1,4 @@
-"""What is looked at for alarms beside `look`: once a minute what costs more. Operations over a net; nothing writes."""
+"""What is looked at for alarms beside `look`: what costs more, and whether it is worth it. Operations over a net."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FAILED = ("failed", "parked", "dead", "dropped")
 """Counts of tries that failed."""
 
 
-class MinuteFacts(NamedTuple):
-    """What was seen at the minute."""
+class Counted(NamedTuple):
+    """What was counted: each minute, and where backlog or lag may have reached their limits."""
 
     info: QueueInfo
     policy: Policy | None
@@ -30,11 +30,21 @@ class MinuteFacts(NamedTuple):
     """The part of the server's maxmemory in use; None where it has none, does not tell, or was not asked."""
 
 
-async def minute_facts(session: Session, *, has_memory: bool) -> MinuteFacts:
+async def counted(session: Session, *, has_memory: bool) -> Counted:
     """As `info`, from a sample of the groups. Raises ServerError."""
     info = await counts.info_of(session, SAMPLE)
     policy = await session.fresh_policy() if info.history else None
-    return MinuteFacts(info, policy, await _memory(session) if has_memory else None)
+    return Counted(info, policy, await _memory(session) if has_memory else None)
+
+
+async def arrived(session: Session) -> int:
+    """How many messages came so far: appended and redriven. Raises ServerError."""
+    count = 0
+    for keys in await session.lanes(register=False):
+        (words,) = await session.net.read(keys.stats, [("HMGET", keys.stats, "appended", "redriven")])
+        with Reading(session.net.name):
+            count += sum(int(word or 0) for word in words)
+    return count
 
 
 async def unserved_s(session: Session) -> float:

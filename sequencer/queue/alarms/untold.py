@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -169,6 +170,13 @@ async def _look_at(
         found.letters.append((keys, lane.dead_us))
         found.dead_heads += [_dead_head(session, *one) for one in lane.letters]
     at.quiet = there if is_end and at.is_clean and at.began == there else None
+
+
+async def parked_errors(session: Session) -> dict[str, int]:
+    """How many groups are parked by each type of error, the most frequent first. Raises ServerError."""
+    found = await news_of(session, "", {})  # nobody was told of anything
+    types = Counter(decode_failure(one.failure)[0].type for _, one in found.groups if one.failure)
+    return dict(types.most_common())
 
 
 async def keep_told(session: Session, target: str, news: News, kind: str) -> None:
