@@ -18,12 +18,14 @@ from ..calls.claim import Claimed, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
 from ..drain import consumer_events
 from ..drain.outcome import Failed
-from ..errors import ServerUnavailable
+from ..errors import ServerUnavailable, StopConsuming
 from ..settings.events import EVENTS, Event
 from ..settings.options import QueueOptions
 from ..values.message import Message
 from ..values.score_units import UnitsMet
 from ..values.text import plain
+from .forks import not_in_a_copy
+from .interruption import is_ctrl_c
 
 log = logging.getLogger("sequencer")
 
@@ -89,7 +91,9 @@ class EventEmitter:
         self._broken: list[Observer] = []
 
     def emit(self, event: Event) -> None:
-        """Call the observers, then log it or forward it. Raises nothing but what is no Exception, from an observer."""
+        """Call the observers, then log it or forward it. Raises StopConsuming of an observer, and KeyboardInterrupt at a
+        SIGINT.
+        """
         with self._lock:
             if event.once is not None and self._was_seen(event.once):
                 return
@@ -140,8 +144,11 @@ class EventEmitter:
     def _call_observers(self, event: Event) -> None:
         for observer in list(self._observers):
             try:
-                observer(event)
-            except (Exception, SystemExit) as error:
+                with not_in_a_copy():
+                    observer(event)
+            except BaseException as error:
+                if isinstance(error, StopConsuming) or is_ctrl_c(error):
+                    raise
                 if not any(one is observer for one in self._broken):
                     self._broken.append(observer)
                     self.emit(consumer_events.observer_failed(event.queue, observer, error))

@@ -54,6 +54,14 @@ def is_free() -> bool:
     return is_ours() or signal.getsignal(SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN)
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether it may be a SIGINT of this process, that is while Python's own handler hears that; else an application
+    raised it itself, and it is a failure like any other.
+    """
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return isinstance(error, KeyboardInterrupt) and is_heard and threading.current_thread() is threading.main_thread()
+
+
 def _on_signal(_number: int, frame: FrameType | None) -> None:
     for hearer in tuple(_hearers):
         hearer(frame)

@@ -17,6 +17,7 @@ from ..errors import ConfigurationError, SequencerError, StopConsuming
 from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import Fork, exit_child
+from .interruption import is_ctrl_c
 from .time_limit import TimeLimit
 
 
@@ -34,7 +35,7 @@ class StepCalls:
         self._events, self._do, self._forks = events, do, Fork.count
 
     def run(self, effect: Run) -> Returned | Raised:
-        """Call it. Raises KeyboardInterrupt, and nothing else.
+        """Call it. Raises KeyboardInterrupt at a SIGINT, and nothing else.
 
         Where its start is noted, a consumer that was interrupted before calls it all the same: else a person would be
         asked about a step that never ran.
@@ -101,7 +102,7 @@ class StepCalls:
         except BaseException as error:
             self.is_running = was_running
             self._leave_fork(error)
-            if isinstance(error, KeyboardInterrupt):
+            if is_ctrl_c(error):
                 raise
             if not results:
                 if type(error) is StopConsuming:

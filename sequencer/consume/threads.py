@@ -35,7 +35,7 @@ from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
 from .exchange import carry_out
 from .forks import GROUP_SIZE, ID_IN_HAND, Fork, Memory, exit_child, note_group, note_in_hand, owner_name
-from .interruption import interrupt
+from .interruption import interrupt, is_ctrl_c
 from .keeper import Keeper
 from .registered import Work
 from .step_calls import StepCalls
@@ -194,11 +194,11 @@ class Consumer:
                     if forks != Fork.count:
                         exit_child(None)
                 except BaseException as error:
-                    # Also SystemExit or a CancelledError: what ends a handler is a failure of its message.
+                    # Also SystemExit, KeyboardInterrupt or a CancelledError: what ends a handler is a failure of its message.
                     self._is_handling = False
                     if forks != Fork.count:
                         exit_child(error)
-                    if isinstance(error, KeyboardInterrupt):
+                    if is_ctrl_c(error):
                         raise
                     if type(error) is StopConsuming:
                         self.events.interrupted(message)

@@ -23,6 +23,7 @@ from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
+from ..support.handling import ctrl_c
 
 
 class NoStock(Exception):
@@ -318,7 +319,7 @@ def test_groups_that_can_not_be_given_back_are_told(
 
     def handler(message: Message) -> None:
         proxy.add("request reset", times=None)
-        raise KeyboardInterrupt
+        ctrl_c()
 
     with pytest.raises(KeyboardInterrupt):
         seq.consume(handler)

@@ -233,3 +233,24 @@ def test_a_key_of_another_type_stops_a_script_before_its_first_write(
         assert after == before
         link.command("DEL", getattr(keys, name))
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
+
+
+def test_a_keyboard_interrupt_that_a_step_or_an_observer_raises_counts_as_any_error(
+    make: Callable[..., Sequencer],
+) -> None:
+    """As from `input()` without a terminal: only a SIGINT of this process ends its consumer."""
+    seq = make(max_attempts=2, backoff=0.01)
+
+    @seq.step
+    def step(message: Message) -> None:
+        raise KeyboardInterrupt
+
+    @seq.observe
+    def observer(_event: object) -> None:
+        raise KeyboardInterrupt
+
+    seq.append(1, group="g")
+    assert seq.consume(until_empty=True).failed == 2
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert (parked.state, parked.failure.type) == ("parked", "KeyboardInterrupt")

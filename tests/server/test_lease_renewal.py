@@ -27,6 +27,7 @@ from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
+from ..support.handling import ctrl_c
 
 
 def test_a_lease_is_renewed_while_a_handler_runs(make: Callable[..., Sequencer]) -> None:
@@ -151,14 +152,10 @@ def test_a_handler_may_stop_its_consumer_and_the_message_counts_as_not_begun(seq
     assert (info.state, info.attempts, info.backlog) == ("due", 0, 2)
 
 
-def test_a_keyboard_interrupt_out_of_a_handler_releases_everything(seq: Sequencer) -> None:
+def test_ctrl_c_in_a_handler_of_a_program_that_hears_it_by_itself_releases_everything(seq: Sequencer) -> None:
     seq.append(1, group="g")
-
-    def handler(message: Message) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        seq.consume(handler)
+        seq.consume(lambda message: ctrl_c())
     assert [info.state for info in seq.groups()] == ["due"]
 
 
@@ -236,7 +233,7 @@ class BrokenText(Exception):
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")]
+    "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")]
 )
 def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], error: BaseException) -> None:
     seq = make(max_attempts=2, backoff=0.01)

@@ -12,6 +12,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
+from ..support.handling import ctrl_c
 from .test_steps import Make
 
 
@@ -52,7 +53,7 @@ def test_two_consumers_hand_a_message_on_from_step_to_step(make: Make, seq: Sequ
     def step(message: Any, call: Any) -> None:
         ran.append(call.name)
         if ran == ["a", "b"]:
-            raise KeyboardInterrupt
+            ctrl_c()
 
     for order, name in enumerate("abc"):
         seq.step(name=name, order=order)(step)

@@ -1,7 +1,8 @@
-"""Handling by hand: what a loop over a claim does, in one call."""
+"""Handling by hand: what a loop over a claim does, in one call; and Ctrl-C in a handler."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from sequencer import Lease, Sequencer
@@ -20,3 +21,9 @@ def drain_once(seq: Sequencer) -> list[Any]:
     """Claim once, and acknowledge what came. Returns the bodies."""
     with seq.claim() as lease:
         return ack_each(lease)
+
+
+def ctrl_c() -> None:
+    """What a handler meets at Ctrl-C where the program hears that by itself: the consumer ends in the middle of it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
