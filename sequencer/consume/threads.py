@@ -112,8 +112,8 @@ class Consumer:
 
     @property
     def handlers_s(self) -> float:
-        """Its time in handlers since it began, the one that runs now with it; any thread may look."""
-        since, ended_s = self._held.running_since, self._held.handlers_s
+        """Its time in handlers and steps since it began, the one that runs now with it; any thread may look."""
+        ended_s, since = self._held.handlers_s, self._held.running_since
         return ended_s if since is None else ended_s + time.monotonic() - since
 
     @property

@@ -52,7 +52,7 @@ class Held:
     deadline: float = 0.0
     running_since: float | None = None
     handlers_s: float = 0.0
-    """Time in handlers that have ended, of all claims."""
+    """Time in handlers and steps that have ended, of all claims."""
     finished_at: float | None = None
     stuck_since: float | None = None
     """Beginning of a handler run that ignored the end of its time: nothing beside it is held on to, and its lease is
@@ -121,6 +121,12 @@ class Held:
         """
         self.current = index
         return None if self.gives_up else self.groups[index].is_open
+
+    def switch(self, now: float, *, runs: bool) -> None:
+        """A handler or a step ended at `now`, if one ran; one begins, if one `runs` from now on."""
+        began, self.running_since = self.running_since, now if runs else None
+        if began is not None:
+            self.handlers_s += now - began
 
     def finish(self, group: HeldGroup, began: float, ended: float) -> None:
         """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.

@@ -25,6 +25,7 @@ import orjson
 from ..consume.emitter import EventEmitter
 from ..errors import shown
 from ..settings.events import Event, event
+from ..store.failure import TRACEBACK_BYTES
 from ..values.text import error_text, json_line, many, plain
 
 MAX_WAITING_LINES = 1000
@@ -145,7 +146,15 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     except Exception as broken:
         trace = f"the traceback could not be read: {type(broken).__name__}"
     stack = formatter.formatStack(record.stack_info) if record.stack_info else ""
-    return "\n".join(part for part in (trace, stack) if part)
+    return "\n".join(_cut(part) for part in (trace, stack) if part)
+
+
+def _cut(text: str) -> str:
+    """Its beginning and its end, as much of each as the server keeps of a traceback."""
+    left_out = len(text) - 2 * TRACEBACK_BYTES
+    if left_out <= 0:
+        return text
+    return f"{text[:TRACEBACK_BYTES]}\n[{left_out:,} characters left out]\n{text[-TRACEBACK_BYTES:]}"
 
 
 def _lines(text: str) -> str:

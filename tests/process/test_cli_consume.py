@@ -287,3 +287,16 @@ def test_only_printed_lines_are_mended_not_what_an_application_writes(cli: Cli, 
         words = [cli.program, "consume", "jobs", "--app", "shop:handle", "--until-empty"]
         subprocess.run(words, stdout=stdout, cwd=cli.directory, env=cli.environment, timeout=PATIENCE_S, check=True)
     assert out.read_text() == "no newline"
+
+
+def test_what_a_handler_prints_is_seen_while_it_runs(cli: Cli, work: Work) -> None:
+    """Standard output is a file here: Python would keep it until the consumer ends."""
+    (cli.directory / "prints.py").write_text(
+        "import shop\n\ndef handle(message):\n    print('seen')\n    shop.handle(message)\n"
+    )
+    work.add("a", {"gate": "gate"})
+    consume = cli.start("consume", "jobs", "--app", "prints:handle", "--until-empty", PYTHONUNBUFFERED="")
+    work.wait_begun("a-0")
+    assert consume.stdout == "seen\n"
+    cli.open("gate")
+    assert consume.ended() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
+from sequencer.consume.threads import Consumer
 from sequencer.testing import wait_until
 
 from ..support.handling import ctrl_c
@@ -63,3 +65,31 @@ def test_two_consumers_hand_a_message_on_from_step_to_step(make: Make, seq: Sequ
     seq.consume(until_empty=True)
     assert ran == ["a", "b", "b", "c"]
     wait_until(lambda: seq.info().backlog == 0)
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+def test_time_in_steps_is_time_in_handlers(seq: Sequencer, is_inline: bool) -> None:
+    """`run --status` and the scaler know by that how busy a consumer is."""
+    taken: list[float] = []
+
+    def step(*_: Any) -> None:
+        began = time.monotonic()
+        threading.Event().wait(0.05)
+        taken.append(time.monotonic() - began)
+
+    def handler(message: Any, steps: Any) -> None:
+        for name in ("a", "b"):
+            step()
+            steps.run(name, step)
+
+    if is_inline:
+        seq.handler(handler)
+    else:
+        for name in ("a", "b"):
+            seq.step(name=name)(step)
+    seq.append(1, group="g")
+    seq.append(2, group="h")
+    consumers: list[Consumer] = []
+    began = time.monotonic()
+    seq.consume(until_empty=True, on_start=consumers.append)
+    assert sum(taken) <= consumers[0].handlers_s <= time.monotonic() - began

@@ -25,6 +25,7 @@ import sequencer.processes.logs
 from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import MAX_WAITING_LINES, JsonFormatter, StderrHandler, TextFormatter, configure
 from sequencer.settings.events import event
+from sequencer.store.failure import TRACEBACK_BYTES
 from sequencer.testing import wait_until
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -95,6 +96,13 @@ def test_a_traceback_is_in_the_line_of_its_event() -> None:
     assert text.splitlines()[-1] == "ValueError: no \\x1b[2J"
     for formatter in (JsonFormatter(), TextFormatter()):
         assert "Unspeakable" in formatter.format(raised(Unspeakable()))
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_long_traceback_is_cut_in_its_middle(formatter: logging.Formatter) -> None:
+    line = formatter.format(raised(ValueError("begins" + "x" * 20_000_000 + "ends")))
+    assert len(line) < 4 * TRACEBACK_BYTES
+    assert all(part in line for part in ("in raised", "ValueError: begins", "xends"))
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,11 @@ class StepRunner:
         one = InlinePass(*given, **clocks)
         if (refused := one.before()) is not None:
             return refused
-        self.held.running_since, self._is_new = self.clock(), False
-        message, self._is_inline = group.leased.messages[position], True
+        self.held.switch(self.clock(), runs=True)
+        message, self._is_new, self._is_inline = group.leased.messages[position], False, True
         heard: Returned | Raised = yield RunHandler(message, self.declared, one, partial(self._run, group))
-        self.held.running_since, self._is_inline = None, False
+        self.held.switch(self.clock(), runs=False)
+        self._is_inline = False
         end: End = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
         return end
 
@@ -161,11 +162,11 @@ class StepRunner:
         function = step.asks if asked.is_check else step.run
         assert function is not None
         self._is_new = False
-        held.running_since = self.clock()
+        held.switch(self.clock(), runs=True)
         heard: Returned | Raised = yield Run(
             message, function, asked.call, asked.is_check, step.once and not asked.is_check
         )
-        held.running_since = self.clock() if self._is_inline else None
+        held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
         return heard

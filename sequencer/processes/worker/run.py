@@ -9,6 +9,7 @@ the constants.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import math
 import os
@@ -264,6 +265,8 @@ def main() -> int:
         return WRONG_USE
     if config.app and config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a handler prints is seen at once, not when it ends
     logs.configure(config.log_level, config.log_format)
     name_server(config.named_server)
     leave_embedded_untold()
