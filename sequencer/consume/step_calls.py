@@ -18,7 +18,7 @@ from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import Fork, exit_child
 from .interruption import is_ctrl_c
-from .time_limit import TimeLimit
+from .time_limit import TimeLimit, timed_out
 
 
 class StepCalls:
@@ -29,6 +29,8 @@ class StepCalls:
         self.is_running = False
         """Whether a step runs, so that it may be interrupted."""
         self.is_interrupted = False
+        self.hung: Message | None = None
+        """The message that hangs, as the supervisor says: to interrupt it counts as an attempt."""
         self.limit: TimeLimit | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first call."""
@@ -105,10 +107,16 @@ class StepCalls:
             if is_ctrl_c(error):
                 raise
             if not results:
-                if type(error) is StopConsuming:
-                    self._events.interrupted(message, name)
-                return Raised(error if limit is None else limit.outcome(error))
+                return Raised(self.outcome(error, message, name))
         return Returned(results[0])
+
+    def outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
+        """What the handler of a message, or a step, ended with, as it is recorded."""
+        if type(error) is StopConsuming:
+            if message is self.hung:
+                return timed_out(error, None)
+            self._events.interrupted(message, step)
+        return error if self.limit is None else self.limit.outcome(error)
 
     def _leave_fork(self, error: BaseException | None) -> None:
         if self._forks != Fork.count:

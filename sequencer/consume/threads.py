@@ -100,6 +100,13 @@ class Consumer:
         if self._is_handling or self._step_calls.is_running:
             interrupt()
 
+    def hang(self) -> None:
+        """The message in hand hangs, so that its end counts as an attempt: `interrupt` follows, and where that does not
+        help this process is killed once its last lease ends. Any thread may call it.
+        """
+        if (running := self.running) is not None:
+            self._step_calls.hung, self._held.stuck_since = running
+
     def on_stuck(self, call: Callable[[Message], object]) -> None:
         """Call this, in the keeper's thread, when a handler ignores the end of its time: it has to end this process."""
         self._keeper.on_stuck = call
@@ -200,9 +207,7 @@ class Consumer:
                         exit_child(error)
                     if is_ctrl_c(error):
                         raise
-                    if type(error) is StopConsuming:
-                        self.events.interrupted(message)
-                    answer = error if limit is None else limit.outcome(error)
+                    answer = self._step_calls.outcome(error, message)
             else:
                 try:
                     answer = self._do(effect)

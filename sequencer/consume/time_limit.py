@@ -193,9 +193,12 @@ def time_limit(seconds: float) -> TimeLimit:
     return TimeLimit(seconds) if is_main else ThreadTimeLimit(seconds)
 
 
-def timed_out(error: BaseException, seconds: float) -> HandlerTimeout:
-    """How it is recorded that a handler was interrupted by this error."""
-    timeout = HandlerTimeout(f"it ran longer than {seconds:g} s (handler_timeout), and was interrupted")
+def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
+    """How it is recorded that a handler was interrupted by this error: it ran longer than `seconds`, or its consumer
+    got too old meanwhile.
+    """
+    limit = "max_age and hang_after of its consumer" if seconds is None else f"{seconds:g} s (handler_timeout)"
+    timeout = HandlerTimeout(f"it ran longer than {limit}, and was interrupted")
     timeout.__context__ = error.__context__
     return timeout.with_traceback(error.__traceback__)
 

@@ -55,7 +55,7 @@ class Held:
     """Time in handlers and steps that have ended, of all claims."""
     finished_at: float | None = None
     stuck_since: float | None = None
-    """Beginning of a handler run that ignored the end of its time: nothing beside it is held on to, and its lease is
+    """Beginning of a handler run that hangs, or ignored the end of its time: nothing beside it is held on to, and its lease is
     renewed once more, so that its end counts as an attempt of the message in hand.
     """
     left_since: float | None = None
@@ -205,7 +205,7 @@ class Held:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the handler that runs now ignored the end of its time."""
+        """Whether the handler that runs now hangs, or ignored the end of its time."""
         return self.stuck_since is not None and self.stuck_since == self.running_since
 
     def _renews(self, now: float) -> bool:

@@ -26,6 +26,7 @@ from .handlers.exec import REDIS_VARIABLE
 from .service_events import Begun
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
+from .worker.control_thread import HANGS
 from .worker.in_hand import InHand
 
 
@@ -103,6 +104,10 @@ class ConsumerProcess:
         """Send it a stage of stopping."""
         self.told_at = self.told_at or time.monotonic()
         self._write(str(stage).encode())
+
+    def end_hung(self) -> None:
+        """Its message hangs: stage 2, and that counts as an attempt."""
+        self._write(HANGS + b"2")
 
     def _write(self, data: bytes) -> None:
         assert self._process.stdin is not None

@@ -223,7 +223,7 @@ EVENTS: Mapping[str, Kind] = {
     "runs already": Kind(WARNING, "another master runs the same file on this host", ("file", "other_pid")),
     "consumer overdue": Kind(
         WARNING,
-        "a consumer is too old and did not end: it is to release what it has, and end",
+        "a consumer is too old and did not end: its message is interrupted, which counts as an attempt",
         ("consumer_pid", "lived_s", *_BEGUN),
     ),
     "service reloading": Kind(INFO, "the file is read again, and consumers are replaced one by one", ("file",)),

@@ -101,16 +101,21 @@ def test_a_reload_tries_a_queue_that_is_down_at_once(
 def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
     scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One waits, and can be interrupted; the other swallows that."""
+    """One waits, and can be interrupted; the other swallows that. The message of each loses an attempt."""
     words = "n = 1; lease = '2s'; max_age = '1s'; hang_after = '0.5s'"
     scene.write_file(orders=words, mails=words)
     scene.append("orders", [{"gate": "gate"}])
-    scene.append("mails", [{"stubborn": True}])
+    scene.append("mails", [{}, {"stubborn": True}])  # it is claimed together with another
+
+    def tries(queue: str, message_id: str) -> list[int]:
+        return [event["attempt"] for event in scene.events(queue, "begun") if event["id"] == message_id]
+
     with scene.master(server.url, namespace) as master:
-        wait_until(lambda: scene.ids("orders", "begun") and scene.ids("mails", "begun"), PATIENCE_S, "both hang")
+        wait_until(lambda: tries("orders", "m0") and tries("mails", "m1"), PATIENCE_S, "both hang")
         first = {pool.queue: pool.pids for pool in master.kept}
-        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "another has the message")
-        wait_until(lambda: len(scene.ids("mails", "begun")) == 2, PATIENCE_S, "also where it had to be killed")
+        wait_until(lambda: len(tries("orders", "m0")) == 2, PATIENCE_S, "another has the message")
+        wait_until(lambda: len(tries("mails", "m1")) == 2, PATIENCE_S, "also where it had to be killed")
+        assert tries("orders", "m0") == tries("mails", "m1") == [1, 2]
         assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.kept)
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 1)

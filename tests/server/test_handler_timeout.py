@@ -219,3 +219,28 @@ def test_an_interrupt_at_any_line_of_its_start_leaves_no_keeper_behind(make: Cal
         line += 1
         wait_until(lambda: "sequencer-keeper" not in {one.name for one in threading.enumerate()}, PATIENCE_S)
     assert line > 10
+
+
+@pytest.mark.parametrize("kind", ["handler", "step", "inline"])
+def test_a_message_that_hangs_past_the_age_of_its_consumer_has_failed(
+    make: Callable[..., Sequencer], kind: str
+) -> None:
+    """What its supervisor asks of it: `hang` by the control thread, `interrupt` by a signal in the main thread."""
+    seq = make(max_attempts=1)
+    consumers: list[Consumer] = []
+
+    def hangs(*_: Any) -> None:
+        consumers[0].hang()
+        consumers[0].interrupt()
+
+    if kind == "handler":
+        seq.handler(lambda message: hangs())
+    elif kind == "step":
+        seq.step(name="s")(hangs)
+    else:
+        seq.handler(lambda message, steps: steps.run("s", hangs))
+    seq.append(1, group="g")
+    assert seq.consume(on_start=consumers.append).reason == "stopped"
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert "HandlerTimeout" in parked.failure.type + parked.failure.message

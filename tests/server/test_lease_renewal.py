@@ -233,7 +233,8 @@ class BrokenText(Exception):
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")]
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")],
 )
 def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], error: BaseException) -> None:
     seq = make(max_attempts=2, backoff=0.01)

@@ -30,6 +30,7 @@ VERSION = {version}
 
 def note(what, queue, message):
     line = {{"what": what, "id": message.id, "pid": os.getpid(), "version": VERSION, "tz": os.environ.get("TZ")}}
+    line["attempt"] = message.attempt
     with open(f"{{queue}}.ndjson", "ab", buffering=0) as history:
         history.write(json.dumps(line).encode() + b"\\n")
 

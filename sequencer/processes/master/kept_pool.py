@@ -178,7 +178,7 @@ class KeptPool(Pool):
                 self.queue, pid=process.pid, lived_s=lived_s, begun=begun, kill_in_s=lease_s
             )
         )
-        process.send_stage(2)
+        process.end_hung()
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
