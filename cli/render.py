@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from select import POLLOUT, poll  # bound here: an app that is refused for patching the library may have taken it
 from typing import Any
 
 import orjson
@@ -47,9 +47,9 @@ def say(text: str) -> None:
         except (OSError, ValueError):  # a test's
             stream.write(line)
         else:  # not by the stream: what it could not write would stay in its buffer, and be an error at the end
-            poll = select.poll()
-            poll.register(fd, select.POLLOUT)
-            if poll.poll(1000 * FLUSH_S):
+            writable = poll()
+            writable.register(fd, POLLOUT)
+            if writable.poll(1000 * FLUSH_S):
                 os.write(fd, line.encode(encoding_of(stream), "backslashreplace"))
 
 

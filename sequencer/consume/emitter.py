@@ -91,9 +91,7 @@ class EventEmitter:
         self._broken: list[Observer] = []
 
     def emit(self, event: Event) -> None:
-        """Call the observers, then log it or forward it. Raises StopConsuming of an observer, and KeyboardInterrupt at a
-        SIGINT.
-        """
+        """Call the observers, then log it or forward it. Raises StopConsuming that an observer raises, and Ctrl-C."""
         with self._lock:
             if event.once is not None and self._was_seen(event.once):
                 return

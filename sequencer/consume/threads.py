@@ -201,7 +201,7 @@ class Consumer:
                     if forks != Fork.count:
                         exit_child(None)
                 except BaseException as error:
-                    # Also SystemExit, KeyboardInterrupt or a CancelledError: what ends a handler is a failure of its message.
+                    # Also SystemExit or KeyboardInterrupt: what ends a handler is a failure of its message.
                     self._is_handling = False
                     if forks != Fork.count:
                         exit_child(error)

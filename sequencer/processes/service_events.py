@@ -175,7 +175,8 @@ def pool_scaled(queue: str, *, before: int, now: int, why: str) -> Event:
 
 def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill_in_s: float) -> Event:
     """A consumer is past `max_age` and `hang_after`."""
-    said = f"{pid} is {lived_s:.0f} s old; its message is interrupted, which counts as an attempt; killed in {kill_in_s:g} s"
+    then = f"its message is interrupted, which counts as an attempt; killed in {kill_in_s:g} s"
+    said = f"{pid} is {lived_s:.0f} s old; {then}"
     fields = {"consumer_pid": pid, "lived_s": round(lived_s, 1), **_fields(begun)}
     return event("consumer overdue", queue, f"{said}{_seen(begun)}", fields)
 

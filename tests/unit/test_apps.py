@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sequencer.errors import HandlerNotFound
+from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
 
 SHOP = '''"""An application."""
@@ -117,3 +118,20 @@ def test_an_app_that_configures_logging_does_not_silence_ours_even_where_its_imp
     with pytest.raises(HandlerNotFound):
         load_app("unit_log:handle")
     assert not any(logger.disabled for logger in ours)
+
+
+@pytest.mark.parametrize("last", ["", "raise RuntimeError('cannot release un-acquired lock')"])
+@pytest.mark.parametrize(("module", "patches"), [("gevent.monkey", "saved"), ("eventlet.patcher", "already_patched")])
+def test_an_app_that_patches_the_standard_library_is_refused(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, module: str, patches: str, last: str
+) -> None:
+    """Also where its import failed by that."""
+    fake = SimpleNamespace(**{patches: {}})
+    monkeypatch.setitem(sys.modules, module, fake)
+    monkeypatch.delitem(sys.modules, "unit_patches", raising=False)
+    assert load_app("unit_shop:handle"), "imported only, it changes nothing"
+    (directory / "unit_patches.py").write_text(
+        f"import sys\nsys.modules['{module}'].{patches}['time'] = True\ndef handle(message): ...\n{last}\n"
+    )
+    with pytest.raises(ConfigurationError):
+        load_app("unit_patches:handle")

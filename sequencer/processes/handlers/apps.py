@@ -19,10 +19,13 @@ from typing import Any
 from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
 from ...consume.registered import Work, checked_handler
-from ...errors import HandlerNotFound
+from ...errors import ConfigurationError, HandlerNotFound
 from ..logs import enable_loggers
 
 log = logging.getLogger("sequencer")
+
+PATCHERS = {"gevent.monkey": "saved", "eventlet.patcher": "already_patched"}
+"""Modules that patch the standard library, and where each keeps what it patched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ def load_app(spec: str) -> App:
     """Import `module:attribute`: a Sequencer with a registered handler or steps, or a function that takes a Message.
 
     The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found, and
-    ConfigurationError for a function that can't be a handler, and for steps that don't fit together.
+    ConfigurationError for a function that can't be a handler, for steps that don't fit together, and for a module that
+    patches the standard library.
     """
     value, module = _value_of(spec)
     if isinstance(value, Sequencer):
@@ -88,12 +92,23 @@ def _value_of(spec: str) -> tuple[Any, Any]:
         raise _import_failed(spec, error) from error
     finally:
         enable_loggers()  # Django's LOGGING disables them, and nobody would hear of a failure
+        _refuse_patches(spec)
     value: Any = module
     for name in attribute.split("."):
         if not hasattr(value, name):
             raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
         value = getattr(value, name)
     return value, module
+
+
+def _refuse_patches(spec: str) -> None:
+    """Under their green threads a consumer would stand still without a word. Partial patches are refused as well."""
+    for name, patches in PATCHERS.items():
+        if getattr(sys.modules.get(name), patches, None):
+            raise ConfigurationError(
+                f"app {spec} patches the standard library ({name}), and consumers need it as it is; "
+                "import the handler from a module that patches nothing"
+            )
 
 
 def _meant(spec: str) -> str:

@@ -1,8 +1,9 @@
 """The thread of a supervised consumer that hears from its supervisor, and reports to it. It runs no user code.
 
-The control pipe brings a digit for each stage of stopping, and HANGS before it where the message in hand hangs. Stage 2 interrupts the handler: SIGUSR2 to the main thread,
-since only a signal ends what a handler waits for. The end of the pipe means that the supervisor is gone: stage 1 then,
-stage 2 after the grace, if there is one, and an end ORPHAN_S after that. Without a grace a handler is let finish.
+The control pipe brings a digit for each stage of stopping; HANGS in front of it says that the message in hand hangs.
+Stage 2 interrupts the handler: SIGUSR2 to the main thread, since only a signal ends what a handler waits for. The end of
+the pipe means that the supervisor is gone: stage 1 then, stage 2 after the grace, if there is one, and an end ORPHAN_S
+after that. Without a grace a handler is let finish.
 A consumer that is not connected yet holds nothing: it ends at once at any stage, whatever its app does at its import.
 """
 
