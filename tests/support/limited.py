@@ -11,6 +11,7 @@ import pytest
 
 from sequencer import Message
 from sequencer.consume import interruption
+from sequencer.consume.step_calls import StepCalls
 from sequencer.consume.threads import Consumer
 from sequencer.consume.time_limit import TimeLimit
 from sequencer.drain.effects import Handle
@@ -44,9 +45,16 @@ def perform(
             took.append(time.monotonic() - began)
         return answers
 
-    keeper = SimpleNamespace(limit=limit)
+    step_calls = StepCalls(cast(Any, None), cast(Any, None))
+    step_calls.limit = limit
     consumer = SimpleNamespace(
-        _handler=handler, on_first=None, _keeper=keeper, _is_interrupted=False, _in_hand=None, memory=None
+        _handler=handler,
+        on_first=None,
+        _keeper=SimpleNamespace(limit=limit),
+        _step_calls=step_calls,
+        _is_interrupted=False,
+        _in_hand=None,
+        memory=None,
     )
     with limit.in_force():
         return cast(Answers, Consumer._perform(cast(Any, consumer), effects()))

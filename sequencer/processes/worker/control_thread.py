@@ -1,9 +1,9 @@
 """The thread of a supervised consumer that hears from its supervisor, and reports to it. It runs no user code.
 
 The control pipe brings a digit for each stage of stopping; HANGS in front of it says that the message in hand hangs.
-Stage 2 interrupts the handler: SIGUSR2 to the main thread, since only a signal ends what a handler waits for. The end of
-the pipe means that the supervisor is gone: stage 1 then, stage 2 after the grace, if there is one, and an end ORPHAN_S
-after that. Without a grace a handler is let finish.
+Stage 2 interrupts the handler: SIGUSR2 to the main thread, since only a signal ends what a handler waits for. The end
+of the pipe means that the supervisor is gone: stage 1 then, stage 2 after the grace, if there is one, and an end
+ORPHAN_S after that. Without a grace a handler is let finish.
 A consumer that is not connected yet holds nothing: it ends at once at any stage, whatever its app does at its import.
 """
 
@@ -26,8 +26,6 @@ TICK_S = 1.0
 """How often counts are reported, and the tick hooks called."""
 ORPHAN_S = 10.0
 """Without a supervisor: how long after stage 2, or after the end of its work, a consumer may still be there."""
-
-
 HANGS = b"h"
 
 
