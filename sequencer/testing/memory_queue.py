@@ -3,11 +3,9 @@
 It is a `Sequencer` with all its methods, on a private fakeredis with our real scripts, in virtual time: `advance(60)`
 makes it a minute later, and `drain()` jumps over every backoff and delay.
 
-    queue = MemoryQueue("orders", group_by=["user_id"], max_attempts=3)
+    from orders import seq                              # your module: its options, handler and steps
 
-    @queue.handler
-    def charge(message): ...
-
+    queue = MemoryQueue(seq)
     queue.append({"user_id": 7, "amount": 10}, delay=3600)
     done = queue.drain()                                # an hour passes at once
     assert [message.body["amount"] for message in done.handled] == [10]
@@ -33,7 +31,7 @@ from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp
 from ..errors import ConfigurationError
 from ..net.endpoint import Connection, Endpoint
-from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, shows_settings
+from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, settings_of, shows_settings
 from ..values.message import ConsumeSummary, Message
 from ..values.views import DeadLetter, GroupInfo
 from .memory_run import MemoryRun, StepRun
@@ -74,17 +72,27 @@ class Drained:
 class MemoryQueue(Sequencer):
     """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `testing`.
 
+    `queue`: a name, or the Sequencer of an application: its queue, options, handler, steps and observers are taken, and
+    an option given here goes before its own. What its handler appends by that Sequencer itself goes to its own server.
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """
 
     @shows_settings
-    def __init__(self, queue: str = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]) -> None:
+    def __init__(
+        self, queue: str | Sequencer = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
+    ) -> None:
         self._now_us = round(BEGAN_S * 1e6)
         self._cut_us: int | None = None
         """When the handler that runs now is interrupted."""
         self._server = _private_server()
         endpoint = wired(self._server, lambda connection: _Clocked(self, connection))
-        super().__init__(queue, endpoint, namespace=namespace, **settings)
+        if not isinstance(queue, Sequencer):
+            super().__init__(queue, endpoint, namespace=namespace, **settings)
+            return
+        settings = {**settings_of(queue.options), **settings}
+        super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **settings)
+        self._handler, self._steps = queue._handler, queue._steps
+        self._observers += queue._observers
 
     @property
     def now(self) -> float:
@@ -170,7 +178,7 @@ def _private_server() -> Endpoint:
         import lupa  # type: ignore[import-untyped]  # noqa: F401 - fakeredis says little when it is missing
     except ImportError as error:
         raise ConfigurationError(
-            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "redis-sequencer[testing]"'
+            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "fakeredis[lua]"'
         ) from error
     return Endpoint.from_client(fakeredis.FakeRedis(server=fakeredis.FakeServer(version=(7,))))
 

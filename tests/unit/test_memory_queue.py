@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Retry, SetAside
+from sequencer import Message, Park, Retry, Sequencer, SetAside
 from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.testing.judge.assertion import assert_order
@@ -89,7 +89,7 @@ def test_duplicate_is_handled_once(queue: MemoryQueue) -> None:
     assert append(queue, 1, 1).duplicate
     assert len(queue.drain(Shop().charge)) == 1
     assert append(queue, 1, 1).duplicate  # known for the dedup window
-    queue.advance(200)
+    queue.advance(700)
     assert not append(queue, 1, 1).duplicate
 
 
@@ -200,7 +200,7 @@ def test_missing_fakeredis_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "redis-sequencer\[testing\]"'):
+    with pytest.raises(ConfigurationError, match=r'lupa is missing\): pip install "fakeredis\[lua\]"'):
         MemoryQueue()
 
 
@@ -271,6 +271,34 @@ def test_a_lease_that_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
     queue.drain(slow)
     assert [getattr(record, "event", "") for record in caplog.records] == ["lease expired", "lease lost"]
+
+
+def test_a_sequencer_of_an_application_is_taken_as_it_is() -> None:
+    seq = Sequencer(
+        "orders", namespace="shop", group_by=("user", "order"), id_by="id", max_attempts=2, park_on=(KeyError,)
+    )
+    told = []
+    seq.observe(lambda event: told.append(event.name))
+
+    @seq.handler
+    def charge(message: Message) -> None:
+        raise ValueError(message.group)
+
+    queue = MemoryQueue(seq)
+    assert (queue.queue, queue.options) == ("orders", seq.options)
+    queue.append({"user": 7, "order": 1, "id": "e1"})
+    assert [message.group for message, _ in queue.drain().failed] == [("7", "1")] * 2
+    assert told == ["message failed", "group parked"]
+    assert MemoryQueue(seq, max_attempts=5).options.max_attempts == 5
+    stepped = Sequencer("gifts")
+
+    @stepped.step(once=True)
+    def pay(message: Message) -> int:
+        return 1
+
+    gifts = MemoryQueue(stepped)
+    gifts.append({}, group="ann")
+    assert [run.step for run in gifts.drain().steps] == ["pay"]
 
 
 def test_until_idle_waits_for_nothing_that_is_not_due() -> None:

@@ -115,7 +115,7 @@ def test_a_name_is_of_letters_digits_and_a_few_signs() -> None:
 
 def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r'not installed: pip install "redis-sequencer\[alerts\]"$'):
+    with pytest.raises(ConfigurationError, match=r"not installed: pip install apprise$"):
         read_target("ops", {"type": "mail", "url": "env:MAIL"})
 
 

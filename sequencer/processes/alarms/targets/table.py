@@ -30,7 +30,7 @@ PAGERS: dict[str, PagerKind] = {kind: kind for kind in get_args(PagerKind)}
 OURS = {"feishu": "feishu", "lark": "lark", "dingtalk": "dingtalk", "wecombot": "wecom", **PAGERS}
 """Schemes of apprise for what we send ourselves: it would say success where there is none."""
 TYPES = ("webhook", "command", *CHATS, *PAGERS, *SCHEMES)
-INSTALL = 'pip install "redis-sequencer[alerts]"'
+INSTALL = "pip install apprise"
 
 
 class Target(Protocol):
