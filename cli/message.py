@@ -38,8 +38,8 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
     for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
-    dropped or skipped). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of it
-    failed), skipped, dropped, cancelled, replaced, purged, swept.
+    dropped, skipped or purged). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of
+    it failed), skipped, dropped, cancelled, replaced, purged, swept.
     """
     found = client.get(group, id)
     if found is None:
@@ -55,7 +55,7 @@ def show_message(info: MessageInfo) -> None:
     fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
     if info.state == "handled":  # or not: nobody knows at which phase it ended
         del fields["phase"]
-        fields |= {"state": "handled, dropped or skipped", "note": info.note}
+        fields |= {"state": "handled, dropped, skipped or purged", "note": info.note}
     elif info.finished_at is not None:
         fields |= ended_fields(info)
     elif info.began_at is not None:

@@ -59,7 +59,7 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 def info(
     queue: OptionalQueueArgument = None,
     watch: Annotated[bool, call_option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, call_option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, call_option("--interval", min=0.1, max=86_400, help="Seconds between two looks.")] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,

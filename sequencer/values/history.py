@@ -26,7 +26,7 @@ class MessageInfo:
     state: MessageState
     """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
     waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content: it
-    was handled, dropped or skipped; how it ended, where the queue keeps a history."""
+    was handled, dropped, skipped or purged; how it ended, where the queue keeps a history."""
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int

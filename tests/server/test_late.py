@@ -280,5 +280,5 @@ def test_what_was_dropped_is_not_said_to_be_handled(make: Callable[..., Sequence
     seq.append("low", group="g", score=9, id="late")
     found = seq.get("g", "late")
     assert found
-    said = "without a history only its id is known: it was handled, dropped or skipped; to keep one: "
+    said = "without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: "
     assert found.note == f"{said}sequencer configure {seq.queue} --history 3d --namespace {namespace}"
