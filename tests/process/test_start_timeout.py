@@ -41,6 +41,18 @@ def test_who_is_not_connected_ends_with_its_master(cli: Cli, scene: RunScene, nu
     assert "dead consumer" not in running.stderr
 
 
+def test_who_holds_the_interpreters_lock_outlives_its_master_by_the_start_timeout_at_most(
+    cli: Cli, scene: RunScene
+) -> None:
+    (cli.directory / "holds.py").write_text(HOLDS)
+    scene.write_file(orders="n = 1; app = 'holds:seq'; start_timeout = '5s'")
+    running = cli.start("run")
+    wait_until(lambda: importing(cli) == 1, PATIENCE_S, "it hangs")
+    running.signal(signal.SIGKILL)
+    wait_until(lambda: not cli.left(), PATIENCE_S, "it is gone")
+    assert "holds.py" in running.stderr, "where it hung"
+
+
 def test_a_reload_that_a_newer_one_replaces_leaves_no_process(cli: Cli, scene: RunScene) -> None:
     (cli.directory / "hangs.py").write_text(HANGS)
     scene.write_file(orders="n = 1")

@@ -8,6 +8,7 @@ the constants.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import io
 import json
@@ -127,6 +128,7 @@ class Worker:
         """Consume until the end; returns the exit status. Raises SequencerError."""
         config = self._config
         sequencer, handler = prepare(config, self._stop, self.report)
+        faulthandler.cancel_dump_traceback_later()
         self.report({"event": "loaded"})
         if not interruption.is_ours():
             raise ConfigurationError(
@@ -267,6 +269,9 @@ def main() -> int:
         os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a handler prints is seen at once, not when it ends
+    # The supervisor ends a start that takes too long. Where it is gone, and code in C keeps the interpreter's lock, so
+    # that no thread of ours hears of that, this does; it says where the import hangs.
+    faulthandler.dump_traceback_later(config.start_timeout + 1.0, exit=True, file=2)
     logs.configure(config.log_level, config.log_format)
     name_server(config.named_server)
     leave_embedded_untold()
