@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sequencer import Message, Sequencer
+from sequencer import InlineSteps, Message, Sequencer
+from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:
@@ -81,6 +82,24 @@ def test_a_forked_child_of_a_program_that_consumes_has_the_signals_of_that_progr
         seq.consume(handler, until_empty=True)
     finally:
         signal.signal(signal.SIGTERM, before)
+    assert found == [0]
+
+
+def test_a_forked_child_runs_no_steps(seq: Sequencer) -> None:
+    """They would go over its parent's connection."""
+    found = list[int]()
+
+    @seq.handler
+    def handler(_message: Message, steps: InlineSteps) -> None:
+        if (child := os.fork()) == 0:
+            try:
+                steps.run("charge", lambda: os._exit(1))
+            except ConfigurationError:
+                os._exit(0)
+        found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    seq.append(1, group="g")
+    seq.consume(until_empty=True)
     assert found == [0]
 
 

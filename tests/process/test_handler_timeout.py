@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sequencer.testing import wait_until
-
 if TYPE_CHECKING:
     from .conftest import Cli, Work
 
@@ -77,17 +75,12 @@ def test_a_consumer_whose_handler_goes_on_is_killed_and_that_counts(cli: Cli, sl
 
 
 @pytest.mark.slow
-def test_a_consumer_that_gives_no_sign_of_life_is_killed(cli: Cli, slow: Work) -> None:
-    words = ["--handler-timeout", "0.5", "--lease", "0.5"]
-    running = cli.start("consume", "jobs", "--app", "slow:keeps_the_lock", *words)
-    running.wait_for("because it gave no sign of life for 5 s, as when code in C keeps the interpreter's lock")
-    running.wait_for("consumer died")
-    first = running.consumers()
-    wait_until(lambda: running.consumers() not in ([], first) or running.stderr.count("service started") == 1)
-    running.signal()
-    running.signal()
-    running.signal()
-    running.ended()
+def test_a_consumer_that_gives_no_sign_of_life_is_killed_and_that_counts(cli: Cli, slow: Work) -> None:
+    words = ["--handler-timeout", "0.5", "--lease", "0.5", "--max-attempts", "1", "--until-empty"]
+    done = cli.run("consume", "jobs", "--app", "slow:keeps_the_lock", *words, timeout=PATIENCE_S)
+    assert done.returncode == 4, done.stderr
+    assert "because it gave no sign of life for 5 s, as when code in C keeps the interpreter's lock" in done.stderr
+    assert slow.states() == {"a": "parked"}
 
 
 def test_a_limit_needs_something_that_it_limits(cli: Cli, slow: Work) -> None:
