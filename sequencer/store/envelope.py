@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -16,6 +15,7 @@ from uuid import UUID
 import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, shown
+from .json_fault import has_non_finite, json_fault
 
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
@@ -64,7 +64,8 @@ def encode_score(score: Any) -> str:
     if not -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
         raise InvalidScore(
             f"score {shown(score)} is beyond 2**53, where neighbouring integers become equal; "
-            "use seconds, milliseconds or microseconds instead of nanoseconds"
+            "of a time use seconds, milliseconds or microseconds instead of nanoseconds; of a 64-bit id use the time "
+            "in it (of a snowflake, id >> 22): equal scores keep the order of arrival"
         )
     return repr(float(score) + 0.0)
 
@@ -81,21 +82,6 @@ def _seconds(moment: str | datetime, name: str, problem: str, error: type[Invali
     return moment.timestamp()
 
 
-def has_non_finite(value: Any) -> bool:
-    """Whether it holds NaN or infinity, for which JSON has no word."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, Mapping):
-        return any(has_non_finite(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(has_non_finite(item) for item in value)
-    if isinstance(value, Enum):
-        return has_non_finite(value.value)
-    if is_dataclass(value):
-        return any(has_non_finite(getattr(value, field.name)) for field in fields(value))
-    return False
-
-
 def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int) -> bytes:
     """The envelope of a body and its headers. Raises InvalidBody.
 
@@ -108,10 +94,12 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
     try:
         envelope = orjson.dumps([body, dict(headers)] if headers else [body])
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidBody(f"body can't be written as JSON: {error}") from error
+        raise InvalidBody(f"body can't be written as JSON: {json_fault(body, error)}") from error
     # orjson writes null for NaN and infinity: only a body with a null in it needs the walk.
     if b"null" in envelope and has_non_finite(body):
-        raise InvalidBody("body holds NaN or infinity, which JSON has no word for; send null or leave it out")
+        raise InvalidBody(
+            f"body holds NaN or infinity ({json_fault(body)}), which JSON has no word for; send null or leave it out"
+        )
     if len(envelope) > max_bytes:
         raise InvalidBody(f"body and headers are {len(envelope)} bytes as JSON, at most max_body_bytes={max_bytes}")
     return envelope

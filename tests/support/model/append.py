@@ -53,7 +53,7 @@ class ArrivingLane(LaneState):
         due, unit, flag, at, given = "", "s", "0", float(self.now_us), score
         if rest:
             time = rest[0].rstrip("mus")
-            unit = rest[0][len(time) :] or self.unit_for(group)
+            unit = rest[0][len(time) :] or ("" if score else self.unit_for(group))
             due = f"{self.now_us + int(time) if time[0] == '+' else int(time):016d}"
             at, flag = float(due), "D" if score else "T"
         elif not score:
