@@ -11,9 +11,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from ..client import Sequencer
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, shown
 from ..processes.logs import FORMATS, LogOptions, configure
 from ..values.commands import name_server
+from ..values.durations import seconds
 from ..values.version import VERSION
 from .queues import require_queue
 from .render import say
@@ -73,6 +74,18 @@ def call_option(*names: str, help: str, **more: Any) -> Any:
     look a change, or of a question a deletion.
     """
     return typer.Option(*names, help=help, **more)
+
+
+def _seconds(text: str | float) -> float:
+    """Raises BadParameter, which names the option."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{shown(text)} must be {error}") from None
+
+
+DURATION: dict[str, Any] = {"parser": _seconds, "metavar": "DURATION"}
+"""Of an option that takes a duration: a number of seconds, or text like 5m."""
 
 
 def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str | None) -> str | None:

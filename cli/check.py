@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
-from ..values.checks import seconds_of
 from ..values.commands import command
-from .app import FINE, FOUND, JsonOption, app, call_option, queue_command
+from .app import DURATION, FINE, FOUND, JsonOption, app, call_option, queue_command
 from .render import cells, console, print_json, seconds, table
 
-_TIME: dict[str, Any] = {"metavar": "TIME", "show_default": False}
+_TIME: dict[str, Any] = {"show_default": False, **DURATION}
 _COUNT: dict[str, Any] = {"min": 0, "show_default": False}
 
 
@@ -45,13 +44,15 @@ class Limit:
 def check(
     client: Sequencer,
     max_wait: Annotated[
-        str | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
+        float | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
     ] = None,
     max_unserved: Annotated[
-        str | None,
+        float | None,
         call_option("--max-unserved", help="How long groups may be due while no consumer has any in hand.", **_TIME),
     ] = None,
-    max_lag: Annotated[str | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)] = None,
+    max_lag: Annotated[
+        float | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)
+    ] = None,
     max_backlog: Annotated[int | None, call_option("--max-backlog", help="Messages that wait.", **_COUNT)] = None,
     max_parked: Annotated[int | None, call_option("--max-parked", help="Parked groups.", **_COUNT)] = None,
     max_dead: Annotated[int | None, call_option("--max-dead", help="Dead letters.", **_COUNT)] = None,
@@ -64,8 +65,7 @@ def check(
     """
     times = {"wait": max_wait, "unserved": max_unserved, "lag": max_lag}
     counts = {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
-    limits = {name: seconds_of(text) for name, text in times.items() if text is not None}
-    limits |= {name: float(count) for name, count in counts.items() if count is not None}
+    limits = {name: float(most) for name, most in {**times, **counts}.items() if most is not None}
     if not limits:
         raise ConfigurationError("say at least one limit, for example --max-wait 60s or --max-parked 0")
     found = [_compared(client, name, limits[name], value) for name, value in _values(client, limits).items()]

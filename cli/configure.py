@@ -13,15 +13,14 @@ from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
 from ..values.checks import near_name
 from ..values.commands import command
-from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
-from .many import since_of
+from .app import DURATION, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .queues import names_of_queues
 from .render import console, policy_table, print_json
 
 
-def _policy(name: str, help: str) -> Any:
+def _policy(name: str, help: str, **more: Any) -> Any:
     """An option of the policy. Without it that stays as it is, so there is no default to show."""
-    return call_option(name, help=help, show_default=False)
+    return call_option(name, help=help, show_default=False, **more)
 
 
 @app.command()
@@ -30,7 +29,9 @@ def configure(
     queue: QueueArgument,
     dedup_window: Annotated[
         float | None,
-        _policy("--dedup-window", "Seconds an id stays known after its message was handled; 0: not at all."),
+        _policy(
+            "--dedup-window", "How long an id stays known after its message was handled; 0: not at all.", **DURATION
+        ),
     ] = None,
     dedup_cap: Annotated[
         int | None, _policy("--dedup-cap", "Handled ids after which the older half is forgotten early.")
@@ -39,14 +40,15 @@ def configure(
         OnLate | None, _policy("--on-late", "For a score below one already handled in its group.")
     ] = None,
     watermark_window: Annotated[
-        float | None, _policy("--watermark-window", "Seconds a group's watermark is known after its last message.")
+        float | None,
+        _policy("--watermark-window", "How long a group's watermark is known after its last message.", **DURATION),
     ] = None,
     watermark_cap: Annotated[
         int | None,
         _policy("--watermark-cap", "Groups after which the older half of the watermarks is forgotten early."),
     ] = None,
     reorder_window: Annotated[
-        float | None, _policy("--reorder-window", "Seconds from arrival to handling, for stragglers; 0: none.")
+        float | None, _policy("--reorder-window", "Time from arrival to handling, for stragglers; 0: none.", **DURATION)
     ] = None,
     sequence: Annotated[
         bool | None,
@@ -56,16 +58,18 @@ def configure(
         ),
     ] = None,
     gap_timeout: Annotated[
-        float | None, _policy("--gap-timeout", "Seconds a message waits for the numbers missing before it.")
+        float | None,
+        _policy("--gap-timeout", "How long a message waits for the numbers missing before it.", **DURATION),
     ] = None,
     on_gap: Annotated[
         OnGap | None, _policy("--on-gap", "For a group whose missing number did not come in time.")
     ] = None,
     history_window: Annotated[
-        str | None,
+        float | None,
         _policy(
             "--history",
             "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all.",
+            **DURATION,
         ),
     ] = None,
     history_cap: Annotated[
@@ -73,7 +77,8 @@ def configure(
         _policy("--history-cap", "Messages in the history of a lane above which the oldest are dropped."),
     ] = None,
     dead_window: Annotated[
-        str | None, _policy("--dead-window", "How long a dead letter is kept until `sweep`: 30d; 0: for ever.")
+        float | None,
+        _policy("--dead-window", "How long a dead letter is kept until `sweep`: 30d; 0: for ever.", **DURATION),
     ] = None,
     dead_cap: Annotated[
         int | None, _policy("--dead-cap", "Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit.")
@@ -89,9 +94,6 @@ def configure(
     fields that the queue remembers.
     """
     wanted = {name: ctx.params[name] for name in NAMES if ctx.params[name] is not None}
-    for name, option in {"history_window": "--history", "dead_window": "--dead-window"}.items():
-        if name in wanted:
-            wanted[name] = since_of(wanted[name], option)
     setting = Sequencer(queue, redis, namespace=namespace, **cast(QueueSettings, wanted))
     with Sequencer(queue, redis, namespace=namespace) as looking:
         before, known = looking.policy, names_of_queues(looking)

@@ -24,9 +24,11 @@ from ..server import EmbeddedServer
 from ..settings.error_names import unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
 from ..values.commands import name_server, server_named
+from ..values.durations import seconds
 from ..values.text import many
 from ..values.version import VERSION
 from .app import (
+    DURATION,
     FINE,
     PARKED,
     WRONG_USE,
@@ -72,7 +74,7 @@ def consume(
     pass_redis: Annotated[
         bool, option("--pass-redis", help="Give the commands of --exec or --step the server's URL, in SEQUENCER_REDIS.")
     ] = False,
-    lease: Annotated[float, option("--lease", help="Seconds until a dead consumer's groups go on.")] = LEASE_S,
+    lease: Annotated[float, option("--lease", help="How long a dead consumer's groups wait.", **DURATION)] = LEASE_S,
     until_empty: Annotated[
         bool, option("--until-empty", help="End when nothing is left but parked or paused groups.")
     ] = False,
@@ -82,20 +84,23 @@ def consume(
     max_messages: Annotated[
         int | None, option("--max-messages", help="Replace a consumer after this many messages.")
     ] = None,
-    max_age: Annotated[float | None, option("--max-age", help="Replace a consumer after this many seconds.")] = None,
+    max_age: Annotated[
+        float | None, option("--max-age", help="Replace a consumer after this time.", **DURATION)
+    ] = None,
     handler_timeout: Annotated[
         float | None,
         option(
             "--handler-timeout",
-            help="Seconds that a handler or command may take; then it is ended, and its message failed.",
+            help="How long a handler or command may take; then it is ended, and its message failed.",
+            **DURATION,
         ),
     ] = None,
     max_attempts: Annotated[
         int, option("--max-attempts", help="Tries of a message before --on-failure decides.")
     ] = DEFAULTS["max_attempts"],
-    backoff: Annotated[float, option("--backoff", help="Seconds before the first retry; then doubled.")] = DEFAULTS[
-        "backoff"
-    ],
+    backoff: Annotated[
+        float, option("--backoff", help="Wait before the first retry; then doubled.", **DURATION)
+    ] = seconds(DEFAULTS["backoff"]),
     on_failure: Annotated[
         OnFailure,
         option(
@@ -129,12 +134,15 @@ def consume(
         float | None,
         option(
             "--grace",
-            min=0.0,
-            help="Seconds from a signal to stop until handlers are interrupted; without it, at a second signal.",
+            help="Time from a signal to stop until handlers are interrupted; without it, at a second signal.",
+            **DURATION,
         ),
     ] = None,
     start_timeout: Annotated[
-        float, option("--start-timeout", help="Seconds that the import of --app may take; then the consumer is killed.")
+        float,
+        option(
+            "--start-timeout", help="How long the import of --app may take; then the consumer is killed.", **DURATION
+        ),
     ] = START_S,
     audit: Annotated[bool, option("--audit", help="Record each handled message in the audit stream.")] = False,
     audit_length: Annotated[

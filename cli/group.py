@@ -25,7 +25,6 @@ from .many import (
     progress,
     refuse_alone,
     say_many,
-    since_of,
 )
 from .render import print_either, print_json
 from .steps import AgainOption, Answers, DoneOption, ResultOption, answers, question, show_steps
@@ -70,7 +69,7 @@ def resume(
         with progress("resuming") as told:
             many = client.resume_many(
                 error=error,
-                since=since_of(since),
+                since=since,
                 everything=everything,
                 rate=rate,
                 dry_run=dry_run,
@@ -130,7 +129,7 @@ def skip(
         raise ConfigurationError("--dead-letter keeps what --discard throws away; give one of the two")
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
-        how = {"error": error, "since": since_of(since), "everything": everything, "rate": rate}
+        how = {"error": error, "since": since, "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run, json)
     refuse_alone({"--discard": discard, "--rate": rate}, "for many groups")
     if dry_run:

@@ -14,6 +14,7 @@ from ..values.history import MessageInfo, Outcome, Swept
 from ..values.text import many, plain
 from ..values.views import as_json
 from .app import (
+    DURATION,
     IdOption,
     JsonOption,
     LimitOption,
@@ -25,7 +26,6 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import since_of
 from .message import show_message
 from .queues import require_queue
 from .render import console, message_info_table, print_json
@@ -36,11 +36,10 @@ def history(
     client: Sequencer,
     group: OptionalGroupArgument = None,
     since: Annotated[
-        str | None,
-        call_option("--since", metavar="TIME", help="Only what ended within this time: 90s, 10m, 2h, 1d."),
+        float | None, call_option("--since", help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
     until: Annotated[
-        str | None, call_option("--until", metavar="TIME", help="Only what ended before that: 90s, 10m, 2h, 1d ago.")
+        float | None, call_option("--until", help="Only what ended before that: 90s, 10m, 2h, 1d ago.", **DURATION)
     ] = None,
     outcome: Annotated[Outcome | None, call_option("--outcome", help="Only what ended so.")] = None,
     kind: Annotated[str | None, call_option("--kind", help="Only messages of this kind.")] = None,
@@ -53,7 +52,7 @@ def history(
     parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
     that an operator, or a sweep, deleted). It is looked through in slices of 1,000 messages, about a second a million.
     """
-    options = {"since": since_of(since), "until": since_of(until, "--until"), "outcome": outcome, "kind": kind}
+    options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name
     shown = list(islice(found, limit))
     if json:

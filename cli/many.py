@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import ConfigurationError
-from ..values.checks import seconds_of
 from ..values.commands import command
 from ..values.text import many
 from ..values.views import ManySummary, as_json
-from .app import FINE, GAVE_UP, call_option, hear_interrupts, option
+from .app import DURATION, FINE, GAVE_UP, call_option, hear_interrupts, option
 from .render import cells, console, print_json, say, table
 
 ManyGroupsArgument = Annotated[
@@ -37,10 +36,8 @@ ErrorOption = Annotated[
     ),
 ]
 SinceOption = Annotated[
-    str | None,
-    call_option(
-        "--since", metavar="TIME", help="Only what failed within this time: 90s, 10m, 2h, 1d.", show_default=False
-    ),
+    float | None,
+    call_option("--since", help="Only what failed within this time: 90s, 10m, 2h, 1d.", show_default=False, **DURATION),
 ]
 RateOption = Annotated[
     float | None, call_option("--rate", help="Groups a second, at most; without it, no limit.", show_default=False)
@@ -68,14 +65,6 @@ def refuse_alone(given: dict[str, object], why: str) -> None:
     for name, value in given.items():
         if value not in (None, False):
             raise ConfigurationError(f"{name} is {why}; leave it out")
-
-
-def since_of(text: str | None, option: str = "--since") -> float | None:
-    """`90s`, `10m`, `2h`, `1d` in seconds. Raises BadParameter, which names the option."""
-    try:
-        return None if text is None else seconds_of(text)
-    except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def confirm(question: str, is_sure: bool) -> bool:

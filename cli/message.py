@@ -15,7 +15,7 @@ from ..values.commands import command
 from ..values.history import MessageInfo
 from ..values.text import many, moment, named, plain
 from ..values.views import Unit
-from .app import FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
+from .app import DURATION, FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .many import DryRunOption, progress
 from .render import (
     console,
@@ -94,7 +94,7 @@ def reschedule(
     client: Sequencer,
     group: GroupArgument,
     id: IdOption,
-    delay: Annotated[float | None, call_option("--delay", help="Seconds from now.")] = None,
+    delay: Annotated[float | None, call_option("--delay", help="From now: 90, 10m, 2h.", **DURATION)] = None,
     at: Annotated[
         str | None,
         call_option(

@@ -22,6 +22,7 @@ from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
+    DURATION,
     GroupArgument,
     JsonOption,
     LimitOption,
@@ -59,7 +60,7 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 def info(
     queue: OptionalQueueArgument = None,
     watch: Annotated[bool, call_option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, call_option("--interval", min=0.1, max=86_400, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, call_option("--interval", help="Time between two looks.", **DURATION)] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -69,7 +70,7 @@ def info(
     clients = [Sequencer(name, redis, namespace=namespace) for name in names]
     if queue:
         require_queue(clients[0])
-    looks = _looks(clients, 0.2, interval, watch)
+    looks = _looks(clients, 0.2, max(interval, 0.1), watch)
     if json:
         for infos in looks:
             policies = [as_json(client.policy) for client in clients]

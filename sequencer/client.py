@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Unpack
 
@@ -35,6 +34,7 @@ from .settings.options import (
     ClaimLimits,
     ConsumerOptions,
     QueueSettings,
+    consumer_options,
     queue_options,
     shows_settings,
 )
@@ -43,6 +43,7 @@ from .store.group import encode_group
 from .store.item import Group, Id, ItemMaker, Score
 from .store.keys import lane_of
 from .values.checks import check_name
+from .values.durations import Duration
 from .values.message import BatchReceipt, ConsumeSummary, Receipt
 from .values.views import Finding
 
@@ -122,7 +123,7 @@ class Sequencer(Registered):
         id: Id | None = None,
         score: Score | None = None,
         headers: Mapping[str, str] | None = None,
-        delay: float | timedelta | None = None,
+        delay: Duration | None = None,
         at: Score | None = None,
         done: Mapping[str, Any] | None = None,
         replace: bool = False,
@@ -252,12 +253,12 @@ class Sequencer(Registered):
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: float = LEASE_S,
+        lease: Duration = LEASE_S,
         until_empty: bool = False,
         until_idle: bool = False,
         max_messages: int | None = None,
-        max_age: float | None = None,
-        handler_timeout: float | None = None,
+        max_age: Duration | None = None,
+        handler_timeout: Duration | None = None,
         limits: ClaimLimits | None = None,
         audit: bool = False,
         audit_length: int = AUDIT_LENGTH,
@@ -265,24 +266,24 @@ class Sequencer(Registered):
     ) -> ConsumeSummary:
         """Run the handler for one message at a time, in this process, until stopped.
 
-        `lease` and `max_age` in seconds. `until_empty` ends when nothing is left but parked or paused groups,
-        `until_idle` when nothing is due: it does not wait for delayed messages, for retries, or for groups that other
-        consumers have. SIGINT or SIGTERM stops after the message in hand; a second one releases it
+        A duration is a number of seconds, or text like "5m". `until_empty` ends when nothing is left but parked or
+        paused groups, `until_idle` when nothing is due: it does not wait for delayed messages, for retries, or for
+        groups that other consumers have. SIGINT or SIGTERM stops after the message in hand; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
-        `handler_timeout`: a handler that runs for more seconds is interrupted: HandlerTimeout. In
-        the main thread that is SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
+        `handler_timeout`: a handler that runs for longer is interrupted: HandlerTimeout. In the main thread that is
+        SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
         `audit` records each handled message in a stream of about `audit_length` entries a lane (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
         """
-        options = ConsumerOptions(
-            lease_s=lease,
+        options = consumer_options(
+            lease=lease,
             until_empty=until_empty,
             until_idle=until_idle,
             max_messages=max_messages,
-            max_age_s=max_age,
-            handler_timeout_s=handler_timeout,
-            limits=limits or ClaimLimits(),
+            max_age=max_age,
+            handler_timeout=handler_timeout,
+            limits=limits,
             audit=audit,
             audit_length=audit_length,
         )
@@ -307,7 +308,7 @@ class Sequencer(Registered):
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
     def claim(
-        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: float = LEASE_S
+        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = LEASE_S
     ) -> Lease:
         """Lease up to `groups` due groups for your own loop, or this one `group`; empty (false) when nothing is due.
 
@@ -315,7 +316,7 @@ class Sequencer(Registered):
         `lease.renew()`; so is how long a message may take: `lease.remaining_s`. A `group` that is leased, paused,
         parked or waits is not given, and `explain` says why. Raises ConfigurationError, InvalidGroup, ServerError.
         """
-        options = ConsumerOptions(lease_s=lease, limits=ClaimLimits(groups, messages))
+        options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         only = "" if group is None else encode_group(group)
         lanes = finish(self._session.lanes(role="consume"))
         if only:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Literal
 
+from .values.durations import Duration, seconds
+
 
 def shown(value: Any) -> str:
     """A value as a text of ours shows it: at most 200 characters, and whatever its own `repr` does."""
@@ -213,27 +215,28 @@ class WrongSignal(ConfigurationError, TypeError):
     """
 
 
-def _check_signal(name: str, reason: object, after: object) -> None:
+def _checked_after(name: str, reason: object, after: object) -> float | None:
     if isinstance(reason, int | float | timedelta):
         raise WrongSignal(
             f"{name}({shown(reason)}): the first argument says why; write {name}(after={shown(reason)}), "
             f"or {name}('why', after=5), in seconds"
         )
-    is_number = isinstance(after, int | float) and not isinstance(after, bool) and 0 <= after < float("inf")
-    if after is not None and not is_number:
-        raise WrongSignal(f"{name}(after={shown(after)}) must be a number of seconds, 0 or more")
+    try:
+        return None if after is None else seconds(after)
+    except ValueError as error:
+        raise WrongSignal(f"{name}(after={shown(after)}) must be {error}") from None
 
 
 class Retry(Exception):
-    """Raised by a handler: handle this message again after `after` seconds (default: the queue's backoff).
+    """Raised by a handler: handle this message again after this time: 5, "5m" (default: the queue's backoff).
 
     `reason` is said in the failure. It counts as an attempt, like any failure, so that a message cannot retry for ever.
-    Raises WrongSignal for a number in the place of the reason, and for an `after` that is no number of seconds.
+    Raises WrongSignal for a number in the place of the reason, and for an `after` that is no duration.
     """
 
-    def __init__(self, reason: str = "", after: float | None = None) -> None:
-        _check_signal("Retry", reason, after)
-        self.after = after
+    def __init__(self, reason: str = "", after: Duration | None = None) -> None:
+        self.after = _checked_after("Retry", reason, after)
+        """In seconds."""
         super().__init__(reason or "the handler asked for a retry")
 
 
@@ -259,13 +262,13 @@ class SetAside(Exception):
 
 class Outage(Exception):
     """Raised by a handler: something that all handlers need is not there. It costs no attempt, and a few of these hold
-    the queue back until it works again; `after`: how many seconds until that is tried (default: 1, 2, 4, then 5).
+    the queue back until it works again; `after`: how long until that is tried (default: 1, 2, 4, then 5 s).
     Raises WrongSignal as Retry does.
     """
 
-    def __init__(self, reason: str = "", *, after: float | None = None) -> None:
-        _check_signal("Outage", reason, after)
-        self.after = after
+    def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
+        self.after = _checked_after("Outage", reason, after)
+        """In seconds."""
         super().__init__(reason or "the handler said that something it needs is not there")
 
 

@@ -26,6 +26,7 @@ from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodabl
 from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
+from .values.durations import Duration
 from .values.message import Message
 from .values.text import named
 
@@ -155,7 +156,7 @@ class Lease:
         if held.leased.is_probe:
             self._end_probe(held, "close")
 
-    def nack(self, message: Message, error: BaseException | str = "", *, after: float | None = None) -> None:
+    def nack(self, message: Message, error: BaseException | str = "", *, after: Duration | None = None) -> None:
         """The message failed: its group waits `after` seconds (default: backoff), or is parked after the last attempt.
 
         Raises LeaseLost, or ValueError for a message that is not next in its group.

@@ -7,6 +7,7 @@ are used directly: a pool's hidden retries would send a claim twice, and `repeat
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import threading
@@ -69,12 +70,20 @@ def redact(url: str) -> str:
 class Endpoint:
     """A server to connect to, made from a URL or from a redis-py client. Nothing connects until `connect`."""
 
-    def __init__(self, make: Callable[[], Connection], name: str | Callable[[], str], url: str | None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Connection],
+        name: str | Callable[[], str],
+        url: str | None,
+        total_s: float = math.inf,
+    ) -> None:
         self.make = make
         """Makes a connection that is not connected yet."""
         self._name = name
         self.url = url
         """The URL for other processes, with its password; None when made from a client."""
+        self.total_s = total_s
+        """How long a call may take with all its repeats, once a try has failed: the `socket_timeout` of the URL."""
 
     @property
     def name(self) -> str:
@@ -102,9 +111,12 @@ class Endpoint:
                 raise ValueError
             if not 0 <= (pool.connection_kwargs.get("db") or 0) < 2**31:
                 raise ValueError
+            total_s = pool.connection_kwargs.get("socket_timeout") or math.inf
+            if total_s < math.inf:
+                pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
             make = _maker(pool, TIMEOUTS)
             make()  # does not connect, but knows which options there are
-            return cls(make, redact(url), url)
+            return cls(make, redact(url), url, total_s)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
         raise ConfigurationError(f"server URL {redact(url)!r} can't be read; check port, path and options")
 

@@ -19,6 +19,8 @@ from .repeats import ROUNDS, Repeats, RoundTrip
 from .scripts import eval_command, known_command
 
 T = TypeVar("T")
+RECENT_S = 1.0
+"""A connection that was used within this time counts as open; the shortest `timeout` of a server is as long."""
 
 
 class Link:
@@ -35,10 +37,19 @@ class Link:
         self.confirmed = 0
         """How many replicas confirmed the last `run` that asked for it."""
         self._connection: Connection = None
+        self._used_at = 0.0
         self._known: set[str] = set()
         """Scripts that were sent in full on this connection."""
 
     def connection(self) -> Connection:
+        """One that was not used for a while may be closed at the other end by now: then it is replaced."""
+        began = time.monotonic()
+        if self._connection is not None and not self._unread:
+            if began - self._used_at > RECENT_S and self._is_closed():
+                self.close()
+            else:
+                self._look_again(began)
+        self._used_at = began
         if self._connection is None:
             for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
                 connection = self.endpoint.connect()
@@ -47,12 +58,28 @@ class Link:
                     break
                 except BaseException as error:
                     connection.disconnect()
-                    if is_last or not isinstance(error, ServerUnavailable):
+                    if is_last or not isinstance(error, ServerUnavailable) or self._is_over(began):
                         raise
             self._connection, self._known, self._unread = connection, set(), 0
-        elif not self._unread:
-            self._look(self.looks.again)
         return self._connection
+
+    def _look_again(self, began: float) -> None:
+        try:
+            self._look(self.looks.again)
+        except ServerUnavailable:  # the connection may be all that is lost
+            if self._is_over(began):
+                raise
+
+    def _is_over(self, began: float) -> bool:
+        """Whether the time is over that the URL grants a call with all its repeats."""
+        return time.monotonic() - began >= self.endpoint.total_s
+
+    def _is_closed(self) -> bool:
+        """Whether the other end closed the connection, which the socket tells without a round trip."""
+        try:
+            return bool(self._connection.can_read(0))
+        except (redis.RedisError, OSError):
+            return True
 
     def _look(self, look: Callable[[Connection], None]) -> None:
         try:
@@ -63,11 +90,7 @@ class Link:
 
     def refresh(self) -> None:
         """Connect anew if the other end closed the connection, which the socket tells without a round trip."""
-        try:
-            is_over = self._connection is not None and self._connection.can_read(0)
-        except (redis.RedisError, OSError):
-            is_over = True
-        if is_over:
+        if self._connection is not None and self._is_closed():
             self.close()
         try:
             self.connection()
@@ -109,6 +132,7 @@ class Link:
         DataError.
         """
         repeats: Repeats | None = None
+        began = time.monotonic()
         while True:
             self.is_repeat, is_sent = repeats is not None and repeats.maybe_sent, False
             try:
@@ -120,7 +144,7 @@ class Link:
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
                 repeats = repeats or Repeats(calls)
-                failure = repeats.failed(error, self.endpoint.name, is_sent=is_sent)
+                failure = repeats.failed(error, self.endpoint.name, is_sent=is_sent, is_over=self._is_over(began))
                 if failure is error:
                     raise
                 if failure:
@@ -232,6 +256,7 @@ class Link:
     def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
         repeats: Repeats | None = None
+        began = time.monotonic()
         while True:
             try:
                 replies = self._exchange(self.connection(), commands)
@@ -239,7 +264,7 @@ class Link:
             except (redis.RedisError, OSError) as error:
                 self.close()
                 repeats = repeats or Repeats(None)
-                if failure := repeats.failed(error, self.endpoint.name, is_sent=True):
+                if failure := repeats.failed(error, self.endpoint.name, is_sent=True, is_over=self._is_over(began)):
                     raise failure from error
         for reply in replies:
             if isinstance(reply, Exception):

@@ -58,8 +58,10 @@ class Repeats:
         """How long to wait before it is sent again."""
         return 0.0 if self._is_plain else RETRY_DELAY_S
 
-    def failed(self, error: BaseException, name: str, *, is_sent: bool) -> SequencerError | None:
-        """What to raise after one more try failed with this error; None to send it again on a fresh connection."""
+    def failed(self, error: BaseException, name: str, *, is_sent: bool, is_over: bool = False) -> SequencerError | None:
+        """What to raise after one more try failed with this error, also when its time `is_over`; None to send it again
+        on a fresh connection.
+        """
         self._left -= 1
         if isinstance(error, ServerUnavailable):
             failure: SequencerError = error
@@ -69,7 +71,7 @@ class Repeats:
             # A server that loads its data has carried out nothing; redis-py closes the connection then.
             self.maybe_sent = self.maybe_sent or (is_sent and not isinstance(error, redis.BusyLoadingError))
         may_help = failure is not error if self._is_plain else isinstance(failure, ServerUnavailable)
-        if may_help and self._left:
+        if may_help and self._left and not is_over:
             return None
         if isinstance(failure, ServerUnavailable):
             failure.maybe_sent = self.maybe_sent

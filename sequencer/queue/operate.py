@@ -5,13 +5,12 @@ Each change is one script, so that nothing is ever half done.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from .. import calls
 from ..errors import EffectsNoted, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
+from ..values.durations import Duration
 from .groups.head import doubt, name_of
 from .holder import held_by
 from .session import Session
@@ -34,7 +33,7 @@ async def reschedule(
     group: Group,
     id: Id,
     *,
-    delay: float | timedelta | None = None,
+    delay: Duration | None = None,
     at: Score | None = None,
     score: Score | None = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Options of a queue and of a consumer, checked when they are made. In seconds.
+"""Options of a queue and of a consumer, checked when they are made. Durations are kept in seconds.
 
 A new option of a queue is a key of QueueSettings and a field of QueueOptions, with its default. A policy is a field of
 Policy as well, and of `policy.FIELDS`. A WorkerConfig hands on what it is given. CONTRIBUTING.md says
@@ -10,11 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import check_choice, check_integer, check_name, check_number, nearest
+from ..values.checks import check_choice, check_integer, check_name, nearest, seconds_of
+from ..values.durations import Duration
 from .backoff import Backoff
 from .error_names import error_names
 from .policy import NAMES, OnGap, OnLate, Policy
@@ -45,33 +47,33 @@ class QueueSettings(TypedDict, total=False):
     score_by: str | None
     lanes: int | None
     max_attempts: int
-    backoff: float
-    backoff_cap: float
+    backoff: Duration
+    backoff_cap: Duration
     max_body_bytes: int
     on_failure: OnFailure
     park_on: Sequence[type[BaseException] | str]
     dead_letter_on: Sequence[type[BaseException] | str]
     outage: Sequence[type[BaseException] | str] | None
-    dedup_window: float | None
+    dedup_window: Duration | None
     dedup_cap: int | None
     on_late: OnLate | None
-    watermark_window: float | None
+    watermark_window: Duration | None
     watermark_cap: int | None
-    reorder_window: float | None
+    reorder_window: Duration | None
     sequence: bool | None
-    gap_timeout: float | None
+    gap_timeout: Duration | None
     on_gap: OnGap | None
-    history_window: float | None
+    history_window: Duration | None
     history_cap: int | None
-    dead_window: float | None
+    dead_window: Duration | None
     dead_cap: int | None
     wait_replicas: int
-    wait_timeout: float
+    wait_timeout: Duration
     kind_by: str | None
     on_unknown: OnFailure
     on_question: OnQuestion
     retired: Sequence[str]
-    missing_wait: float
+    missing_wait: Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,14 +150,14 @@ class QueueOptions:
         if self.lanes is not None:
             check_integer("lanes", self.lanes, 1, MAX_LANES)
         check_integer("max_attempts", self.max_attempts, 1, 9999)
-        check_number("backoff_s", self.backoff_s, 0, 86_400, " of seconds")
-        check_number("backoff_cap_s", self.backoff_cap_s, self.backoff_s, 7 * 86_400, " of seconds")
+        seconds_of("backoff", self.backoff_s, 0, 86_400)
+        seconds_of("backoff_cap", self.backoff_cap_s, self.backoff_s, 7 * 86_400)
         check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
-        check_number("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S, " of seconds")
+        seconds_of("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S)
         for option, choices in (("on_failure", OnFailure), ("on_unknown", OnFailure), ("on_question", OnQuestion)):
             check_choice(option, getattr(self, option), get_args(choices))
-        check_number("missing_wait", self.missing_wait_s, 0, 30 * 86_400, " of seconds")
+        seconds_of("missing_wait", self.missing_wait_s, 0, 30 * 86_400)
         if not isinstance(self.retired, tuple) or not all(isinstance(name, str) and name for name in self.retired):
             raise ConfigurationError(f"retired={shown(self.retired)} must be a sequence of names of steps")
         for option in ("park_on", "dead_letter_on", "outage"):
@@ -212,12 +214,17 @@ def shows_settings(function: FunctionT) -> FunctionT:
     return function
 
 
+def _seconds(name: str, duration: Any) -> float | None:
+    return None if duration is None else seconds_of(name, duration)
+
+
 def _names(names: Sequence[str] | None) -> Any:
     """As a tuple; a plain string stays one, so that QueueOptions can refuse it with its reason."""
     return tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
+    **{name: partial(_seconds, name) for name, kind in QueueSettings.__annotations__.items() if "Dur" in str(kind)},
     "group_by": lambda names: (names,) if isinstance(names, str) else _names(names),
     "retired": _names,
     "park_on": lambda errors: error_names("park_on", errors),
@@ -283,13 +290,28 @@ class ConsumerOptions:
     limits: ClaimLimits = field(default_factory=ClaimLimits)
 
     def __post_init__(self) -> None:
-        check_number("lease", self.lease_s, 0.1, 86_400, " of seconds")
         if self.until_empty and self.until_idle:
             raise ConfigurationError("until_empty waits for what until_idle does not wait for; give one of the two")
+        for name, low, high in (
+            ("lease", 0.1, 86_400.0),
+            ("max_age", 0.1, 366 * 86_400.0),
+            ("handler_timeout", 0.001, 86_400.0),
+        ):
+            if (given := getattr(self, f"{name}_s")) is not None:
+                object.__setattr__(self, f"{name}_s", seconds_of(name, given, low, high))
         if self.max_messages is not None:
             check_integer("max_messages", self.max_messages, 1, 2**53)
-        if self.max_age_s is not None:
-            check_number("max_age", self.max_age_s, 0.1, 366 * 86_400, " of seconds")
-        if self.handler_timeout_s is not None:
-            check_number("handler_timeout", self.handler_timeout_s, 0.001, 86_400, " of seconds")
         check_integer("audit_length", self.audit_length, 1, 10**9)
+
+
+def consumer_options(
+    *,
+    lease: Duration = LEASE_S,
+    max_age: Duration | None = None,
+    handler_timeout: Duration | None = None,
+    limits: ClaimLimits | None = None,
+    **others: Any,
+) -> ConsumerOptions:
+    """The options of a consumer from what a caller gave. Raises ConfigurationError."""
+    durations: Any = {"lease_s": lease, "max_age_s": max_age, "handler_timeout_s": handler_timeout}
+    return ConsumerOptions(limits=limits or ClaimLimits(), **durations, **others)

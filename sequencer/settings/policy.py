@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import check_choice, check_integer, check_number
+from ..values.checks import check_choice, check_integer, seconds_of
 
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
@@ -57,19 +57,19 @@ class Policy:
     """Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit."""
 
     def __post_init__(self) -> None:
-        check_number("dedup_window", self.dedup_window, 0, 7 * DAY_S, " of seconds")
+        seconds_of("dedup_window", self.dedup_window, 0, 7 * DAY_S)
         check_integer("dedup_cap", self.dedup_cap, 1, 10**8)
         check_choice("on_late", self.on_late, ("handle", "dead_letter", "drop", "refuse"))
-        check_number("watermark_window", self.watermark_window, 0, 366 * DAY_S, " of seconds")
+        seconds_of("watermark_window", self.watermark_window, 0, 366 * DAY_S)
         check_integer("watermark_cap", self.watermark_cap, 1, 10**8)
-        check_number("reorder_window", self.reorder_window, 0, DAY_S, " of seconds")
+        seconds_of("reorder_window", self.reorder_window, 0, DAY_S)
         if not isinstance(self.sequence, bool):
             raise ConfigurationError(f"sequence={shown(self.sequence)} must be True or False")
-        check_number("gap_timeout", self.gap_timeout, 0, 366 * DAY_S, " of seconds")
+        seconds_of("gap_timeout", self.gap_timeout, 0, 366 * DAY_S)
         check_choice("on_gap", self.on_gap, ("park", "skip"))
-        check_number("history_window", self.history_window, 0, 366 * DAY_S, " of seconds")
+        seconds_of("history_window", self.history_window, 0, 366 * DAY_S)
         check_integer("history_cap", self.history_cap, 24, 10**8)
-        check_number("dead_window", self.dead_window, 0, 10 * 366 * DAY_S, " of seconds")
+        seconds_of("dead_window", self.dead_window, 0, 10 * 366 * DAY_S)
         check_integer("dead_cap", self.dead_cap, 0, 10**8)
         if self.sequence and self.reorder_window:
             raise ConfigurationError(

@@ -1,6 +1,6 @@
 """Tables of a TOML file, read strictly: what is wrong is one sentence, with the name, its value and the nearest name.
 
-Times are texts with a unit. A secret comes from a variable: `env:NAME`; its value is in no sentence. Only the file of
+A secret comes from a variable: `env:NAME`; its value is in no sentence. Only the file of
 `run`, with its alarms and targets, is read by this: nothing else imports msgspec.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import nearest, seconds_of
+from ..values.checks import nearest
+from ..values.durations import EXPECTED
 
 SECRET = "env:"
 KINDS = {
@@ -56,28 +57,14 @@ def _sentence(
     found = _WRONG.match(said)
     if found is None:
         return said
+    is_duration = {"float", "str"} <= {*found[1].split(" | ")}
     wanted, got, name = found[1].partition(" | ")[0], found[2], found[3]
     value = table.get(name)
     if found[4]:  # inside of a list or a table, which may hold secrets
         return f"{name}: each value must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
     is_shown = name not in secret
-    if is_shown and wanted == "str" and got in ("int", "float"):
-        return f'{name}={shown(value)} must be text, in quotes; a time has its unit, as "{value}s"'
     named = f"{name}={shown(value)}" if is_shown else name
-    return f"{named} must be {KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
-
-
-def time_of(name: str, text: str, low: float = 0.0) -> float:
-    """A time in seconds, at least `low`; only 0 needs no unit. Raises ConfigurationError."""
-    try:
-        seconds = seconds_of(text)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from error
-    if seconds and text.strip()[-1] in ".0123456789":
-        raise ConfigurationError(f'{name}={shown(text)} has no unit; write "{text.strip()}s" if seconds are meant')
-    if seconds < low:
-        raise ConfigurationError(f"{name}={shown(text)} must be at least {low:g} s")
-    return seconds
+    return f"{named} must be {EXPECTED if is_duration else KINDS.get(wanted, wanted)}, not {KINDS.get(got, got)}"
 
 
 def value_of(name: str, text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from uuid import UUID
 import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, shown
+from ..values.durations import seconds
 from .json_fault import has_non_finite, json_fault
 
 MAX_ID_BYTES = 256
@@ -136,10 +137,10 @@ def encode_due(delay: Any, at: Any) -> str:
         return str(encode_time(at))
     if delay is None:
         return ""
-    if isinstance(delay, timedelta):
-        delay = delay.total_seconds()
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= MAX_DELAY_S:
-        raise InvalidTime(
-            f"delay={shown(delay)} must be a number of seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta"
-        )
-    return f"+{round(delay * 1e6)}"
+    try:
+        delay_s = seconds(delay)
+    except ValueError as error:
+        raise InvalidTime(f"delay={shown(delay)} must be {error}") from None
+    if delay_s > MAX_DELAY_S:
+        raise InvalidTime(f"delay={shown(delay)} must be at most {MAX_DELAY_S:.0f} s")
+    return f"+{round(delay_s * 1e6)}"

@@ -31,7 +31,17 @@ from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp
 from ..errors import ConfigurationError
 from ..net.endpoint import Connection, Endpoint
-from ..settings.options import AUDIT_LENGTH, ClaimLimits, ConsumerOptions, QueueSettings, settings_of, shows_settings
+from ..settings.options import (
+    AUDIT_LENGTH,
+    ClaimLimits,
+    ConsumerOptions,
+    QueueSettings,
+    consumer_options,
+    settings_of,
+    shows_settings,
+)
+from ..values.checks import seconds_of
+from ..values.durations import Duration
 from ..values.message import ConsumeSummary, Message
 from ..values.views import DeadLetter, GroupInfo
 from .memory_run import MemoryRun, StepRun
@@ -99,13 +109,11 @@ class MemoryQueue(Sequencer):
         """The queue's time, in seconds since 1970."""
         return self._now_us / 1e6
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, duration: Duration) -> None:
         """Let so much time pass. In a handler, it is a handler that takes so long: its lease is not renewed, and past
         its `handler_timeout` it is interrupted here.
         """
-        if not 0 <= seconds < float("inf"):
-            raise ConfigurationError(f"advance({seconds!r}) must be a number of seconds, 0 or more")
-        now_us = self._now_us + round(seconds * 1e6)
+        now_us = self._now_us + round(seconds_of("advance", duration) * 1e6)
         if self._cut_us is not None and now_us > self._cut_us:
             self._now_us, self._cut_us = max(self._now_us, self._cut_us), None
             raise TimeIsUp
@@ -115,8 +123,8 @@ class MemoryQueue(Sequencer):
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: float = 15.0,
-        handler_timeout: float | None = None,
+        lease: Duration = 15.0,
+        handler_timeout: Duration | None = None,
         max_effects: int = MAX_EFFECTS,
     ) -> Drained:
         """Run the handler (default: what is registered) until nothing is left but parked and paused groups.
@@ -125,7 +133,7 @@ class MemoryQueue(Sequencer):
         when that does not end in so many effects, HandlerNotFound without a handler.
         """
         began_s = self.now
-        options = ConsumerOptions(lease_s=lease, until_empty=True, handler_timeout_s=handler_timeout)
+        options = consumer_options(lease=lease, until_empty=True, handler_timeout=handler_timeout)
         run = self._run(handler, options)
         summary = run.to_the_end(max_effects)
         now = list(self.parked()), self.paused_groups(), self.dead()
@@ -135,12 +143,12 @@ class MemoryQueue(Sequencer):
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: float = 15.0,
+        lease: Duration = 15.0,
         until_empty: bool = False,
         until_idle: bool = False,
         max_messages: int | None = None,
-        max_age: float | None = None,
-        handler_timeout: float | None = None,
+        max_age: Duration | None = None,
+        handler_timeout: Duration | None = None,
         limits: ClaimLimits | None = None,
         audit: bool = False,
         audit_length: int = AUDIT_LENGTH,
@@ -155,14 +163,14 @@ class MemoryQueue(Sequencer):
         del until_empty
         if on_start is not None:
             raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
-        options = ConsumerOptions(
-            lease_s=lease,
+        options = consumer_options(
+            lease=lease,
             until_empty=not until_idle,
             until_idle=until_idle,
             max_messages=max_messages,
-            max_age_s=max_age,
-            handler_timeout_s=handler_timeout,
-            limits=limits or ClaimLimits(),
+            max_age=max_age,
+            handler_timeout=handler_timeout,
+            limits=limits,
             audit=audit,
             audit_length=audit_length,
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, shown
+from .durations import seconds
 from .message import Failure
 
 MAX_NAME_CHARS = 128
@@ -17,13 +18,10 @@ MAX_LIMIT = 10**9
 
 MAX_NAMES = 30
 """Of all that there are, in a text."""
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-"""Units of a time in a text, in seconds."""
-
+MAX_DURATION_S = 100 * 365 * 86_400.0
 
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\Z", re.IGNORECASE)
 
 
 def check_name(what: str, name: object) -> str:
@@ -38,12 +36,6 @@ def check_name(what: str, name: object) -> str:
 def is_name(name: object) -> bool:
     """Whether a queue or a namespace may be called so."""
     return isinstance(name, str) and bool(_NAME.match(name)) and len(name) <= MAX_NAME_CHARS
-
-
-def check_number(name: str, value: Any, low: float, high: float, unit: str = "") -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
-        raise ConfigurationError(f"{name}={shown(value)} must be a number{unit} from {low:g} to {high:g}")
 
 
 def check_integer(name: str, value: Any, low: int, high: int) -> None:
@@ -62,15 +54,15 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
 
 
-def seconds_of(text: str) -> float:
-    """`90s`, `10m`, `2h`, `1d`, `250ms` in seconds; a number alone is seconds. Raises ConfigurationError."""
-    found = _TIME.match(text.strip())
-    unit = found[2] if found else ""
-    if not found or (unit and unit not in UNITS):
-        near = difflib.get_close_matches(unit.lower(), UNITS, n=1, cutoff=0.5) if unit else []
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigurationError(f"{text!r} is no time like 90s, 10m, 2h or 1d{meant}")
-    return float(found[1]) * (UNITS[unit] if unit else 1.0)
+def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = MAX_DURATION_S) -> float:
+    """A duration in seconds, within these bounds."""
+    try:
+        found = seconds(duration)
+    except ValueError as error:
+        raise ConfigurationError(f"{name}={shown(duration)} must be {error}") from None
+    if not low <= found <= high:
+        raise ConfigurationError(f"{name}={shown(duration)} must be a duration from {low:g} to {high:g} s")
+    return found
 
 
 def check_rate(rate: Any, what: str = "messages") -> float:

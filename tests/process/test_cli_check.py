@@ -58,8 +58,8 @@ def test_each_limit_that_is_passed_is_named_with_what_shows_it(
     ("words", "said"),
     [
         ((), "say at least one limit, for example --max-wait 60s or --max-parked 0"),
-        (("--max-wait", "60 sec"), "'60 sec' is no time like 90s, 10m, 2h or 1d"),
-        (("--max-lag", "5mn"), "'5mn' is no time like 90s, 10m, 2h or 1d; did you mean 'min'?"),
+        (("--max-wait", "60 sec"), "'60 sec' must be a number of seconds, or text like"),
+        (("--max-lag", "5mn"), "or text like 90s, 5m, 2h, 1d or 500ms; did you mean 'min'?"),
     ],
 )
 def test_what_is_no_limit_is_wrong_use(cli: Cli, seq: Sequencer, words: tuple[str, ...], said: str) -> None:

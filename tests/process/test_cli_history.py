@@ -68,7 +68,7 @@ def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
     assert cut[-1].startswith("the newest 2 are shown; there are more")
     one = json_of(cli, "history", "jobs", "--limit", "1")[0]
     assert {"state", "phase", "began_at", "finished_at", "consumer", "note", "attempts"} <= {*one}
-    assert "is no time like" in cli.call("history", "jobs", "--until", "soon").stderr
+    assert "'soon' must be a number of seconds, or text like" in cli.call("history", "jobs", "--until", "soon").stderr
     assert refused(cli, "history", "jobs", "--outcome", "done")
     assert refused(cli, "history", "jobs", "--limit", 10**20)
 

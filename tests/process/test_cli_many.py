@@ -147,7 +147,7 @@ def test_heads_that_were_skipped_by_time_go_back_with_all_others_and_that_is_sai
         (("resume", "jobs", "g", "1", "--all"), "error: the parts of a group are given together with --all"),
         (("resume", "jobs", "--all", "--error", "x"), "error: --all is for every parked group; leave it out, or"),
         (("resume", "jobs", "g", "1", "--rate", "5"), "error: --rate is for many groups; leave it out"),
-        (("resume", "jobs", "--since", "10 weeks"), "'10 weeks' is no time like 90s, 10m, 2h or 1d"),
+        (("resume", "jobs", "--since", "10 weeks"), "'10 weeks' must be a number of seconds, or text like"),
         (("resume", "jobs", "--all", "--rate", "0"), "error: rate=0.0 must be a number of groups a second"),
         (("skip", "jobs", "g", "1", "--discard"), "error: --discard is for many groups; leave it out"),
         (("skip", "jobs", "--all", "--id", "m0"), "error: --id is for one group; leave it out"),

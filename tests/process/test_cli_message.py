@@ -145,7 +145,7 @@ A = ("reschedule", "jobs", "a", "--id", "x")
         (("cancel", "jobs", "held", "--id", "h"), "may be in a consumer's hands just now"),
         (("reschedule", "jobs", "a", "--id", "q", "--delay", 1), "error: message 'q' of group a is not pending"),
         (A, "error: no time given"),
-        ((*A, "--delay", -1), "error: delay=-1.0 must be a number of seconds from 0"),
+        ((*A, "--delay", -1), "'-1' must be a number of seconds, or text like"),
         ((*A, "--delay", 1, "--at", 5), "error: delay=1.0 and at=5 are both given"),
         ((*A, "--at", "tomorrow"), "'tomorrow' is neither seconds since 1970 nor ISO 8601 with a time zone"),
         ((*A, "--at", "2030-01-01T00:00:00"), "has no time zone"),

@@ -200,7 +200,7 @@ def test_shell_completion(cli: Cli) -> None:
         (("append", "jobs", "--group-by", ","), "must be a sequence of field names"),
         (("append", "jobs", "--lanes", 0), "error: lanes=0 must be a whole number from 1"),
         (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
-        (("consume", "jobs", "--lease", "nan"), "error: lease=nan must be a number of seconds from 0.1"),
+        (("consume", "jobs", "--lease", "nan"), "'nan' must be a number of seconds, or text like"),
         (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
         (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give --app or --exec, not both"),
         (
@@ -294,3 +294,18 @@ def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, numbe
     assert demo.ended() == 130
     assert cli.left() == []
     assert list(short_path.iterdir()) == []
+
+
+def test_durations_are_numbers_of_seconds_or_text(cli: Cli) -> None:
+    for words in (
+        ("configure", "jobs", "--dedup-window"),
+        ("configure", "jobs", "--history"),
+        ("consume", "jobs", "--until-empty", "--lease"),
+        ("check", "jobs", "--max-lag"),
+        ("reschedule", "jobs", "g", "--id", "1", "--delay"),
+    ):
+        done = cli.call(*words, "5x")
+        assert (done.returncode, words[-1] in done.stderr, "5m" in done.stderr) == (2, True, True), done.stderr
+    assert cli.call("configure", "jobs", "--dedup-window", "5m", "--json").returncode == 0
+    shown = json.loads(cli.call("configure", "jobs", "--json").stdout)
+    assert shown["policy"]["dedup_window"] == 300.0

@@ -63,7 +63,7 @@ def append(client: Sequencer) -> str:
     assert_type(client.append(1, 7, backlog=True).backlog, int | None)
     client.append({"step": "late"}, "a-group", delay=timedelta(minutes=5), replace=True)
     client.append({"step": "late"}, 7, at=1_900_000_000.0)
-    client.append({"step": "late"}, 7, delay="soon")  # type: ignore[arg-type]  # a text is no time
+    client.append({"step": "late"}, 7, delay="soon")
     client.append({"step": "late"}, 7, "an id")  # type: ignore[call-arg]  # options are named
     return receipt.id
 

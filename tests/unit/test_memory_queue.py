@@ -146,7 +146,7 @@ def test_drain_that_does_not_end_says_so(queue: MemoryQueue) -> None:
         queue.drain(lambda message: append(queue, 1, int(message.id.split(".")[1]) + 1), max_effects=200)
     with pytest.raises(HandlerNotFound):
         MemoryQueue().drain()
-    with pytest.raises(ConfigurationError, match="0 or more"):
+    with pytest.raises(ConfigurationError, match="advance=-1 must be"):
         queue.advance(-1)
 
 

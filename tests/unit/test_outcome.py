@@ -144,7 +144,7 @@ def test_bad_queue_options_are_refused(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        *({"lease_s": 0}, {"lease_s": float("inf")}, {"lease_s": "15"}, {"max_messages": 0}, {"max_age_s": 0}),
+        *({"lease_s": 0}, {"lease_s": float("inf")}, {"lease_s": "15x"}, {"max_messages": 0}, {"max_age_s": 0}),
         *({"handler_timeout_s": 0}, {"handler_timeout_s": -1.0}, {"handler_timeout_s": float("nan")}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -140,14 +141,14 @@ def test_what_a_fresh_connection_is_asked_first_is_asked_once_more_on_another(er
     left = iter(errors)
 
     class Server:
-        name = "s"
+        name, total_s = "s", math.inf
 
         def connect(self) -> Any:
             made.append(SimpleNamespace(is_open=True))
             made[-1].disconnect = lambda connection=made[-1]: setattr(connection, "is_open", False)
             return made[-1]
 
-    def greet(_: Any) -> None:
+    def greet(_: Any, *, is_new: bool) -> None:
         if error := next(left, None):
             raise error
 
@@ -164,13 +165,13 @@ def test_what_is_refused_of_a_fresh_connection_is_not_asked_again() -> None:
     made: list[Any] = []
 
     class Server:
-        name = "s"
+        name, total_s = "s", math.inf
 
         def connect(self) -> Any:
             made.append(SimpleNamespace(disconnect=lambda: None))
             return made[-1]
 
-    def greet(_: Any) -> None:
+    def greet(_: Any, *, is_new: bool) -> None:
         raise DataError("others registered the queue anew")
 
     with pytest.raises(DataError):

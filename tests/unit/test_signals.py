@@ -15,7 +15,7 @@ from sequencer.settings.options import QueueOptions
 from sequencer.testing import MemoryQueue
 
 
-@pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5", timedelta(seconds=5)])
+@pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5x", timedelta(seconds=-5)])
 def test_a_bad_retry_is_refused(after: Any) -> None:
     with pytest.raises(ConfigurationError, match="after"):
         Retry(after=after)

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ...errors import ConfigurationError, SequencerError
-from ...settings.tables import converted, time_of
+from ...settings.tables import converted
 from ...settings.thresholds import Thresholds
-from ...values.checks import nearest
+from ...values.checks import nearest, seconds_of
 from .targets.table import Target, read_target
 
 REPEAT_S = 4 * 3600.0
@@ -37,16 +37,16 @@ class AlarmsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froz
     parked: int | None = None
     dead: int | None = None
     backlog: int | None = None
-    wait: str | None = None
-    lag: str | None = None
-    unserved: str | None = None
+    wait: float | str | None = None
+    lag: float | str | None = None
+    unserved: float | str | None = None
     failing: float | None = None
     memory: float | None = None
-    away: str | None = None
+    away: float | str | None = None
     outage: bool | None = None
     pool: bool | None = None
     history: bool | None = None
-    repeat: str | None = None
+    repeat: float | str | None = None
     texts: bool | None = None
     to: list[str] | None = None
 
@@ -90,9 +90,9 @@ def _alarms(table: Mapping[str, Any], targets: Mapping[str, object], before: Que
     for one in fields(Thresholds):
         value = getattr(found, one.name)
         if value is not None:
-            given[one.name] = time_of(one.name, value) if isinstance(value, str) else value
+            given[one.name] = seconds_of(one.name, value) if isinstance(value, str) else value
             _check_limit(one.name, given[one.name])
-    repeat_s = before.repeat_s if found.repeat is None else time_of("repeat", found.repeat)
+    repeat_s = before.repeat_s if found.repeat is None else seconds_of("repeat", found.repeat)
     texts = before.texts if found.texts is None else found.texts
     to = before.to if found.to is None else tuple(_target(name, targets) for name in found.to)
     return QueueAlarms(limits=replace(before.limits, **given), to=to, repeat_s=repeat_s, texts=texts)

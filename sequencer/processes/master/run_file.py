@@ -18,8 +18,8 @@ import msgspec
 from ...errors import ConfigurationError, SequencerError, shown
 from ...net.endpoint import Endpoint
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
-from ...settings.tables import SECRET, converted, time_of, value_of, variables_in
-from ...values.checks import check_name
+from ...settings.tables import SECRET, converted, value_of, variables_in
+from ...values.checks import check_name, seconds_of
 from ...values.text import error_text, type_name
 from ..alarms.settings import read_alarms, read_targets
 from ..logs import LogOptions
@@ -41,16 +41,16 @@ class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     pass_redis: bool = False
     n: int = 1
     max: int | None = None
-    wait: str = "1s"
-    lease: str = "15s"
-    grace: str | None = None
-    start_timeout: str | None = None
-    max_age: str | None = None
-    hang_after: str | None = None
+    wait: float | str = "1s"
+    lease: float | str = "15s"
+    grace: float | str | None = None
+    start_timeout: float | str | None = None
+    max_age: float | str | None = None
+    hang_after: float | str | None = None
     max_messages: int | None = None
-    handler_timeout: str | None = None
+    handler_timeout: float | str | None = None
     max_attempts: int | None = None
-    backoff: str | None = None
+    backoff: float | str | None = None
     on_failure: str | None = None
     park_on: list[str] | None = None
     dead_letter_on: list[str] | None = None
@@ -71,8 +71,8 @@ class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
     redis: str | None = None
     namespace: str = "sequencer"
     environment: str = ""
-    check_every: str = "2s"
-    run_for: str = "0"
+    check_every: float | str = "2s"
+    run_for: float | str = "0"
     max_processes: int = 64
     alarms: dict[str, Any] | None = None
     targets: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     top = converted(table, TopTable, unnamed=["app"])
     if not top.queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    url, every_s = _server(top.redis, redis), time_of("check_every", top.check_every, 0.1)
+    url, every_s = _server(top.redis, redis), seconds_of("check_every", top.check_every, 0.1)
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
     targets = read_targets(top.targets, path.parent, variables_in(table))
@@ -167,7 +167,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         namespace=space,
         environment=top.environment,
         check_every_s=every_s,
-        run_for_s=time_of("run_for", top.run_for),
+        run_for_s=seconds_of("run_for", top.run_for),
         max_processes=top.max_processes,
         pools=pools,
         targets=tuple(targets.values()),
@@ -195,7 +195,7 @@ def _checked(
     most = max(table.n, 1) if table.max is None else table.max
     if table.max is not None:
         _check_count("max", most, max(table.n, 1))
-    max_age = None if table.max_age is None else time_of("max_age", table.max_age)
+    max_age = None if table.max_age is None else seconds_of("max_age", table.max_age)
     if table.hang_after is not None and max_age is None:
         raise ConfigurationError("hang_after is counted from max_age; give that too")
     config = WorkerConfig(
@@ -206,14 +206,14 @@ def _checked(
         command=table.exec,
         passes_redis=table.pass_redis,
         settings=_settings(name, namespace, table),
-        lease=time_of("lease", table.lease),
+        lease=seconds_of("lease", table.lease),
         max_messages=table.max_messages,
         max_age=max_age,
-        handler_timeout=None if table.handler_timeout is None else time_of("handler_timeout", table.handler_timeout),
+        handler_timeout=None if table.handler_timeout is None else seconds_of("handler_timeout", table.handler_timeout),
         audit=table.audit,
         audit_length=table.audit_length,
-        grace=None if table.grace is None else time_of("grace", table.grace),
-        start_timeout=START_S if table.start_timeout is None else time_of("start_timeout", table.start_timeout),
+        grace=None if table.grace is None else seconds_of("grace", table.grace),
+        start_timeout=START_S if table.start_timeout is None else seconds_of("start_timeout", table.start_timeout),
         log_level=log.level,
         log_format=log.format,
         is_pooled=True,
@@ -226,8 +226,8 @@ def _checked(
         config=config,
         n=table.n,
         most=most,
-        wait_s=time_of("wait", table.wait, 0.001),
-        hang_after_s=None if table.hang_after is None else time_of("hang_after", table.hang_after, 0.1),
+        wait_s=seconds_of("wait", table.wait, 0.001),
+        hang_after_s=None if table.hang_after is None else seconds_of("hang_after", table.hang_after, 0.1),
         cwd=cwd,
         env={key: _variable(key, value) for key, value in table.env.items()},
         check=table.check,
@@ -253,7 +253,7 @@ def _env_of(pool: PoolPlan, top: TopTable) -> Mapping[str, str | None]:
 def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
     given: dict[str, Any] = {
         "max_attempts": table.max_attempts,
-        "backoff": None if table.backoff is None else time_of("backoff", table.backoff),
+        "backoff": None if table.backoff is None else seconds_of("backoff", table.backoff),
         "on_failure": table.on_failure,
         **{key: _names(getattr(table, key)) for key in ("park_on", "dead_letter_on", "outage")},
     }

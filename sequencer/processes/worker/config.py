@@ -12,7 +12,7 @@ from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
-from ...values.checks import check_number
+from ...values.checks import seconds_of
 from ...values.commands import command
 from .. import logs
 from ..handlers.apps import load_app
@@ -75,7 +75,7 @@ class WorkerConfig:
 
     def options(self) -> ConsumerOptions:
         """How the consumer works, but for what belongs to the queue."""
-        check_number("start_timeout", self.start_timeout, 0.1, 366 * 86_400, " of seconds")
+        seconds_of("start_timeout", self.start_timeout, 0.1, 366 * 86_400)
         return ConsumerOptions(
             lease_s=self.lease,
             until_empty=self.until_empty,

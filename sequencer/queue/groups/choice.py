@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ... import calls
 from ...calls.net_protocol import Net
-from ...errors import ConfigurationError, shown
+from ...errors import ConfigurationError
 from ...store.failure import ASKING, decode_failure, digest_of
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, text
-from ...values.checks import check_error, check_number, fits_error
+from ...values.checks import check_error, fits_error, seconds_of
+from ...values.durations import Duration
 from ...values.message import Failure
 from ..session import Session
 from ..views import now_of
@@ -21,7 +21,6 @@ from .parked import parked_names
 
 FAILURES_PAGE = 100
 """Failures read by one command: with their tracebacks they are a few KB each."""
-MAX_SINCE_S = 100 * 365 * 86_400.0
 
 
 class FailureFilter(NamedTuple):
@@ -33,12 +32,12 @@ class FailureFilter(NamedTuple):
     """Only what failed within so many seconds."""
 
     @classmethod
-    def chosen(cls, error: str | None, since: float | timedelta | None, everything: bool, action: str) -> FailureFilter:
+    def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:
         """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
         if everything == (error is not None or since is not None):
             raise ConfigurationError(f"{action}: give error or since to choose some, or everything=True for all")
         check_error(error)
-        return cls(error, None if since is None else _seconds(since))
+        return cls(error, None if since is None else seconds_of("since", since))
 
     @property
     def is_all(self) -> bool:
@@ -118,11 +117,3 @@ def _fitting(
         else:
             others[failure.type] += 1
     return groups
-
-
-def _seconds(since: Any) -> float:
-    value = since.total_seconds() if isinstance(since, timedelta) else since
-    if isinstance(value, str):
-        raise ConfigurationError(f"since={shown(since)} must be a number of seconds or a timedelta")
-    check_number("since", value, 0, MAX_SINCE_S, " of seconds")
-    return float(value)

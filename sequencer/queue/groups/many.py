@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from ... import calls
@@ -20,6 +19,7 @@ from ...store.keys import LaneKeys
 from ...store.replies import Reading, text, texts
 from ...store.watermark import advance
 from ...values.checks import check_rate
+from ...values.durations import Duration
 from ...values.views import ManySummary
 from ..session import Session
 from ..steps.answers import given_answers
@@ -38,7 +38,7 @@ async def resume_many(
     session: Session,
     *,
     error: str | None = None,
-    since: float | timedelta | None = None,
+    since: Duration | None = None,
     everything: bool = False,
     rate: float | None = None,
     dry_run: bool = False,
@@ -69,7 +69,7 @@ async def skip_many(
     session: Session,
     *,
     error: str | None = None,
-    since: float | timedelta | None = None,
+    since: Duration | None = None,
     everything: bool = False,
     discard: bool = False,
     rate: float | None = None,

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from ...errors import ConfigurationError, shown
 from ...store.group import encode_group
 from ...store.item import Group
-from ...values.checks import MAX_LIMIT, check_choice, check_limit, check_number
+from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
+from ...values.durations import Duration
 from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..session import Session
 from ..views import now_of
 from .buckets import Bucket, buckets_of, escaped, read_bucket
 from .ended import info_of
 
-When = float | timedelta | datetime
-MAX_AGO_S = 100 * 365 * 86_400.0
+When = Duration | datetime
 
 
 class HistoryFilter(NamedTuple):
@@ -49,7 +49,7 @@ def history(
 ) -> AsyncIterator[MessageInfo]:
     """Messages that ended, the newest end first: all of them, or at most `limit`; those that fit all that is given.
 
-    `since` and `until` are seconds or a timedelta before now, or an aware datetime. They are read while they are
+    `since` and `until` are a duration before now, or an aware datetime. They are read while they are
     iterated, a 24th of the window at a time; a million takes about a second of the server's time. What is returned has
     no length, and is false when nothing is left. Of an id that ended several times within a 24th of the window, its
     last end is kept. Empty unless the queue has a `history_window`. Raises ConfigurationError, InvalidGroup.
@@ -126,8 +126,7 @@ def _check_when(name: str, when: When | None) -> None:
         if when.tzinfo is None:
             raise ConfigurationError(f"{name}={shown(when)} has no time zone; give an aware datetime")
     elif when is not None:
-        seconds = when.total_seconds() if isinstance(when, timedelta) else when
-        check_number(name, seconds, 0, MAX_AGO_S, " of seconds before now")
+        seconds_of(name, when)
 
 
 def _moment(when: When | None, now: float, default: float) -> float:
@@ -136,4 +135,4 @@ def _moment(when: When | None, now: float, default: float) -> float:
         return default
     if isinstance(when, datetime):
         return when.timestamp()
-    return now - (when.total_seconds() if isinstance(when, timedelta) else when)
+    return now - seconds_of("since", when)

@@ -14,8 +14,8 @@ from typing import Any, Protocol, get_args
 import msgspec
 
 from ....errors import ConfigurationError, shown
-from ....settings.tables import SECRET, converted, time_of, value_of
-from ....values.checks import check_name, nearest
+from ....settings.tables import SECRET, converted, value_of
+from ....values.checks import check_name, nearest, seconds_of
 from ..notice import Notice
 from .by_apprise import SCHEMES, ByApprise
 from .chat import TAKES_SECRET, Chat, ChatKind
@@ -59,7 +59,7 @@ class TargetTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froz
     url: str | None = None
     secret: str | None = None
     exec: str | None = None
-    timeout: str = "5s"
+    timeout: float | str = "5s"
 
 
 def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Collection[str] = ()) -> Target:
@@ -82,9 +82,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
     if kind not in TYPES:
         given = f"there is no type {shown(kind)}" if kind else "it has no type"
         raise ConfigurationError(f"{given}; {nearest(kind, TYPES)}")
-    timeout_s = time_of("timeout", table.timeout, 0.1)
-    if timeout_s > MAX_TIMEOUT_S:
-        raise ConfigurationError(f"timeout={shown(table.timeout)} must be at most {MAX_TIMEOUT_S:g} s")
+    timeout_s = seconds_of("timeout", table.timeout, 0.1, MAX_TIMEOUT_S)
     for word, value, takes in (
         ("exec", table.exec, kind == "command"),
         ("url", table.url, kind != "command"),

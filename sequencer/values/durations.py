@@ -1,0 +1,35 @@
+"""The one parser of durations, for Python, the command line and files alike. Pure; it imports no other room."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from datetime import timedelta
+from typing import Any
+
+Duration = float | str | timedelta
+"""A number of seconds, text with a unit as "90s", "5m", "2h", "1d" or "500ms", or a timedelta."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_TEXT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)\Z", re.IGNORECASE | re.ASCII)
+EXPECTED = "a number of seconds, or text like 90s, 5m, 2h, 1d or 500ms"
+
+
+def seconds(duration: Any) -> float:
+    """A duration in seconds, 0 or more; a text without a unit is in seconds. Raises ValueError: what is expected."""
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
+    if isinstance(duration, str):
+        return _of_text(duration.strip())
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < float("inf"):
+        raise ValueError(EXPECTED)
+    return duration
+
+
+def _of_text(text: str) -> float:
+    found = _TEXT.match(text)
+    unit = found[2] if found else ""
+    if not found or (unit and unit not in _UNITS):
+        near = difflib.get_close_matches(unit.lower(), _UNITS, n=1, cutoff=0.5) if unit else []
+        raise ValueError(EXPECTED + (f"; did you mean {near[0]!r}?" if near else ""))
+    return float(found[1]) * _UNITS[unit or "s"]
