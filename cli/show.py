@@ -17,7 +17,7 @@ from rich.text import Text
 from ..client import Sequencer, find_server, list_queues
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
-from ..values.checks import near_name
+from ..values.checks import near_name, seconds_of
 from ..values.commands import command, resume_all
 from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
@@ -70,7 +70,7 @@ def info(
     clients = [Sequencer(name, redis, namespace=namespace) for name in names]
     if queue:
         require_queue(clients[0])
-    looks = _looks(clients, 0.2, max(interval, 0.1), watch)
+    looks = _looks(clients, 0.2, seconds_of("interval", interval, 0.1, 86_400), watch)
     if json:
         for infos in looks:
             policies = [as_json(client.policy) for client in clients]
