@@ -28,7 +28,7 @@ from .app import (
 )
 from .many import ByErrorOption, DryRunOption, say_errors, say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
-from .steps import AgainOption, DoneOption, ResultOption, answers, question, show_steps
+from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, attempts_of, question, show_steps
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
@@ -126,6 +126,7 @@ def redrive(
     done: DoneOption = None,
     result: ResultOption = None,
     again: AgainOption = None,
+    attempt: AttemptOption = None,
     json: JsonOption = False,
 ) -> int:
     """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
@@ -139,7 +140,9 @@ def redrive(
     if dry_run:
         return _say_count(client, _count(client, group, id, error), "redriven", json)
     said = answers(done, result, again)
-    redriven = client.redrive(group or None, id=id, error=error, everything=everything, rate=rate, **said)
+    redriven = client.redrive(
+        group or None, id=id, error=error, everything=everything, rate=rate, attempts=attempts_of(said, attempt), **said
+    )
     is_unfit = not redriven.redriven and not redriven.stayed
     if json:
         print_json({**as_json(redriven), "dry_run": False})

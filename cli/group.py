@@ -27,7 +27,17 @@ from .many import (
     say_many,
 )
 from .render import print_either, print_json
-from .steps import AgainOption, Answers, DoneOption, ResultOption, answers, question, show_steps
+from .steps import (
+    AgainOption,
+    Answers,
+    AttemptOption,
+    DoneOption,
+    ResultOption,
+    answers,
+    attempts_of,
+    question,
+    show_steps,
+)
 
 
 @queue_command(app)
@@ -48,6 +58,7 @@ def resume(
     done: DoneOption = None,
     result: ResultOption = None,
     again: AgainOption = None,
+    attempt: AttemptOption = None,
     json: JsonOption = False,
 ) -> int:
     """Let a parked or waiting group go on now, its head with fresh attempts; or many parked groups at once.
@@ -65,7 +76,7 @@ def resume(
         _probe(client, group, json)
         return FINE
     if is_for_many(group, everything, error, since):
-        refuse_alone({"--id": id}, "for one group")
+        refuse_alone({"--id": id, "--attempt": attempt}, "for one group")
         with progress("resuming") as told:
             many = client.resume_many(
                 error=error,
@@ -78,12 +89,14 @@ def resume(
             )
         return say_many(many, "resumed", client.queue, client.options.namespace, json)
     refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for many groups")
-    _resume_one(client, group or [], id, said, json)
+    _resume_one(client, group or [], id, said, attempts_of(said, attempt), json)
     return FINE
 
 
-def _resume_one(client: Sequencer, group: list[str], id: str | None, said: Answers, as_json: bool) -> None:
-    is_resumed = client.resume(group, id=id, **said)
+def _resume_one(
+    client: Sequencer, group: list[str], id: str | None, said: Answers, attempts: dict[str, int], as_json: bool
+) -> None:
+    is_resumed = client.resume(group, id=id, attempts=attempts, **said)
     found = client.explain(group)
     is_paused = found.reason in ("paused", "queue paused")
     if as_json:

@@ -12,7 +12,7 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..values.commands import command, id_option
+from ..values.commands import answer_options, command, id_option
 from ..values.history import MessageSteps, StepInfo
 from ..values.text import moment, named, plain
 from .app import GroupArgument, JsonOption, app, call_option, queue_command
@@ -48,8 +48,19 @@ AgainOption = Annotated[
 ]
 
 
+AttemptOption = Annotated[
+    list[int] | None,
+    call_option(
+        "--attempt",
+        help="The attempt that this answers for: refused once the step has run again. One for each --done, then for "
+        "each --again.",
+        show_default=False,
+    ),
+]
+
+
 class Answers(TypedDict):
-    """What was said of steps, as `Sequencer.resume` and `redrive` take it."""
+    """What was said of steps, as `Sequencer.resume_many` takes it."""
 
     done: dict[str, Any]
     again: list[str]
@@ -66,6 +77,15 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
         raise typer.BadParameter(said, param_hint="--result")
     named = {name: _result(texts, at) for at, name in enumerate(names)}
     return Answers(done=named, again=list(again or []), by=_user())
+
+
+def attempts_of(said: Answers, attempts: Sequence[int] | None) -> dict[str, int]:
+    """Of each step the attempt that is answered for; none without the option. Raises BadParameter."""
+    names = [*said["done"], *said["again"]]
+    if attempts and len(attempts) != len(names):
+        text = f"steps answered for: {len(names)}, attempts: {len(attempts)}; give each step one"
+        raise typer.BadParameter(text, param_hint="--attempt")
+    return dict(zip(names, attempts or (), strict=False))
 
 
 def _user() -> str:
@@ -126,13 +146,14 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
 def question(queue: str, namespace: str, found: MessageSteps) -> str:
     """What has to be found out, and the two commands that say it."""
     name, words = "dead redrive" if found.is_dead else "resume", id_option(found.id)
-    lines = []
-    for answer in ("--done", "--again"):
-        options = [*words, *(word for step in found.questions for word in (answer, step))]
-        lines.append(command(name, queue, *found.group, namespace=namespace, options=options))
-    done, again = lines
-    asked = ", ".join(map(plain, found.questions))
-    return f"did {asked} take effect? If it did: {done}\n{' ' * 8}if it did not: {again}"
+    asked = {step.name: step.tries for step in found.steps if step.name in found.questions}
+    done, again = (
+        command(name, queue, *found.group, namespace=namespace, options=[*words, *answer_options(answer, asked)])
+        for answer in ("--done", "--again")
+    )
+    return (
+        f"did {', '.join(map(plain, found.questions))} take effect? If it did: {done}\n{' ' * 8}if it did not: {again}"
+    )
 
 
 def steps_table(steps: Sequence[StepInfo]) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .text import quoted
@@ -75,6 +75,13 @@ def moving(queue: str, to: str, namespace: str) -> str:
     pause, delete = command("pause", to, namespace=namespace), command("delete", queue, namespace=namespace)
     said = f"in this order: {pause}; let the producers append there; then move what is in this one: "
     return f"{said}{move_all(queue, to, namespace)}; then, as nothing is left in it: {delete}"
+
+
+def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
+    """`--done` or `--again` for these steps, each with the attempt that it answers for: a late answer is refused."""
+    return [word for name in runs for word in (option, name)] + [
+        word for count in runs.values() for word in ("--attempt", str(count))
+    ]
 
 
 def resume_all(queue: str, namespace: str) -> str:

@@ -30,7 +30,7 @@ class MessageInfo:
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int
-    """How often it was tried since it was last resumed or redriven; of one with steps, the most tries of a step."""
+    """How often it was tried since it was last resumed or redriven; with steps, the most tries of a step, in all."""
     error: Failure | None
     message: Message | None
     phase: Phase
@@ -86,7 +86,7 @@ class StepInfo:
     once: bool
     optional: bool
     tries: int
-    """Since the message was last resumed or redriven."""
+    """How often it was called, in all; one that was started counts."""
     turn: int
     """1, and one more each time that somebody said `again`."""
     at: float | None

@@ -44,6 +44,9 @@ def test_steps_are_shown_with_the_question_and_its_commands_work_as_they_stand(c
         ["charge", "failed", "(once)"],
         ["points", "open", "0"],
     ]
+    assert json_of(cli, "steps", "jobs", "ann")["steps"][0]["tries"] == 1
+    refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 2)
+    refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 1, "--attempt", 1)
     assert "ConnectionResetError: no answer" in shown
     assert shown in cli.call("steps", "jobs", "ann", "--id", "g1").stdout
     asking = shown[shown.index("did charge take effect?") :]

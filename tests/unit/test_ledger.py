@@ -62,8 +62,8 @@ def test_a_ledger_comes_back(ledger: Ledger) -> None:
 def test_a_ledger_is_short_and_says_what_it_is() -> None:
     ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(Tried(1, 2.5, "E: no"))
     assert encode_ledger(ledger) == (
-        b'{"v":1,"k":1795170870982084,"s":[["charge","1","d",1,2,7,1.5,0.2,{"payment":"p9"}],'
-        b'["mail","o","o",0,1,0,0.0,0.0]],"log":[[1,2.5,"E: no"]]}'
+        b'{"v":1,"k":1795170870982084,"s":[["charge","1","d",1,0,2,7,1.5,0.2,{"payment":"p9"}],'
+        b'["mail","o","o",0,0,1,0,0.0,0.0]],"log":[[1,2.5,"E: no"]]}'
     )
     assert (ledger.has_effects, ledger.results) == (True, {"charge": {"payment": "p9"}})
 
@@ -108,7 +108,7 @@ def test_an_entry_takes_the_place_of_the_one_of_its_name() -> None:
     assert ledger.get("c") is None
 
 
-GOOD = [["a", "a", "o", 0, 1, 0, 0.0, 0.0]]
+GOOD = [["a", "a", "o", 0, 0, 1, 0, 0.0, 0.0]]
 OTHERS: list[Any] = [None, [], {}, -1, "zz"]
 BAD: list[Any] = [
     {"v": 1},
@@ -125,9 +125,9 @@ BAD: list[Any] = [
     {"v": 0, "k": 1, "s": []},
     *[
         {"v": 1, "k": 1, "s": [[*GOOD[0][:at], other, *GOOD[0][at + 1 :]]]}
-        for at in range(8)
+        for at in range(9)
         for other in OTHERS
-        if (at, str(other)) not in {(0, "zz"), (5, "zz"), (6, "-1"), (7, "-1")}
+        if (at, str(other)) not in {(0, "zz"), (6, "zz"), (7, "-1"), (8, "-1")}
     ],
 ]
 

@@ -94,7 +94,7 @@ def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
     (group,) = done.parked
     assert group.failure.type == "StepUnknown"
     assert "step charge began at 2027-01-15 08:00:00 UTC" in group.failure.message
-    commands = "gifts ann --id g7 --done charge; if it did not: sequencer resume gifts ann --id g7 --again charge"
+    commands = "gifts ann --id g7 --done charge --attempt 1; if it did not: sequencer resume gifts ann --id g7 --again "
     assert commands in group.failure.message
     entries = {entry.name: entry.state for entry in ledger_of(seq).entries}
     assert entries == {"charge": "started", "points": "open", "notify": "done"}
@@ -155,7 +155,8 @@ def test_what_has_no_tries_left_parks_and_is_tried_anew_once_it_is_resumed() -> 
     done = seq.drain()
     assert bank.ran["points"] == 3
     assert done.parked[0].failure.message == "no"
-    assert {entry.name: entry.tries for entry in ledger_of(seq).entries}["points"] == 0
+    assert {entry.name: (entry.tries, entry.runs) for entry in ledger_of(seq).entries}["points"] == (0, 3)
+    assert [run.message.attempt for run in done.steps if run.step == "points"] == [1, 2, 3]
     assert [one.error for one in ledger_of(seq).log] == ["ValueError: no"] * 3
     seq.resume("ann")
     assert len(seq.drain().handled) == 1

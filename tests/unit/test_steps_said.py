@@ -106,7 +106,9 @@ def test_explain_asks_with_both_commands_and_names_no_other() -> None:
     found = seq.explain("ann")
     assert found.reason == "question"
     assert found.text.startswith("group ann is parked on g7: step charge failed at ")
-    assert found.text.endswith("--done charge; if it did not: sequencer resume gifts ann --id g7 --again charge")
+    assert found.text.endswith(
+        "--done charge --attempt 1; if it did not: sequencer resume gifts ann --id g7 --again charge --attempt 1"
+    )
     assert "sequencer skip" not in found.text
 
 
@@ -275,3 +277,34 @@ def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: 
     assert [event.name for event in told] == ["finished with failures"]
     assert "id=g7: mail is done, but its result can't be kept: the result can't be written as JSON" in told[0].text
     assert told[0].fields["steps"] == ["mail"]
+
+
+@pytest.mark.parametrize("late", [{"again": ["charge"]}, {"done": {"charge": None}}])
+def test_an_answer_for_an_attempt_before_the_last_one_is_refused(late: Any) -> None:
+    """Two operators see one question; the step runs between their answers, and is a question again."""
+    seq = MemoryQueue("gifts", max_attempts=1)
+
+    @seq.step(once=True)
+    def charge(message: Any, step: Any) -> Any:
+        if not step.key.endswith("#3"):
+            raise ConnectionResetError("no answer from the bank")
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    found = seq.steps("ann")
+    assert found is not None
+    seen = {step.name: step.tries for step in found.steps}
+    assert seen == {"charge": 1}
+    assert seq.resume("ann", again=["charge"], attempts=seen)
+    assert seq.drain().parked
+    with pytest.raises(AnswerRefused):
+        seq.resume("ann", **late, attempts=seen)
+    assert seq.resume("ann", again=["charge"], attempts={"charge": 2})
+    assert len(seq.drain().handled) == 1
+
+
+@pytest.mark.parametrize("attempts", [["charge"], {"charge": -1}, {"points": 1}])
+def test_an_attempt_is_a_number_of_a_step_that_is_answered_for(attempts: Any) -> None:
+    seq, _ = asked()
+    with pytest.raises(ConfigurationError):
+        seq.resume("ann", again=["charge"], attempts=attempts)

@@ -13,7 +13,7 @@ from sequencer.errors import StepFailed, StepMissing, StepResultInvalid, StepUnk
 from sequencer.settings.options import QueueOptions
 from sequencer.store.ledger import Entry, Ledger
 
-STARTED = Entry("charge", once=True, state="started", token=1, at=1_800_000_184.0)
+STARTED = Entry("charge", once=True, state="started", token=1, at=1_800_000_184.0, runs=3)
 FAILED = Entry("label", once=True, state="failed", tries=1, token=1, at=1_800_000_184.0, error="OSError: no paper")
 
 
@@ -47,13 +47,13 @@ UNKNOWN = "step charge began at 2027-01-15 08:03:04 UTC"
     [
         ((STARTED, DONE), {}, StepUnknown,
          f"{UNKNOWN}, and its end is not known; look whether it took effect; "
-         "if it did: sequencer resume gifts ann b --id g7 --done charge; if it did not: sequencer resume gifts ann b "
-         "--id g7 --again charge"),
+         "if it did: sequencer resume gifts ann b --id g7 --done charge --attempt 3; if it did not: sequencer resume "
+         "gifts ann b --id g7 --again charge --attempt 3"),
         ((STARTED, DONE), {"facts": {"lost_owner": "host:4711"}}, StepUnknown, f"{UNKNOWN} in host:4711, and its end"),
         ((STARTED, DONE), {"options": {"on_question": "dead_letter"}}, StepUnknown,
-         "if it did: sequencer dead redrive gifts ann b --id g7 --done charge; if"),
+         "if it did: sequencer dead redrive gifts ann b --id g7 --done charge --attempt 3; if"),
         ((STARTED, DONE), {"options": {"namespace": "shop"}}, StepUnknown,
-         "sequencer resume gifts ann b --id g7 --done charge --namespace shop"),
+         "sequencer resume gifts ann b --id g7 --done charge --attempt 3 --namespace shop"),
         ((FAILED, STARTED, DONE), {"facts": {"refusal": TooLate(1.0, "2", "drop"), "refusal_ending": "drop"}},
          StepUnknown, "step label failed at 2027-01-15 08:03:04 UTC (OSError: no paper), and may have taken effect; "
          f"{UNKNOWN}"),
@@ -81,5 +81,5 @@ def test_a_question_names_its_steps_and_both_answers() -> None:
     error = end_of(STARTED, DONE).error
     assert isinstance(error, StepUnknown)
     assert error.steps == ("charge",)
-    assert error.done == "sequencer resume gifts ann b --id g7 --done charge"
-    assert error.again == "sequencer resume gifts ann b --id g7 --again charge"
+    assert error.done == "sequencer resume gifts ann b --id g7 --done charge --attempt 3"
+    assert error.again == "sequencer resume gifts ann b --id g7 --again charge --attempt 3"

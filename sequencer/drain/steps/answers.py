@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import AnswerRefused, ConfigurationError, InvalidBody, shown
-from ...store.ledger import Entry, Ledger, LedgerError, check_step_name, kept_result
+from ...store.ledger import MAX_COUNT, Entry, Ledger, LedgerError, check_step_name, kept_result
+from ...values.checks import check_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +17,17 @@ class Answers:
 
     done: Mapping[str, Any] = field(default_factory=dict)
     again: tuple[str, ...] = ()
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Of these steps, how often they were called when it was said: it says nothing of a later run."""
 
     def __bool__(self) -> bool:
         return bool(self.done or self.again)
 
     @classmethod
-    def of(cls, done: Any, again: Any) -> Answers:
-        """From what a caller gives: {step: its result}, and names. Raises ConfigurationError, InvalidBody."""
+    def of(cls, done: Any, again: Any, attempts: Any = None) -> Answers:
+        """From what a caller gives: {step: its result}, names, {step: a number}. Raises ConfigurationError,
+        InvalidBody.
+        """
         if not isinstance(done, Mapping):
             raise ConfigurationError(f"done={shown(done)} must be a mapping: name of a step -> its result")
         if isinstance(again, str) or not isinstance(again, Sequence):
@@ -31,8 +36,13 @@ class Answers:
             check_step_name(name)
         if both := sorted({*done} & {*again}):
             raise ConfigurationError(f"step {both[0]} stands in done and in again; leave it in one")
+        for name, number in _checked_attempts({} if attempts is None else attempts):
+            if name not in done and name not in again:
+                raise ConfigurationError(f"attempts names step {name}, which stands neither in done nor in again")
+            check_integer(f"attempts: {name}", number, 0, MAX_COUNT)
         try:
-            return cls({name: kept_result(result) for name, result in done.items()}, tuple(dict.fromkeys(again)))
+            results = {name: kept_result(result) for name, result in done.items()}
+            return cls(results, tuple(dict.fromkeys(again)), dict(attempts or {}))
         except LedgerError as error:
             raise InvalidBody(f"a result given in done can't be kept: {error}") from error
 
@@ -44,6 +54,11 @@ class Answers:
         """
         if ledger is None:
             raise AnswerRefused("no step of this message has begun, so there is nothing to answer")
+        for name, attempt in self.attempts.items():
+            if (entry := _entry(ledger, name)).runs != attempt:
+                raise AnswerRefused(
+                    f"this answers for attempt {attempt} of step {name}, and its last one is {entry.runs}; look again"
+                )
         for name, result in self.done.items():
             entry = _entry(ledger, name)
             if entry.state == "done" and not entry.error:
@@ -57,6 +72,12 @@ class Answers:
                 raise AnswerRefused(f"step {name} is {entry.state}, and runs again by itself; leave it out")
             ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, tries=0, at=at))
         return ledger
+
+
+def _checked_attempts(attempts: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(attempts, Mapping):
+        raise ConfigurationError(f"attempts={shown(attempts)} must be a mapping: name of a step -> the attempt")
+    return attempts.items()
 
 
 def _entry(ledger: Ledger, name: str) -> Entry:

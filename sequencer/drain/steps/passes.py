@@ -204,13 +204,14 @@ class Pass:
 
     def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
         """Note that a `once` step begins."""
-        self._put(self._view.entry(step.name).moved("started", token=self._facts.token, at=self._clock()))
+        entry = self._view.entry(step.name)
+        self._put(entry.moved("started", token=self._facts.token, at=self._clock(), runs=entry.runs + 1))
         return (yield from self._note(start=step.name))
 
     def _take_back(self, started: Entry) -> None:
         """A failover may lose the start, and it would run twice: it is not called now. An outage counts no try."""
         self._called.add(started.name)
-        self._put(started.moved("open", token=0))
+        self._put(started.moved("open", token=0, runs=started.runs - 1))
         self._error = self._outage = texts.not_begun(self._queue, started.name)
 
     def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
@@ -231,6 +232,7 @@ class Pass:
         return None
 
     def _hear(self, step: Step, entry: Entry, heard: Returned | Raised, at: float, took_s: float) -> None:
+        entry = entry if entry.once else replace(entry, runs=entry.runs + 1)
         if isinstance(heard, Returned):
             done = entry.moved("done", tries=entry.tries + 1, error="", at=at, took_s=took_s)
             self._keep(done, heard.result)

@@ -61,6 +61,8 @@ class StepRunner:
     clock: Clock
     wall: Clock
     random: Clock
+    _message: Message = field(init=False)
+    """The one in hand, as its steps see it: its attempt is that of the step with the most tries."""
     _last: Written = field(init=False, default=UNWRITTEN)
     """The last write into the record in hand."""
     waited_s: float = field(init=False, default=0.0)
@@ -105,6 +107,9 @@ class StepRunner:
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
         declared = self.declared if isinstance(self.declared, Steps) else NONE
+        message = group.leased.messages[position]
+        attempt = max(message.attempt, ledger.tries + 1 if ledger else 1)
+        self._message = message if attempt == message.attempt else message._replace(attempt=attempt)
         facts = self._facts(group.leased, position, declared)
         given = self.queue, declared, facts, ledger
         clocks: Any = {"clock": self.wall, "is_stopping": lambda: self.control.is_stopping}
@@ -115,8 +120,8 @@ class StepRunner:
         if (refused := one.before()) is not None:
             return refused
         self.held.switch(self.clock(), runs=True)
-        message, self._is_new, self._is_inline = group.leased.messages[position], False, True
-        heard: Returned | Raised = yield RunHandler(message, self.declared, one, partial(self._run, group))
+        self._is_new, self._is_inline = False, True
+        heard: Returned | Raised = yield RunHandler(self._message, self.declared, one, partial(self._run, group))
         self.held.switch(self.clock(), runs=False)
         self._is_inline = False
         end: End = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
@@ -153,7 +158,7 @@ class StepRunner:
             except StopIteration as end:
                 return end.value
             if isinstance(asked, CallStep):
-                answer = yield from self._call(group.leased.messages[group.done], asked)
+                answer = yield from self._call(self._message, asked)
             else:
                 answer = yield from self._note(group, asked)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
-from ...values.commands import command, id_option
+from ...values.commands import answer_options, command, id_option
 from ...values.text import many, moment
 from .actions import PassFacts
 from .declared import Step, Steps
@@ -27,8 +27,10 @@ def step_unknown(
     """The question to a person. `cause`: what the step raised in this pass, if it ran."""
     said = "; ".join(_asked(entry, facts) for entry in asked)
     names = [entry.name for entry in asked]
-    done = answers(queue, facts, [word for name in names for word in ("--done", name)], is_dead=is_dead)
-    again = answers(queue, facts, [word for name in names for word in ("--again", name)], is_dead=is_dead)
+    done, again = (
+        answers(queue, facts, answer_options(option, {entry.name: entry.runs for entry in asked}), is_dead=is_dead)
+        for option in ("--done", "--again")
+    )
     question = StepUnknown(said, tuple(names), done, again)
     question.__cause__ = cause
     return question.with_traceback(cause.__traceback__ if cause else None)

@@ -36,6 +36,7 @@ async def redrive(
     rate: float = 1000.0,
     done: Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
+    attempts: Mapping[str, int] | None = None,
     by: str | None = None,
 ) -> Redriven:
     """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
@@ -45,12 +46,12 @@ async def redrive(
     again, or was handled since, within the queue's `dedup_window`, or when it died anew after it was read here. Steps
     that are done stay done.
 
-    One whose `once` step has an end that nobody knows stays, too, unless a person says that end: `done` and `again`, as
-    for `resume`; they count for each letter that fits. Raises MessageNotFound when an `id` was given and is not there,
-    IdConflict when it was given and all stay, AnswerNeeded, AnswerRefused, ConfigurationError.
+    One whose `once` step has an end that nobody knows stays, too, unless a person says that end: `done`, `again` and
+    `attempts`, as for `resume`; they count for each letter that fits. Raises MessageNotFound when an `id` was given and
+    is not there, IdConflict when it was given and all stay, AnswerNeeded, AnswerRefused, ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
-    answers = given_answers(done, again, by)
+    answers = given_answers(done, again, by, attempts)
     size, net = 1 if answers else max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
     check_rate(rate)
     await session.allow("operate")

@@ -50,17 +50,20 @@ async def resume(
     id: Id | None = None,
     done: Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
+    attempts: Mapping[str, int] | None = None,
     by: str | None = None,
 ) -> bool:
     """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
 
     Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
     each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `by`: who says it. `id`: only if this message is the failed head. Raises GroupNotFound;
-    GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for its time or for
-    a missing number, or is paused; AnswerNeeded, AnswerRefused.
+    that shall not run at all. `attempts`: for each step the attempt that is answered for, its `tries` in `steps`: once
+    it has run again, the answer is refused. `by`: who says it. `id`: only if this message is the failed head. Raises
+    GroupNotFound; GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for
+    its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
     """
-    key, wanted, answers = encode_group(group), None if id is None else encode_id(id), given_answers(done, again, by)
+    key, wanted = encode_group(group), None if id is None else encode_id(id)
+    answers = given_answers(done, again, by, attempts)
     keys = await session.keys_of(key, register=False)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, key))).value

@@ -73,7 +73,7 @@ def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: s
 
 
 def _attempts(counted: int, steps: MessageSteps | None, error: Failure | None) -> int:
-    """Steps count their own tries; one that parks or buries begins them anew, and its failure tells of them."""
+    """Steps count their own tries."""
     if steps is None:
         return counted
     return max([counted, error.attempt if error else 0, *(step.tries for step in steps.steps)])

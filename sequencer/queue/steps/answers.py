@@ -24,11 +24,11 @@ SOMEBODY = "somebody"
 MAX_NAME = 100
 
 
-def given_answers(done: Any, again: Any, by: Any) -> Answers:
+def given_answers(done: Any, again: Any, by: Any, attempts: Any = None) -> Answers:
     """As a caller gives them. Raises ConfigurationError, InvalidBody."""
     if by is not None and (not isinstance(by, str) or not by.isprintable() or not 0 < len(by) <= MAX_NAME):
         raise ConfigurationError(f"by={shown(by)} must be 1 to {MAX_NAME} printable characters")
-    return Answers.of({} if done is None else done, again)
+    return Answers.of({} if done is None else done, again, attempts)
 
 
 async def answered_head(

@@ -31,7 +31,7 @@ def record_steps(
             one.state,
             one.once,
             one.optional,
-            one.tries,
+            one.runs,
             one.turn,
             one.at or None,
             one.took_s,

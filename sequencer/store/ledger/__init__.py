@@ -7,6 +7,7 @@ The rule: a script never reads a ledger; it puts it behind the head of its recor
 from .done import HANDLER, check_step_name, ledger_of_done
 from .entries import MOVES, Entry, Ledger, LedgerError, State, Tried
 from .format import (
+    MAX_COUNT,
     MAX_LEDGER_BYTES,
     MAX_RESULT_BYTES,
     MAX_STAMP,
@@ -21,6 +22,7 @@ from .written import MAX_SERIAL, Written
 
 __all__ = [
     "HANDLER",
+    "MAX_COUNT",
     "MAX_LEDGER_BYTES",
     "MAX_RESULT_BYTES",
     "MAX_SERIAL",

@@ -45,6 +45,7 @@ class Entry:
     optional: bool = False
     state: State = "open"
     tries: int = 0
+    """Since the message was last parked or set aside: what counts for its limit."""
     turn: int = 1
     token: int = 0
     """Of the lease under which a `once` step was started."""
@@ -59,6 +60,8 @@ class Entry:
     """Of its last failure, cut to 512 bytes; of a step that is done: why its result could not be kept."""
     inline: bool = False
     """Whether the code of a handler made it, which need not call it again; a step that was declared has to be done."""
+    runs: int = 0
+    """How often it was called, in all: a `once` step from its start on. An answer names the run that it is for."""
 
     def __post_init__(self) -> None:
         if self.error:

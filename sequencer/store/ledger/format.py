@@ -1,6 +1,6 @@
 """A ledger as bytes, and back. It is JSON:
 
-    {"v": 1, "k": STAMP, "s": [[name, kind, state, tries, turn, token or who, at, took, result, error], ...],
+    {"v": 1, "k": STAMP, "s": [[name, kind, state, tries, runs, turn, token or who, at, took, result, error], ...],
      "log": [[attempt, at, error], ...]}
 
 Kind is what holds of the step: `1` (once), `o` (optional), `i` (inline), in this order, or `a` where nothing does. A
@@ -28,7 +28,7 @@ MAX_LEDGER_BYTES = 64 * 1024
 SPARE_BYTES = 16 * 1024
 """Of a ledger: what results leave for the errors that may come."""
 MAX_COUNT = 999_999
-"""Of tries and of turns: beyond, nobody counted."""
+"""Of tries, runs and turns: beyond, nobody counted."""
 MAX_STAMP = 10**16 - 1
 _LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
 _STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
@@ -88,7 +88,8 @@ def _row(entry: Entry) -> list[Any]:
         except LedgerError as error:
             raise LedgerError(f"step {entry.name}: {error}") from error.__cause__
     who = entry.who or entry.token
-    return [entry.name, entry.kind, _LETTERS[entry.state], entry.tries, entry.turn, who, entry.at, entry.took_s, *end]
+    counts = entry.tries, entry.runs, entry.turn
+    return [entry.name, entry.kind, _LETTERS[entry.state], *counts, who, entry.at, entry.took_s, *end]
 
 
 def _checked(ledger: Ledger) -> Ledger:
@@ -103,7 +104,8 @@ def _checked(ledger: Ledger) -> Ledger:
     if len(ledger.log) > LOG:
         raise LedgerError(f"the ledger's log has {many(len(ledger.log), 'line')}, at most {LOG}")
     for entry in ledger.entries:
-        if not (0 <= entry.tries <= MAX_COUNT and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
+        counts = min(entry.tries, entry.runs) >= 0 and max(entry.tries, entry.runs) <= MAX_COUNT
+        if not (counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
             raise LedgerError(f"step {entry.name}: a count is out of its range")
     times = [*[(entry.at, entry.took_s) for entry in ledger.entries], *[(one.at, 0.0) for one in ledger.log]]
     if not all(math.isfinite(at) and math.isfinite(took) for at, took in times):
@@ -124,7 +126,7 @@ def decode_ledger(text: bytes) -> Ledger:
     try:
         if not {"v", "k", "s"} <= set(words) <= {"v", "k", "s", "log"}:
             raise TypeError("its fields are " + ", ".join(words))
-        entries = [_entry(*_fields(row, 8, 10)) for row in _typed(list, words["s"])]
+        entries = [_entry(*_fields(row, 9, 11)) for row in _typed(list, words["s"])]
         log = [_tried(*_fields(line, 3, 3)) for line in _typed(list, words.get("log", []))]
         return _checked(Ledger(_typed(int, words["k"]), tuple(entries), tuple(log)))
     except (TypeError, KeyError) as error:
@@ -136,6 +138,7 @@ def _entry(
     kind: Any,
     state: Any,
     tries: Any,
+    runs: Any,
     turn: Any,
     who: Any,
     at: Any,
@@ -145,9 +148,11 @@ def _entry(
 ) -> Entry:
     once, optional, inline = _KINDS[_typed(str, kind)]
     token, person = (0, who) if type(who) is str else (_typed(int, who), "")
-    state, tries, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, turn)
+    state, tries, runs, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, runs), _typed(int, turn)
     at, took, error = _seconds(at), _seconds(took), _typed(str, error)
-    return Entry(_typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error, inline)
+    return Entry(
+        _typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error, inline, runs
+    )
 
 
 def _tried(attempt: Any, at: Any, error: Any) -> Tried:
