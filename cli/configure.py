@@ -76,6 +76,13 @@ def configure(
         int | None,
         _policy("--history-cap", "Messages in the history of a lane above which the oldest are dropped."),
     ] = None,
+    history_bodies: Annotated[
+        bool | None,
+        _policy(
+            "--history-bodies/--no-history-bodies",
+            "Whether the history keeps bodies and step results too, for `rerun`. It costs their memory.",
+        ),
+    ] = None,
     dead_window: Annotated[
         float | None,
         _policy("--dead-window", "How long a dead letter is kept until `sweep`: 30d; 0: for ever.", **DURATION),

@@ -1,4 +1,4 @@
-"""Commands for one message, named by its group and id: get, cancel, reschedule; and for all with a wrong score."""
+"""Commands for one message, by its group and id: get, rerun, cancel, reschedule; and for all with a wrong score."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
     for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
     dropped, skipped or purged). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of
-    it failed), skipped, dropped, cancelled, replaced, purged, swept.
+    it failed), skipped, dropped, cancelled, replaced, purged, swept. With --history-bodies of `configure`
+    also its content.
     """
     found = client.get(group, id)
     if found is None:
@@ -64,18 +65,48 @@ def show_message(info: MessageInfo) -> None:
         fields |= {"due in": seconds(info.due_in_s)}
     if message := info.message:
         marks = [name for name in ("late", "redriven") if getattr(message, name)]
-        fields |= {"attempts": str(info.attempts), "score": number(message.score)}
-        fields |= {"appended": moment(message.appended_at), "body": orjson.dumps(message.body).decode()}
+        if info.finished_at is None:
+            fields |= {"attempts": str(info.attempts), "appended": moment(message.appended_at)}
+        fields |= {"score": number(message.score), "body": orjson.dumps(message.body).decode()}
         fields |= {"headers": orjson.dumps(message.headers).decode()} if message.headers else {}
         fields |= {"marks": ", ".join(marks)} if marks else {}
+    fields |= {name: said for name, said in {"rerun of": info.rerun_of, "rerun as": info.rerun_as}.items() if said}
     if info.steps and info.steps.steps:
         fields |= {"steps": info.steps.said}
+        fields |= {f"result of {name}": orjson.dumps(result).decode() for name, result in info.steps.results.items()}
     if info.error:
         fields |= {"error": f"{info.error.type}: {info.error.message}"}
         fields |= log_fields(info.error.log)
     console().print(fields_table(fields))
     if info.error and info.error.traceback:
         typer.echo("\n".join(plain(line) for line in info.error.traceback.splitlines()))
+
+
+@queue_command(app)
+def rerun(
+    client: Sequencer,
+    group: GroupArgument,
+    id: IdOption,
+    keep_steps: Annotated[
+        bool, call_option("--keep-steps", help="Steps that are done stay done; without it all of them run again.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Append a message that ended once more, with its body and score, under an id of its own: e3~2 for e3.
+
+    The queue has to keep contents: `configure QUEUE --history 3d --history-bodies`. It takes its own place by its
+    score. Steps start anew, also `once` steps that took effect. Repeating the command adds nothing; for another run,
+    rerun the new id.
+    """
+    done = client.rerun(group, id, keep_steps=keep_steps)
+    value = {"group": group, "id": id, "rerun_as": done.id, "duplicate": done.duplicate}
+    said, new = f"{plain(id)} of group {named(group)}", plain(done.id)
+    text = (
+        f"{said} was rerun before, as {new}; for another run, rerun that"
+        if done.duplicate
+        else f"rerun {said} as {new}"
+    )
+    print_either(json, value, text)
 
 
 @queue_command(app)

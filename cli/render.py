@@ -164,11 +164,13 @@ def history_line(info: QueueInfo) -> str:
 def message_info_table(infos: list[MessageInfo]) -> Table:
     """Messages that ended. A narrow terminal shows id, group and state in any case."""
     times = (Column("tries", 5), Column("took", 3), Column("ended", 1), Column("consumer", 6), Column("kind", 4))
-    rows = table("id", "group", "state", *times, Column("note", 2, is_cut=True))
+    bodies = [Column("body", 7, is_cut=True)] if any(info.message for info in infos) else []
+    rows = table("id", "group", "state", *times, Column("note", 2, is_cut=True), *bodies)
     for info in infos:
         took_s = None if info.began_at is None else (info.finished_at or 0.0) - info.began_at
         values = (str(info.attempts), seconds(took_s), moment(info.finished_at or 0.0))
-        rest = (*values, info.consumer, info.kind, info.note)
+        body = orjson.dumps(info.message.body).decode()[:200] if info.message else ""
+        rest = (*values, info.consumer, info.kind, info.note, *([body] if bodies else []))
         rows.add_row(id_word(info.id), group_words(info.group), *cells(info.state, *rest))
     return rows
 

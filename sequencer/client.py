@@ -22,7 +22,7 @@ from .queue.alarms import incidents
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
 from .queue.groups import head, many, parked, rescore, unskip
-from .queue.history import find, known, listed, sweep
+from .queue.history import find, known, listed, rerun, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
 from .queue.steps import seen
@@ -242,6 +242,7 @@ class Sequencer(Registered):
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(redrive.redrive)
     purge = blocking(purge.purge)
+    rerun = blocking(rerun.rerun)
     sweep = blocking(sweep.sweep)
 
     delete = blocking(lifetime.delete)
@@ -322,7 +323,7 @@ class Sequencer(Registered):
         if only:
             lanes = [lanes[lane_of(only, len(lanes))]]
         given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
-        return Lease.claim(*given, keeps_history=self._session.keeps_history(), only=only)
+        return Lease.claim(*given, keeps_history=bool(self._session.keeps_history()), only=only)
 
 
 def find_server(redis: Any = None) -> Endpoint:

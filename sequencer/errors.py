@@ -189,6 +189,11 @@ class MessageNotFound(SequencerError, LookupError):
     """No message with this id is pending in the group, or no dead letter fits."""
 
 
+class RerunRefused(SequencerError):
+    """The message can't be run again: it has not ended, the history doesn't have its content, or it is unknown how one
+    of its `once` steps ended. The text says which, and what to do."""
+
+
 class MessageBusy(SequencerError):
     """The message may be in the hands of a consumer just now, so it can't be cancelled or moved; look at it again."""
 

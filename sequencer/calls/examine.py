@@ -48,12 +48,16 @@ class GroupFacts(NamedTuple):
     """What holds the lane back."""
     ended: bytes = b""
     """What history says of the message that was asked for, where it is not pending."""
+    kept: bytes = b""
+    """What it keeps of its content, as a dead letter does."""
+    again: str = ""
+    """The id under which it was appended again."""
 
 
 def _parse_facts(reply: list[Any]) -> GroupFacts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
     head_record, mark, member, score, record, handled, *outage = reply[10:19]
-
+    ended, kept, again = reply[19:]
     return GroupFacts(
         int(now_us),
         float(visible) if visible else None,
@@ -71,8 +75,10 @@ def _parse_facts(reply: list[Any]) -> GroupFacts:
         text(score),
         record,
         handled == b"1",
-        _held_back(*outage) if outage else None,
-        reply[19] if len(reply) > 19 else b"",
+        _held_back(*outage),
+        ended,
+        kept,
+        text(again),
     )
 
 

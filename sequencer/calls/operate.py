@@ -1,5 +1,5 @@
 """Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, revise,
-pause, redrive, purge, sweep.
+pause, redrive, purge, rerun, sweep.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from ..store.keys import LaneKeys
 from ..store.ledger.written import Written
+from ..store.replies import text
 from ..store.text import dumps_words
 from .call import Call, now_text
 
@@ -191,6 +192,41 @@ def purge(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) 
         (keys.dead, keys.letters, keys.stats, keys.policy, keys.memory),
         (keys.prefix, dumps_words(letters), now_text(now_us)),
         int,
+    )
+
+
+class Rerun(NamedTuple):
+    """What became of a message that was to run again, the id under which it does, and its stamp, 0 unless it was added
+    now. "again": an earlier call added it.
+    """
+
+    status: Literal["added", "again", "pending", "missing"]
+    id: str
+    stamp: int
+
+
+def rerun(
+    keys: LaneKeys,
+    group: str,
+    message_id: str,
+    stamp: str,
+    new_id: tuple[str, int],
+    envelope: bytes,
+    written: Written | None = None,
+    *,
+    now_us: int | None = None,
+) -> Call[Rerun]:
+    """Append a message that ended once more, as history keeps it. `stamp`: that of its record, as it was seen;
+    `new_id`: what the new id begins with, and the number that is tried first behind it.
+    """
+    base, number = new_id
+    lane = (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.clock, keys.policy, keys.memory)
+    ledger = written.text() if written else ""
+    return Call(
+        "rerun",
+        lane,
+        (keys.prefix, group, message_id, stamp, base, str(number), envelope, ledger, now_text(now_us)),
+        lambda reply: Rerun(reply[0].decode(), text(reply[1]), int(reply[2] or 0)),
     )
 
 

@@ -28,6 +28,10 @@ class HandlerRun(NamedTuple):
     redriven: str
 
 
+EndingSaid = str | tuple[str, str]
+"""What history says of a message; of one with steps also its last ledger, where contents are kept."""
+
+
 class Ack(NamedTuple):
     """Members of one leased group that were handled, and whether the group is given back. No members: release only."""
 
@@ -42,7 +46,7 @@ class Ack(NamedTuple):
     runs: Sequence[HandlerRun] = ()
     next: str = ""
     """Of a group that is kept: the member that its consumer handles next, or ""."""
-    endings: Sequence[str] = ()
+    endings: Sequence[EndingSaid] = ()
     """What history says of each of its members, where one is kept."""
 
     @property

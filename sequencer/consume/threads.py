@@ -30,6 +30,7 @@ from ..net.link import Link
 from ..net.wait import Waiter
 from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, WAIT_PART
+from ..settings.policy import HistoryKept
 from ..store.keys import LaneKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
@@ -58,9 +59,9 @@ class Consumer:
         owner: str | None = None,
         guide: Guide | None = None,
         emitter: EventEmitter | None = None,
-        keeps_history: Callable[[], bool] = bool,
+        keeps_history: Callable[[], HistoryKept] = lambda: "",
     ) -> None:
-        """`keeps_history`: whether the queue keeps one, by now."""
+        """`keeps_history`: what the queue keeps of messages that ended, by now."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)

@@ -60,7 +60,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
         *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
-        *("pause", "redrive", "purge", "outage", "find", "sweep", "alarm", "alarm_sent", "untold", "told"),
+        *("pause", "redrive", "purge", "rerun", "outage", "find", "sweep", "alarm", "alarm_sent", "untold", "told"),
     ),
 }
 
@@ -120,6 +120,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.outage(keys, "probe"),
         calls.redrive(keys, [letter]),
         calls.purge(keys, [letter]),
+        calls.rerun(keys, SCRATCH, "0", "0" * 16, ("0", 2), b"[1]"),
         calls.revise(keys, SCRATCH, "2", "", ""),
         calls.skip_gap(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
         calls.pause(keys, SCRATCH, True),

@@ -34,6 +34,7 @@ from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
+from ..settings.policy import HistoryKept
 from ..store.keys import LaneKeys
 from .held_group import HeldGroup, History
 from .outbox import Outbox, Sending
@@ -75,8 +76,8 @@ class Held:
     audit_length: int = AUDIT_LENGTH
     writer: History = field(default_factory=lambda: History(""))
     """What it writes into the history."""
-    keeps_history: Callable[[], bool] = bool
-    """Whether the queue keeps one, as far as its client knows; asked at each claim."""
+    keeps_history: Callable[[], HistoryKept] = lambda: ""
+    """What the queue keeps, as far as its client knows; asked at each claim."""
     history: History | None = None
     """For the claim in hand."""
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
@@ -100,7 +101,8 @@ class Held:
         """Hold these groups, those with few messages first: one that never ends lets the others go before it.
         Their leases are counted from before the claim was sent. `now_us`: the server's time when it was carried out.
         """
-        self.history = self.writer if self.keeps_history() else None
+        kept = self.keeps_history()
+        self.history, self.writer.has_bodies = self.writer if kept else None, kept == "bodies"
         self.writer.clock.learn(now_us, asked_at, answered_at)
         for leased in groups:
             leased.claimed_at = answered_at

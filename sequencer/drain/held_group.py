@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, HandlerRun, Nack, Note
+from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, Note
 from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
 from ..store.watermark import advance
@@ -39,21 +41,26 @@ class ServerClock:
 class History:
     """What a consumer writes into the history, while the queue keeps one."""
 
-    __slots__ = ("clock", "consumer")
+    __slots__ = ("clock", "consumer", "has_bodies")
 
     def __init__(self, consumer: str) -> None:
         self.consumer, self.clock = consumer, ServerClock()
+        self.has_bodies = False
 
-    def endings(self, group: HeldGroup, first: int, done: int) -> list[str]:
+    def endings(self, group: HeldGroup, first: int, done: int) -> Sequence[EndingSaid]:
         """Of the messages of a group from `first` to before `done`, whose handlers came to their end."""
         if group.remarks:
-            return [self._text(group, at, *group.times[at]) for at in range(first, done)]
+            return [self._said(group, at) for at in range(first, done)]
         messages, times = group.leased.messages[first:done], group.times[first:done]
         return all_handled(messages, times, self.clock.ahead_us, self.consumer)
 
     def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
         """Of the group's next message, which is given up after this try."""
         return "d" + self._text(group, group.done, began, ended)[1:]
+
+    def _said(self, group: HeldGroup, at: int) -> EndingSaid:
+        said, written = self._text(group, at, *group.times[at]), group.ledgers.get(at)
+        return (said, written.text().decode()) if written else said
 
     def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
         message, us = group.leased.messages[at], self.clock.us
@@ -66,7 +73,8 @@ class HeldGroup:
     """A leased group and how far it is."""
 
     __slots__ = (
-        *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "mark", "remarks", "times", "tried"),
+        *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "ledgers", "mark", "remarks", "times"),
+        "tried",
     )
 
     def __init__(self, leased: LeasedGroup) -> None:
@@ -82,6 +90,8 @@ class HeldGroup:
         """When each handler run began and ended; only for an audit or a history."""
         self.remarks: dict[int, Remark] = {}
         """What history says besides of its messages, by position."""
+        self.ledgers: dict[int, Written] = {}
+        """Of those that are finished, where the history keeps contents: the last write, which is in no note."""
         self.tried: tuple[float, float] | None = None
         """When the handler run began and ended with which its next message failed."""
 

@@ -11,8 +11,8 @@
 -- ARGV[5] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
 --                  "1" if it was redriven or "0"], ...]: for the stream, also where the token is
 --                  refused
--- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, ...] of each
---                  entry, ...]
+-- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, or that and
+--                  the last ledger of its steps (parts/record), ...] of each entry, ...]
 -- RETURN  [how many groups are due, but for those given back now, and how many that are kept have
 --         another head than the member that comes next, position from 1 of each entry whose token
 --         is not valid, ...]; nothing of those was changed
@@ -31,7 +31,8 @@ local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', pre
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
 local policy_key = prefix .. 'policy'
 local policy = endings
-  and call('HMGET', policy_key, 'packed', 'mark_cap', 'history_us', 'history_cap')
+  and call('HMGET', policy_key, 'packed', 'mark_cap', 'history_us', 'history_cap',
+    'history_bodies')
   or call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or packed_rules(policy_key)
 local ends = route_end(packed, route)
@@ -67,7 +68,8 @@ if endings then -- else it pays nothing
 --+ history/open
 --+ history/keep
 --+ history/taken
-  history = taken_in(open_history(policy[3], policy[4]), cjson.decode(endings))
+  local open = open_history(policy[3], policy[4], policy[5])
+  history = open and taken_in(open, cjson.decode(endings), has_failures and failures)
 end
 local refused = {} -- by position
 local valid, orders = {}, {} -- the other entries, and the key of each one's order
@@ -85,9 +87,12 @@ for i, word in ipairs(words) do
     valid[#valid + 1] = word
     if #word > 5 then
       local first = #ids
+      if history then
+        history.look(word, order)
+      end
       local removed, which = remove(group, word, 6, ids, order)
       if history then
-        history.add(i, ids, first, which)
+        history.add(i, word, ids, first, which)
       end
       local to = removed == #word - 5 and marks or doubtful
       handled = handled + removed

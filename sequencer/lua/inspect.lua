@@ -10,7 +10,8 @@
 --         score of the head or "", the first 37 bytes of its record, watermark or "", member and
 --         score and record of the message with that id or "", "1" if that id was handled lately,
 --         us of the next probe of the outage that holds the lane back or "", us since when, its
---         last failure, what history says of the message with that id if it is not pending or ""]
+--         last failure, what history says of the message with that id if it is not pending or "",
+--         what it keeps of its content or "", under which id it was appended again or ""]
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local policy_key, memory, paused, outage = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix = ARGV[1]
@@ -22,7 +23,7 @@ local now_us = ARGV[4]
 local now = time_us(now_us)
 --+ memory/marks_of
 --+ history/listed
---+ history/found_in
+--+ history/content
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
 local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
@@ -40,7 +41,8 @@ if length >= 0 and head[1] then
   record = sub(call('HGET', body, sub(head[1], 17)) or '', 1, 37)
 end
 
-local member, score, kept, is_known, ended = '', '', '', '0', ''
+local member, score, kept, is_known = '', '', '', '0'
+local ended, content, again = '', '', ''
 if id ~= '' then
   kept = length >= 0 and call('HGET', body, id) or ''
   member = kept ~= '' and sub(kept, 1, 16) .. id or ''
@@ -50,7 +52,9 @@ if id ~= '' then
       is_known = '1'
     end
   end
-  ended = kept == '' and found_in_history(group .. '\n' .. id) or ''
+  if kept == '' then
+    ended, content, again = all_of_history(group .. '\n' .. id)
+  end
 end
 return {
   fmt('%.0f', now),
@@ -73,4 +77,6 @@ return {
   trouble[1] or '',
   trouble[2] or '',
   ended,
+  content,
+  again,
 }

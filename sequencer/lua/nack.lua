@@ -76,7 +76,7 @@ local now = time_us(now_us)
 --+ history/said
 --+ soon
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'probe_us', 'history_us', 'history_cap')
+  'probe_us', 'history_us', 'history_cap', 'history_bodies')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
@@ -89,7 +89,7 @@ check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
-local history = open_history(policy[6], policy[7])
+local history = open_history(policy[6], policy[7], policy[8])
 if ledger == '' then
   failure = with_log(failure, failed_before, member)
 end
@@ -136,7 +136,8 @@ elseif ending == 'dead' or ending == 'drop' then
   if ending == 'drop' then
     local text = with_error(ended ~= '' and ended or ended_text('d', member, attempts),
       failure_of(failure))
-    keep_history(history, {group .. '\n' .. id, text})
+    add_ending(history, group .. '\n' .. id, text, score, failure, record)
+    keep_history(history)
   end
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)

@@ -19,18 +19,18 @@ local now = time_us(now_us)
 --+ history/ended
 --+ history/behind
 --+ history/of_letter
-local policy = call('HMGET', policy_key, 'history_us', 'history_cap')
-local history, entries = open_history(policy[1], policy[2]), {}
+local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'history_bodies')
+local history = open_history(policy[1], policy[2], policy[3])
 local contents = history and call('HMGET', letters, unpack(words)) or {}
 call('ZCARD', dead)
 for i, kept in ipairs(contents) do
   if kept then
-    ended_letter(entries, 'u', words[i], kept)
+    ended_letter(history, 'u', words[i], kept)
   end
 end
 local count = call('HDEL', letters, unpack(words))
 call('ZREM', dead, unpack(words))
-keep_history(history, entries)
+keep_history(history)
 if count > 0 then
   pcall('HINCRBY', stats, 'purged', count)
 end

@@ -72,7 +72,7 @@ if ending == 'drop' and sub(known, 1, 1) == '1' then return {'effects', '', ''} 
 --+ history/ended
 --+ history/behind
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'history_us', 'history_cap')
+  'history_us', 'history_cap', 'history_bodies')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
 call('LLEN', dispatch)
@@ -81,7 +81,7 @@ call('ZCARD', schedule)
 call('HLEN', skipped)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
-local history = open_history(policy[5], policy[6])
+local history = open_history(policy[5], policy[6], policy[7])
 
 if member ~= '' then
   score = call('ZSCORE', order, member) or ''
@@ -94,7 +94,8 @@ if member ~= '' then
       local kept = score .. '\n' .. failure .. '\n' .. record
       call('HSET', skipped, letter_of(group, member), kept)
       local text = ended_behind('s', member, record, failure)
-      keep_history(history, {group .. '\n' .. id, text})
+      add_ending(history, group .. '\n' .. id, text, score, failure, record)
+      keep_history(history)
     end
     remove(group, {member}, 1, ids, order)
     remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))

@@ -34,14 +34,14 @@ local now = time_us(now_us)
 --+ history/ended
 --+ history/behind
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'history_us', 'history_cap')
+  'history_us', 'history_cap', 'history_bodies')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
 call('LLEN', dispatch)
 call('HLEN', stats)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
-local history = open_history(policy[5], policy[6])
+local history = open_history(policy[5], policy[6], policy[7])
 
 local names, marks = {}, {}
 for i, word in ipairs(words) do
@@ -71,14 +71,14 @@ local function mark_of(i, digest) -- of the reply
   return found == digest and '+' or '!'
 end
 
-local went, due, ended, ids, passed, gone = {}, {}, {}, {}, {}, {}
+local went, due, ended, ids, passed = {}, {}, {}, {}, {}
 
 local function take_away(group, member, score, record, failure, mark)
   if ending == 'dead' then
     set_aside(group, member, score, record, failure)
   else
-    gone[#gone + 1] = group .. '\n' .. sub(member, 17)
-    gone[#gone + 1] = ended_behind('s', member, record, failure)
+    local text = ended_behind('s', member, record, failure)
+    add_ending(history, group .. '\n' .. sub(member, 17), text, score, failure, record)
   end
   remove(group, {member}, 1, ids, prefix .. 'order:' .. group)
   if mark ~= '' then
@@ -118,7 +118,7 @@ if #went > 0 then
   call('HDEL', failures, unpack(went))
   remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
   remember_marks(passed, mark_us, mark_cap)
-  keep_history(history, gone)
+  keep_history(history)
 end
 if #ended > 0 then
   call('ZREM', schedule, unpack(ended))

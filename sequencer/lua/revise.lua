@@ -43,7 +43,8 @@ local now = time_us(now_us)
 --+ history/keep
 --+ history/ended
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'history_us', 'history_cap')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'history_us', 'history_cap',
+  'history_bodies')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -60,21 +61,23 @@ if ledger == '' and due_us <= now then
 end
 call('ZCARD', order)
 check_memory()
-local history = open_history(policy[3], policy[4])
+local history = open_history(policy[3], policy[4], policy[5])
 
 if score == '' then
   call('HDEL', leases, '')
 else
   call('SET', clock_key, stamp)
 end
-local taken, old_score = remove_pending(group, id)
+local taken, old_score, failure = remove_pending(group, id)
 if not taken then
   return redis.error_reply('NOPERM the user has no permissions to take it out; nothing was done')
 end
 if score == '' then
   pcall('HINCRBY', stats, 'cancelled', 1)
   forget_again(group, id)
-  keep_history(history, {group .. '\n' .. id, ended_text('c', record, sub(record, 17, 20))})
+  local text = ended_text('c', record, sub(record, 17, 20))
+  add_ending(history, group .. '\n' .. id, text, old_score or '', failure, record)
+  keep_history(history)
 else
   local at = tonumber(due)
   if sub(due, 1, 1) == '+' then

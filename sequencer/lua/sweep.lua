@@ -25,7 +25,8 @@ local now = time_us(now_us)
 --+ history/behind
 --+ history/of_letter
 --+ repair/is_enough
-local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap')
+local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap',
+  'history_bodies')
 local window, cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 1000000
 local dead_us, dead_cap = tonumber(policy[3] or nil) or 0, tonumber(policy[4] or nil) or 0
 local LETTERS = 100
@@ -33,13 +34,13 @@ call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', histories)
-local history, entries = open_history(window, cap), {}
+local history = open_history(window, cap, policy[5])
 
 call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local gone, names = clean_history(window, window > 0 and cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
-  history = open_history(window, cap)
+  history = open_history(window, cap, policy[5])
 end
 
 local function is_question(letter)
@@ -64,7 +65,7 @@ for i = 1, #page, 2 do
     left = left + 1
   else
     if history then
-      ended_letter(entries, 'w', name, letter)
+      ended_letter(history, 'w', name, letter)
     end
     call('HDEL', letters, name)
     call('ZREM', dead, name)
@@ -73,7 +74,7 @@ for i = 1, #page, 2 do
   end
   if is_enough(seen, letter) then break end
 end
-keep_history(history, entries)
+keep_history(history)
 if swept > 0 then
   pcall('HINCRBY', stats, 'swept', swept)
 end

@@ -11,7 +11,7 @@ from ..doctor.server import check_server, eviction_to_come, parse_info, would_ev
 from ..errors import ConfigurationError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
-from ..settings.policy import Policy, merge_policy
+from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
 from ..store.registration import INDEX_WORD, Registration, of_lane, registered
 from ..store.replies import Reading, field_texts, text
@@ -67,9 +67,11 @@ class Session:
         await self.lanes(register=register, role=role)
         return self._policy
 
-    def keeps_history(self) -> bool:
-        """Whether the queue keeps a history, as far as this client knows: as it was at its last look."""
-        return self._policy.history_window > 0
+    def keeps_history(self) -> HistoryKept:
+        """What the queue keeps of messages that ended, as far as this client knows: as it was at its last look."""
+        if not self._policy.history_window:
+            return ""
+        return "bodies" if self._policy.history_bodies else "ends"
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""

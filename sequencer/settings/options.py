@@ -65,6 +65,7 @@ class QueueSettings(TypedDict, total=False):
     on_gap: OnGap | None
     history_window: Duration | None
     history_cap: int | None
+    history_bodies: bool | None
     dead_window: Duration | None
     dead_cap: int | None
     wait_replicas: int
@@ -118,6 +119,7 @@ class QueueOptions:
     on_gap: OnGap | None = None
     history_window: float | None = None
     history_cap: int | None = None
+    history_bodies: bool | None = None
     dead_window: float | None = None
     dead_cap: int | None = None
     wait_replicas: int = 0
@@ -168,7 +170,7 @@ class QueueOptions:
             for name in set(getattr(self, one)) & set(getattr(self, other) or ()):
                 raise ConfigurationError(f"{name} stands in {one} and in {other}; leave it in one of them")
         if self.asked:
-            Policy(**{"watermark_window": 1.0, **self.asked})
+            Policy(**{"watermark_window": 1.0, "history_window": 1.0, **self.asked})
 
     @property
     def wait(self) -> Replicas:

@@ -16,6 +16,8 @@ from ..values.checks import check_choice, check_integer, seconds_of
 
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
+HistoryKept = Literal["", "ends", "bodies"]
+"""What a queue keeps of a message that ended: nothing, how it ended, or its content too."""
 DAY_S = 86_400.0
 
 
@@ -51,6 +53,9 @@ class Policy:
     """How long it is kept what became of a message that ended; 0: not at all. At most a 24th longer."""
     history_cap: int = 1_000_000
     """Messages in the history of a lane after which its oldest part, a 24th or more, is dropped early."""
+    history_bodies: bool = False
+    """Whether the history keeps body, headers, steps and last error of each message too, so that `rerun` can append it
+    again: the size of the body and about 200 bytes a message."""
     dead_window: float = 0.0
     """How long a dead letter is kept before `sweep` deletes it; 0: for ever."""
     dead_cap: int = 0
@@ -63,8 +68,9 @@ class Policy:
         seconds_of("watermark_window", self.watermark_window, 0, 366 * DAY_S)
         check_integer("watermark_cap", self.watermark_cap, 1, 10**8)
         seconds_of("reorder_window", self.reorder_window, 0, DAY_S)
-        if not isinstance(self.sequence, bool):
-            raise ConfigurationError(f"sequence={shown(self.sequence)} must be True or False")
+        for option in ("sequence", "history_bodies"):
+            if not isinstance(getattr(self, option), bool):
+                raise ConfigurationError(f"{option}={shown(getattr(self, option))} must be True or False")
         seconds_of("gap_timeout", self.gap_timeout, 0, 366 * DAY_S)
         check_choice("on_gap", self.on_gap, ("park", "skip"))
         seconds_of("history_window", self.history_window, 0, 366 * DAY_S)
@@ -85,6 +91,8 @@ class Policy:
             raise ConfigurationError("watermark_window=0 with sequence=True: a sequence needs to know its last number")
         if self.on_late != "handle" and not self.watermark_window:
             raise ConfigurationError(f"on_late={self.on_late!r} needs a watermark_window above 0")
+        if self.history_bodies and not self.history_window:
+            raise ConfigurationError("history_bodies=True needs a history_window above 0")
 
     def stored(self, before: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         """Field -> text, as the server keeps it: times in us. A field that most queues never set is left out while it
@@ -120,8 +128,8 @@ def _count(key: str, *, is_rare: bool = False) -> StoredField:
     return StoredField(key, str, int, True, is_rare)
 
 
-def _flag(key: str) -> StoredField:
-    return StoredField(key, lambda is_set: "1" if is_set else "0", lambda text: text == "1")
+def _flag(key: str, *, is_rare: bool = False) -> StoredField:
+    return StoredField(key, lambda is_set: "1" if is_set else "0", lambda text: text == "1", is_rare=is_rare)
 
 
 def _choice(key: str) -> StoredField:
@@ -140,6 +148,7 @@ FIELDS: Mapping[str, StoredField] = {
     "on_gap": _choice("on_gap"),
     "history_window": _time("history_us", is_rare=True),
     "history_cap": _count("history_cap", is_rare=True),
+    "history_bodies": _flag("history_bodies", is_rare=True),
     "dead_window": _time("dead_us", is_rare=True),
     "dead_cap": _count("dead_cap", is_rare=True),
 }

@@ -19,6 +19,8 @@ from ..values.durations import seconds
 from .json_fault import has_non_finite, json_fault
 
 MAX_ID_BYTES = 256
+RERUN_OF = "sequencer-rerun-of"
+"""The header of a message that `rerun` made: the id of the one that ended."""
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 MAX_DELAY_S = 100 * 366 * 86_400

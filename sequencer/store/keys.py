@@ -29,7 +29,8 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:numbers        hash    group -> watermark of a sequence, while the group has messages
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the
-                                                bucket in use, its end, and when the oldest is dropped;
+                                                bucket in use, its end, when the oldest is dropped, whether it has
+                                                bodies;
                                                 when the last letter died
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
@@ -38,6 +39,9 @@ script may touch them all. The group always comes last: whatever it holds, it ca
                                                 its last failure, its probes
     {sequencer:orders:0}:histories      zset    bucket of the history -> its end, us; a bucket is named by its beginning
     {sequencer:orders:0}:history:17...  hash    group, newline, id -> how that message ended; "" -> padding
+    {sequencer:orders:0}:history:17...:bodies
+                                        hash    the same -> score, newline, failure (JSON), newline, record; with a
+                                                newline before it -> stamp and new id of one that ran again
     {sequencer:orders:0}:alarms         hash    kind -> an incident that was told, or is to be (JSON); only in lane 0
     {sequencer:orders:0}:told           hash    target, newline, group -> when the failure was that this target was told
                                                 of; target -> when the last dead letter died that it was told of, us
@@ -97,6 +101,9 @@ class LaneKeys:
 
     def history(self, bucket: str) -> str:
         return f"{self.prefix}history:{bucket}"
+
+    def bodies(self, bucket: str) -> str:
+        return f"{self.prefix}history:{bucket}:bodies"
 
 
 @lru_cache(maxsize=1024)

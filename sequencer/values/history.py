@@ -51,7 +51,12 @@ class MessageInfo:
     its id, what may have become of it.
     """
     steps: MessageSteps | None = None
-    """What became of its steps, as far as that was noted; None where none was, and behind its end."""
+    """What became of its steps, as far as that was noted; None where none was. Of one that ended, they, `message` and
+    `error` (its last, before it was handled) are known where the queue has `history_bodies`, as are the next two."""
+    rerun_of: str = ""
+    """The id of the message that this one was made of by `rerun`."""
+    rerun_as: str = ""
+    """The id under which `rerun` appended it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,11 @@ class MessageSteps:
     """Required `once` steps that began or failed, and whose end a person must tell."""
     unreadable: str = ""
     """Why the ledger can't be read, or ""."""
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What the steps that are done returned."""
+        return {step.name: step.result for step in self.steps if step.state == "done" and step.result is not None}
 
     @property
     def said(self) -> str:

@@ -131,7 +131,7 @@ def on_the_tests_server(server: EmbeddedServer, link: Link, tmp_path: Path, monk
 
 
 def test_policies(smoke: Smoke) -> None:
-    found = smoke("policies", "--variants", "sequence,history,audit")["summary"]
+    found = smoke("policies", "--variants", "sequence,bodies,audit")["summary"]
     by_variant = {entry["variant"]: entry for entry in found}
     for entry in by_variant.values():
         assert entry["valid_runs"] == entry["runs"] == 1
@@ -139,10 +139,10 @@ def test_policies(smoke: Smoke) -> None:
         assert all(entry["of_default"][name]["median"] > 0 for name in ("mixed", "drain", "append"))
     kept = {variant: [int(one["entries"]) for one in entry["memory"].values()] for variant, entry in by_variant.items()}
     assert kept == {
-        "default": [200, 10, 0, 0],
-        "sequence": [200, 10, 0, 0],
-        "history": [200, 10, 200, 0],
-        "audit": [200, 10, 0, 200],
+        "default": [200, 10, 0, 0, 0],
+        "sequence": [200, 10, 0, 0, 0],
+        "bodies": [200, 10, 200, 200, 0],
+        "audit": [200, 10, 0, 0, 200],
     }
     assert by_variant["default"]["memory"]["ids"]["bytes_each"] > 16, "an id alone is that long"
 

@@ -24,6 +24,7 @@ def queue(cli: Cli, make: Callable[..., Sequencer]) -> Sequencer:
     assert [line.split()[:2] for line in said.splitlines() if "history" in line or "dead_" in line] == [
         ["history_window", "259,200"],
         ["history_cap", "1,000,000"],
+        ["history_bodies", "no"],
         ["dead_window", "43,200"],
         ["dead_cap", "9"],
     ]
@@ -129,3 +130,22 @@ def test_sweep_deletes_what_is_kept_no_longer(
         "queue other keeps no history; to keep it for 3 days: sequencer configure other --history 3d"
     )
     assert cli.call("sweep", "nobody").returncode == 2
+
+
+def test_rerun_appends_again_what_ended(cli: Cli, make: Callable[..., Sequencer]) -> None:
+    cli.call("configure", "jobs", "--history", "3d", "--history-bodies")
+    queue = make(backoff=0.01)
+    queue.append({"euros": 5}, ["good", 1], id="a")
+    queue.consume(lambda _message: None, until_empty=True)
+    assert json_of(cli, "get", "jobs", "good", "1", "--id", "a")["message"]["body"] == {"euros": 5}
+    assert '{"euros":5}' in cli.call("history", "jobs").stdout
+    said = [json_of(cli, "rerun", "jobs", "good", "1", "--id", "a") for _ in range(2)]
+    assert [(one["rerun_as"], one["duplicate"]) for one in said] == [("a~2", False), ("a~2", True)]
+    assert json_of(cli, "get", "jobs", "good", "1", "--id", "a~2")["rerun_of"] == "a"
+    shown = cli.call("get", "jobs", "good", "1", "--id", "a").stdout
+    assert "a~2" in shown
+    assert '{"euros":5}' in shown
+    cli.call("configure", "jobs", "--no-history-bodies")
+    queue.append(1, "later", id="b")
+    queue.consume(lambda _message: None, until_empty=True)
+    assert "--history-bodies" in refused(cli, "rerun", "jobs", "later", "--id", "b")

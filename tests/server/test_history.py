@@ -70,7 +70,7 @@ def test_every_answer_is_what_a_recorder_noted(make: MakeSequencer) -> None:
 def test_a_beginning_that_is_that_of_the_claim_is_found(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
     real = History.endings
 
-    def endings(self: History, group: Any, first: int, done: int) -> list[str]:
+    def endings(self: History, group: Any, first: int, done: int) -> Any:
         claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
         group.times = [(claimed, ended) for _, ended in group.times]
         return real(self, group, first, done)

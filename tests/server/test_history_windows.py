@@ -151,6 +151,23 @@ def test_a_history_that_is_turned_off_is_swept(lane: Lane) -> None:
     assert list(kept(lane)) == ["g\nd"]
 
 
+def test_contents_go_with_their_bucket(lane: Lane) -> None:
+    """What is dropped is whole: no content stays behind its end, nor an end behind its content."""
+    lane.rules(Policy(history_window=DAY_S, history_bodies=True, dedup_window=0))
+    for n in range(40):
+        end(lane, f"m{n}")
+        lane.later(HOUR_S)
+    there = sorted(buckets_there(lane))
+    ends = [key for key in there if not key.endswith(b":bodies")]
+    assert there == sorted([*ends, *(key + b":bodies" for key in ends)])
+    assert buckets(lane) == len(ends) <= 26
+    for key in ends:
+        assert {*lane.link.command("HKEYS", key)} - {b""} == {*lane.link.command("HKEYS", key + b":bodies")}
+    lane.later(26 / 24 * DAY_S)
+    swept(lane)
+    assert buckets_there(lane) == []
+
+
 def test_an_acknowledgement_that_is_repeated_writes_nothing_twice(lane: Lane) -> None:
     """Not into a later bucket either, nor over what became of the same id since."""
     lane.rules(Policy(history_window=DAY_S, history_cap=24, dedup_window=0))

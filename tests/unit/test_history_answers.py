@@ -196,7 +196,7 @@ def test_a_dead_letter_that_is_deleted_stays_in_the_history_with_its_error(outco
 def test_an_end_that_begins_with_its_claim_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = History.endings
 
-    def endings(self: History, group: Any, first: int, done: int) -> list[str]:
+    def endings(self: History, group: Any, first: int, done: int) -> Any:
         claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
         group.times = [(claimed, ended) for _, ended in group.times]
         return real(self, group, first, done)

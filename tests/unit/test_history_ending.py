@@ -78,7 +78,7 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
     messages = [Message(str(n), ("g",), 1.0, 1, {}, 1, 1, 1.0, "q", 10**15) for n in range(3)]
     members = [f"{message.stamp}{message.id}" for message in messages]
     leased = LeasedGroup("g", ("g",), f"{10**15 + 10**6}", "", messages, members, ["1"] * 3, "", "")
-    held = Held([lane_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: True)
+    held = Held([lane_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: "ends")
     held.take(0, [leased], 0.0, 0.0, 10**15)
     for remark in (None, Remark("mail", "step a failed", has_failures=True), None):
         if remark:
@@ -86,7 +86,7 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
         held.finish(held.groups[0], 1.0, 1.5)
     held.settle(everything=True)
     (entry,) = held.outbox.acks
-    found = [decode_ending(text.encode()) for text in entry.endings]
+    found = [decode_ending(str(text).encode()) for text in entry.endings]
     assert [(one.outcome, one.kind, one.note) for one in found] == [
         ("finished", "", ""),
         ("failed", "mail", "step a failed"),

@@ -55,6 +55,7 @@ VARIANTS = (
     Variant("window", {"reorder_window": 0.05}),
     Variant("sequence", {"sequence": True}),
     Variant("history", {"history_window": 3 * 86_400}),
+    Variant("bodies", {"history_window": 3 * 86_400, "history_bodies": True}),
     Variant("audit", {}, audit=True),
 )
 
@@ -116,7 +117,7 @@ class Run:
     is_warmup: bool
     phases: tuple[Phase, ...]
     memory: dict[str, Kept] = field(default_factory=dict)
-    """Of `ids`, `watermarks`, `history` and `audit`, after the drain phase."""
+    """Of `ids`, `watermarks`, `history`, `bodies` and `audit`, after the drain phase."""
     system: System = "sequencer"
 
     @property
@@ -196,11 +197,12 @@ def kept(url: str, namespace: str) -> dict[str, Kept]:
     """What the server keeps of handled messages. Raises ServerError."""
     keys = lane_keys(namespace, QUEUE, 0)
     link = Link(Endpoint.from_url(url))
-    buckets = [keys.history(name.decode()) for name in link.command("ZRANGE", keys.histories, 0, -1)]
+    buckets = [name.decode() for name in link.command("ZRANGE", keys.histories, 0, -1)]
     places: dict[str, tuple[str, Sequence[str]]] = {
         "ids": ("SCARD", (keys.seen, f"{keys.seen}:old")),
         "watermarks": ("HLEN", (keys.marks, f"{keys.marks}:old")),
-        "history": ("HLEN", buckets),
+        "history": ("HLEN", [keys.history(name) for name in buckets]),
+        "bodies": ("HLEN", [keys.bodies(name) for name in buckets]),
         "audit": ("XLEN", (keys.audit,)),
     }
     try:

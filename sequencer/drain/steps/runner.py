@@ -23,7 +23,7 @@ from ..gate import unfit
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
-from . import events, texts
+from . import events, rules, texts
 from .actions import (
     UNCONFIRMED,
     Asked,
@@ -99,6 +99,8 @@ class StepRunner:
             failed = isinstance(end, Finished) and bool(end.failed)
             kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
             group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.tries)
+            if isinstance(end, Finished) and group.history.has_bodies:
+                group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end))
         elif isinstance(end, Lost) and end.code == -1:

@@ -1,6 +1,6 @@
 -- remove_pending: takes a pending message out of its group, whoever may hold it; a failure of the
 -- group that was about it goes too. Needs: prefix, failures, call, pcall, sub.
--- Its record and score; nil where it is not there, or a right is missing.
+-- Its record, its score, and that failure or ""; nil where it is not there, or a right is missing.
 local function remove_pending(group, id)
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = pcall('HGET', body, id)
@@ -13,8 +13,7 @@ local function remove_pending(group, id)
   end
   call('HDEL', body, id)
   local failure = call('HGET', failures, group)
-  if failure and failure:find(sub(member, 1, 16), 1, true) then
-    call('HDEL', failures, group)
-  end
-  return record, score
+  if not (failure and failure:find(sub(member, 1, 16), 1, true)) then return record, score, '' end
+  call('HDEL', failures, group)
+  return record, score, failure
 end

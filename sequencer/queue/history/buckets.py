@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from ...calls.net_protocol import Net
 from ...store.history.ending import PADDING, bucket_began_us
 from ...store.keys import LaneKeys
+from ...store.record import STAMP_DIGITS, Kept, stamp_of
 from ...store.replies import Reading, pairs, scanned, text
 
 SLICE = 1000
 """Messages that the server looks at for one answer: below 1 ms."""
+CONTENTS = 20
+"""Bodies read in one round trip."""
 
 
 class Bucket(NamedTuple):
@@ -21,6 +24,7 @@ class Bucket(NamedTuple):
     name: str
     end_us: float
     """Nothing in it ended later."""
+    has_bodies: bool = False
 
     @property
     def began_us(self) -> int:
@@ -31,7 +35,11 @@ async def buckets_of(net: Net, keys: LaneKeys) -> list[Bucket]:
     """Those of a lane, the newest first."""
     (words,) = await net.read(keys.histories, [("ZRANGE", keys.histories, 0, -1, "WITHSCORES")])
     with Reading(net.name):
-        return [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1]
+        listed = [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1]
+    found = (
+        await net.read(keys.histories, [("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
+    )
+    return [bucket._replace(has_bodies=bool(is_there)) for bucket, is_there in zip(listed, found, strict=True)]
 
 
 async def read_bucket(net: Net, bucket: Bucket, pattern: str | None) -> AsyncIterator[tuple[str, bytes]]:
@@ -50,6 +58,29 @@ async def read_bucket(net: Net, bucket: Bucket, pattern: str | None) -> AsyncIte
         for field, value in found:
             if field != PADDING:
                 yield field, value
+
+
+class Content(NamedTuple):
+    """What the history keeps of a message besides its end."""
+
+    kept: bytes = b""
+    """As of a dead letter, or nothing."""
+    again: str = ""
+    """The id under which it was appended again."""
+
+
+async def contents_of(net: Net, bucket: Bucket, fields: Sequence[str]) -> list[Content]:
+    """Of messages of a bucket. Each is an answer of its own, so that the server is not kept busy by large ones."""
+    if not bucket.has_bodies:
+        return [Content()] * len(fields)
+    key, found = bucket.keys.bodies(bucket.name), list[Content]()
+    for at in range(0, len(fields), CONTENTS):
+        asked = [("HMGET", key, field, f"\n{field}") for field in fields[at : at + CONTENTS]]
+        for kept, link in await net.read(key, asked):
+            stamp, again = text(link or b"")[:STAMP_DIGITS], text(link or b"")[STAMP_DIGITS:]
+            is_about = link and stamp_of(Kept.parse(kept or b"").record) == stamp
+            found.append(Content(kept or b"", again if is_about else ""))
+    return found
 
 
 def escaped(name: str) -> str:

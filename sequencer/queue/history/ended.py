@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ...store.envelope import RERUN_OF
+from ...store.failure import decode_failure
 from ...store.group import decode_group
 from ...store.history.ending import decode_ending, parts_of
+from ...store.record import Kept, readable_message, stamp_of
 from ...values.history import MessageInfo, MessageState, Phase
 from ...values.message import Message
 from ...values.views import DeadLetter
+from ..steps.record_steps import record_steps
+from .buckets import Content
 
 PHASES: dict[MessageState, Phase] = {
     "leased": "running",
@@ -54,6 +61,23 @@ def info_of(field: str, value: bytes) -> MessageInfo | None:
     )
 
 
+def with_content(info: MessageInfo, group: str, content: Content, queue: str) -> MessageInfo:
+    """An ended message of an encoded group, with what is kept of it. Never raises: see `decode_letter`."""
+    score, failure, record = Kept.parse(content.kept)
+    if not record:
+        return info
+    place = (stamp_of(record) + info.id, score.decode("utf-8", "replace"), record)
+    message = readable_message(*place, info.group, 0, queue)
+    return replace(
+        info,
+        message=message,
+        error=decode_failure(failure)[0] if failure else None,
+        steps=record_steps(queue, group, info.id, record, is_dead=False),
+        rerun_of=message.headers.get(RERUN_OF, ""),
+        rerun_as=content.again,
+    )
+
+
 def dead_info(dead: DeadLetter) -> MessageInfo:
     """A dead letter."""
     message: Message = dead.message
@@ -68,4 +92,5 @@ def dead_info(dead: DeadLetter) -> MessageInfo:
         phase=phase_of("dead"),
         appended_at=message.appended_at,
         steps=dead.steps,
+        rerun_of=message.headers.get(RERUN_OF, ""),
     )

@@ -13,6 +13,7 @@ from ..session import Session
 from .buckets import buckets_of, escaped, read_bucket
 from .ended import dead_info, info_of
 from .known import message_info
+from .listed import with_contents
 
 
 async def find(session: Session, id: Id) -> list[MessageInfo]:
@@ -52,7 +53,9 @@ async def _ended(session: Session, keys: LaneKeys, message_id: str) -> list[Mess
     net, pattern = session.net, f"*\n{escaped(message_id)}"
     found: list[MessageInfo] = []
     for bucket in await buckets_of(net, keys):
+        infos: dict[str, MessageInfo] = {}
         async for field, value in read_bucket(net, bucket, pattern):
             if parts_of(field)[1] == message_id and (info := info_of(field, value)):
-                found.append(info)
+                infos[field] = info
+        found += await with_contents(session, bucket, infos)
     return found

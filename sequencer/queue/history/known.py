@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ... import calls
 from ...settings.options import QueueOptions
-from ...store.envelope import encode_id
+from ...store.envelope import RERUN_OF, encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.history.ending import field_of
@@ -22,7 +22,8 @@ from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
 from ..state import message_state
 from ..steps.record_steps import record_steps
-from .ended import dead_info, info_of, phase_of
+from .buckets import Content
+from .ended import dead_info, info_of, phase_of, with_content
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
@@ -42,7 +43,7 @@ async def message_info(session: Session, keys: LaneKeys, key: str, message_id: s
     for dead in await oldest(session, [keys], DeadLetterFilter(key, message_id)):
         return dead_info(dead)
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
-        return ended
+        return with_content(ended, key, Content(facts.kept, facts.again), session.options.queue)
     if facts.is_handled:
         known = MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, phase_of("handled"))
         return replace(known, note=_remembered(session.options))
@@ -67,6 +68,7 @@ def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: s
     steps = record_steps(queue, group, message_id, facts.record, is_dead=False, token=token)
     attempts, phase = _attempts(message.attempt - 1, steps, error), phase_of(state)
     info = MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, phase, message.appended_at)
+    info = replace(info, rerun_of=message.headers.get(RERUN_OF, ""))
     if state != "leased":
         return replace(info, steps=steps)
     return replace(info, steps=steps, began_at=_began_at(token / 1e6, steps), consumer=owner_of(facts.lease))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...errors import ConfigurationError, shown
 from ...store.group import encode_group
+from ...store.history.ending import parts_of
 from ...store.item import Group
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
 from ...values.durations import Duration
 from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..session import Session
 from ..views import now_of
-from .buckets import Bucket, buckets_of, escaped, read_bucket
-from .ended import info_of
+from .buckets import CONTENTS, Bucket, buckets_of, contents_of, escaped, read_bucket
+from .ended import info_of, with_content
 
 When = Duration | datetime
 
@@ -84,23 +87,23 @@ async def _history(
     for keys in lanes:
         buckets += await buckets_of(net, keys)
     buckets.sort(key=lambda bucket: bucket.end_us, reverse=True)
-    found: list[MessageInfo] = []
+    found: list[_Found] = []
     left = limit
     for at, bucket in enumerate(buckets):
         if bucket.end_us < since * 1e6:
             break
         if bucket.began_us // 1000 <= until * 1000 + BEFORE_MS:
-            found += await _in_bucket(session, bucket, pattern, wanted)
+            found += [_Found(bucket, *one) for one in (await _in_bucket(session, bucket, pattern, wanted)).items()]
         found.sort(key=_ended_at, reverse=True)
         older = buckets[at + 1].end_us / 1e6 if at + 1 < len(buckets) else 0.0
-        sure = [info for info in found if _ended_at(info) >= older]
+        sure = [one for one in found if _ended_at(one) >= older]
         found = found[len(sure) :]
-        for info in sure[:left]:
+        async for info in _shown(session, sure[:left]):
             yield info
         left -= len(sure)
         if left <= 0:
             return
-    for info in found[:left]:
+    async for info in _shown(session, found[:left]):
         yield info
 
 
@@ -108,17 +111,44 @@ BEFORE_MS = 86_400_000
 """So long before its bucket began a message may have ended: its consumer could not reach the server."""
 
 
-async def _in_bucket(session: Session, bucket: Bucket, pattern: str | None, wanted: HistoryFilter) -> list[MessageInfo]:
+class _Found(NamedTuple):
+    bucket: Bucket
+    field: str
+    info: MessageInfo
+
+
+async def _shown(session: Session, found: list[_Found]) -> AsyncIterator[MessageInfo]:
+    """With their contents, read as they are taken."""
+    for at in range(0, len(found), CONTENTS):
+        some = found[at : at + CONTENTS]
+        for bucket, of_bucket in groupby(some, key=attrgetter("bucket")):
+            for info in await with_contents(session, bucket, {one.field: one.info for one in of_bucket}):
+                yield info
+
+
+async def with_contents(session: Session, bucket: Bucket, infos: Mapping[str, MessageInfo]) -> list[MessageInfo]:
+    """Ended messages of a bucket, by field, with what it keeps of them."""
+    contents = await contents_of(session.net, bucket, [*infos])
+    queue = session.options.queue
+    return [
+        with_content(info, parts_of(field)[0], content, queue)
+        for (field, info), content in zip(infos.items(), contents, strict=True)
+    ]
+
+
+async def _in_bucket(
+    session: Session, bucket: Bucket, pattern: str | None, wanted: HistoryFilter
+) -> dict[str, MessageInfo]:
     found: dict[str, MessageInfo] = {}
     async for field, value in read_bucket(session.net, bucket, pattern):
         info = info_of(field, value)
         if info and wanted.fits(info):
             found[field] = info
-    return list(found.values())
+    return found
 
 
-def _ended_at(info: MessageInfo) -> float:
-    return info.finished_at or 0.0
+def _ended_at(found: _Found) -> float:
+    return found.info.finished_at or 0.0
 
 
 def _check_when(name: str, when: When | None) -> None:

@@ -11,12 +11,14 @@ from ...store.record import id_of, number_of
 from ...store.replies import Reading
 from ...values.history import MessageSteps
 from ..dead_letters.listed import DeadLetterFilter, oldest
+from ..history.known import message_info
 from ..session import Session
 from .record_steps import record_steps
 
 
 async def steps(session: Session, group: Group, id: Id | None = None) -> MessageSteps | None:
-    """What became of each step of a message, pending or dead; without an `id` of the one that failed, else of the head.
+    """What became of each step of a message, pending or dead, or ended where the queue has `history_bodies`; without an
+    `id` of the one that failed, else of the head.
 
     None where there is no such message. Raises InvalidGroup, InvalidId, ServerError.
     """
@@ -38,7 +40,8 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
         return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
     for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
         return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())
-    return None
+    ended = await message_info(session, keys, key, wanted)
+    return ended.steps if ended else None
 
 
 async def _failed_or_head(session: Session, keys: LaneKeys, group: str) -> str | None:

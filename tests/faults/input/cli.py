@@ -35,6 +35,7 @@ GROUPED = {
     "pause",
     "unpause",
     "get",
+    "rerun",
     "cancel",
     "reschedule",
     "dead list",
@@ -60,6 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "history": ("--since", "--until", "--outcome", "--kind", "--limit"),
     "sweep": (),
     "steps": ("--id",),
+    "rerun": ("--id", "--keep-steps"),
     "cancel": ("--id",),
     "reschedule": ("--id", "--delay", "--at", "--score"),
     "rescore": ("--unit", "--dry-run"),
@@ -75,13 +77,23 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
         *("--reorder-window", "--gap-timeout", "--on-gap"),
-        *("--history", "--history-cap", "--dead-window", "--dead-cap"),
+        *("--history", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
     ),
 }
 """Commands that run in this process, with their options."""
 PROCESSES = {"consume", "run", "watch", "demo", "server start", "server stop", "server status"}
 """Commands that start processes or servers: only as processes of their own, and with arguments that end them."""
-FLAGS = {"--replace", "--force", "--all", "--dry-run", "--yes", "--repair", "--json"}
+FLAGS = {
+    "--history-bodies",
+    "--keep-steps",
+    "--replace",
+    "--force",
+    "--all",
+    "--dry-run",
+    "--yes",
+    "--repair",
+    "--json",
+}
 VARIABLES = (
     *("LIMIT", "LANES", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
     *("MAX_BODY_BYTES", "DEDUP_WINDOW", "ON_LATE", "REPAIR", "ERROR", "ALL", "REPLACE", "DRY_RUN", "FILE"),

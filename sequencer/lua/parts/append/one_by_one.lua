@@ -35,10 +35,10 @@ local function store_closely(batch, i, rules, done)
   end
   if rules.replaces and not rules.dry_run then
     note_again(group, id, rules.dedup_us)
-    local old = remove_pending(group, id)
+    local old, old_score, failure = remove_pending(group, id)
     at = old and now or at -- what lies behind the old one may be due
     if old and rules.history then
-      rules.history.add('r', group, id, old)
+      rules.history.add('r', group, id, old_score or '', failure, old)
     end
   end
   local new = 1

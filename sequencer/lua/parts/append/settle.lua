@@ -33,7 +33,7 @@ local function settle_late(batch, late, count, history)
       entries[#entries + 1] = group .. '\n' .. id
     end
     if fate == '~' and history then
-      history.add('d', group, id, record)
+      history.add('d', group, id, score, '', record)
     end
     count[name] = (count[name] or 0) + 1
     count.late = (count.late or 0) + 1

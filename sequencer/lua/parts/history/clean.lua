@@ -9,7 +9,7 @@ local function clean_history(window, room)
     local size = math.max(0, (tonumber(pcall('HLEN', key)) or 0) - 1) -- but for the padding
     total = total + size
     if now - ends >= window or total > room then
-      call('UNLINK', key)
+      call('UNLINK', key, key .. ':bodies')
       call('ZREM', prefix .. 'histories', name)
       gone = gone + size
       names[name] = true

@@ -1,10 +1,11 @@
--- found_in: what history says of a message that ended: the newest, if it has several. Needs:
--- prefix, call, listed.
+-- found_in: what history says of a message that ended: the newest, if it has several; and the key
+-- of the bodies of its bucket. Needs: prefix, call, listed.
 local function found_in_history(field)
   local buckets = listed()
   for i = #buckets - 1, 1, -2 do
-    local text = call('HGET', prefix .. 'history:' .. buckets[i], field)
-    if text then return text end
+    local key = prefix .. 'history:' .. buckets[i]
+    local text = call('HGET', key, field)
+    if text then return text, key .. ':bodies' end
   end
-  return nil
+  return nil, nil
 end

@@ -19,9 +19,25 @@ local function begin_bucket(open)
   call('ZADD', histories, fmt('%.0f', open.ends), open.name)
 end
 
--- `entries`: group, newline, id; what became of it; ...
-local function keep_history(open, entries)
-  if not open or #entries == 0 then return end
+-- `field`: group, newline, id. `text`: how it ended. The rest as a dead letter has it: its score,
+-- its failure or "", its record. `open`: nil where no history is kept.
+local function add_ending(open, field, text, score, failure, record)
+  if not open then return end
+  local at = #open.endings
+  open.endings[at + 1], open.endings[at + 2] = field, text
+  if open.has_bodies then
+    open.bodies[at + 1], open.bodies[at + 2] = field, score .. '\n' .. failure .. '\n' .. record
+  end
+end
+
+local function write_all(key, words)
+  for from = 1, #words, 4000 do
+    call('HSET', key, unpack(words, from, math.min(from + 3999, #words)))
+  end
+end
+
+local function keep_history(open)
+  if not open or #open.endings == 0 then return end
   if open.is_over then
     begin_bucket(open)
   elseif open.is_due then
@@ -30,10 +46,9 @@ local function keep_history(open, entries)
   end
   if open.is_due then
     call('HSET', memory, 'history:open', open.name, 'history:end', fmt('%.0f', open.ends),
-      'history:due', fmt('%.0f', open.due))
+      'history:due', fmt('%.0f', open.due), 'history:bodies', open.has_bodies and '1' or '0')
   end
-  for from = 1, #entries, 4000 do
-    local to = math.min(from + 3999, #entries)
-    call('HSET', prefix .. 'history:' .. open.name, unpack(entries, from, to))
-  end
+  local key = prefix .. 'history:' .. open.name
+  write_all(key .. ':bodies', open.bodies)
+  write_all(key, open.endings)
 end

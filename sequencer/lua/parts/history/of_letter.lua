@@ -1,8 +1,9 @@
 -- of_letter: what history says of a dead letter that is deleted: how it ended, with its error.
--- Needs: sub, ended_behind.
+-- Needs: sub, add_ending, ended_behind.
 -- `outcome`: its letter; `letter`: 16-digit stamp, group, newline, id; `kept`: its content.
-local function ended_letter(entries, outcome, letter, kept)
-  local failure, record = kept:match('^[^\n]*\n([^\n]*)\n(.*)$')
-  entries[#entries + 1] = sub(letter, 17)
-  entries[#entries + 1] = ended_behind(outcome, letter, record or '', failure or '')
+local function ended_letter(open, outcome, letter, kept)
+  local score, failure, record = kept:match('^([^\n]*)\n([^\n]*)\n(.*)$')
+  score, failure, record = score or '', failure or '', record or ''
+  local text = ended_behind(outcome, letter, record, failure)
+  add_ending(open, sub(letter, 17), text, score, failure, record)
 end

@@ -2,22 +2,29 @@
 -- bucket -> its end, us), and of each bucket a hash `history:BUCKET` (group, newline, id -> what
 -- became of it). A bucket is named by its beginning. It is over after a 24th of the window, or with
 -- a 24th of the cap; so what is dropped is a 24th, whatever the policy was. `memory` has the bucket
--- that is written into, its end, and when the oldest is to be dropped: history:open, history:end,
--- history:due. Needs: prefix, memory, now, call, listed.
+-- that is written into, its end, when the oldest is to be dropped, and whether it has bodies:
+-- history:open, history:end, history:due, history:bodies. With bodies there is a second hash,
+-- `history:BUCKET:bodies` (group, newline, id -> what a dead letter keeps: score, newline, failure,
+-- newline, record; newline, group, newline, id -> the stamp of one that ran again, and its new id).
+-- It has a body for each message of its bucket, or is not there. Needs: prefix, memory, now, call,
+-- listed.
 local PARTS = 24
 
--- Looked up before the first write; nil where no history is kept. Window and cap are those of the
--- policy, or false.
-local function open_history(window, cap)
+-- Looked up before the first write; nil where no history is kept. Window, cap and bodies are those
+-- of the policy, or false.
+local function open_history(window, cap, bodies)
   window = tonumber(window or 0) or 0
   if window <= 0 then return nil end
   local open = {window = window, cap = tonumber(cap or nil) or 1000000, span = window / PARTS}
   open.share = math.max(1, math.floor(open.cap / PARTS))
-  local known = call('HMGET', memory, 'history:open', 'history:end', 'history:due')
+  open.has_bodies, open.endings, open.bodies = bodies == '1', {}, {}
+  local known = call('HMGET', memory, 'history:open', 'history:end', 'history:due',
+    'history:bodies')
   local name, began = known[1], tonumber(known[1] or nil)
   open.name, open.ends = name, tonumber(known[2] or nil) or 0
   open.due = tonumber(known[3] or nil) or 0
   open.is_over = not began or now >= open.ends or math.abs(now - began) >= open.span
+    or (known[4] == '1') ~= open.has_bodies
     or call('HLEN', prefix .. 'history:' .. name) > open.share
   open.is_due = open.is_over or now >= open.due
   if open.is_due then

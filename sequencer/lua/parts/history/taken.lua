@@ -1,21 +1,51 @@
 -- taken: what an ack writes into the history: of the messages that it took away. What an earlier
--- sending took away is there already. Needs: keep_history.
--- `open`: the bucket; `texts`: of each member of each entry.
-local function taken_in(open, texts)
-  local entries, taken = {}, {}
+-- sending took away is there already. Needs: prefix, call, pcall, sub, rewritten, add_ending,
+-- keep_history.
+--+ ledger
+-- `open`: the bucket; `texts`: of each member of each entry what is said of it, or that and its
+-- last ledger; `failures`: the key, where there are any.
+local function taken_in(open, texts, failures)
+  local taken, kept = {}, {}
+
+  -- Looks up contents, before they are taken away. `word`: of the entry; its members from 6 on.
+  function taken.look(word, order)
+    if not open.has_bodies then return end
+    local ids = {}
+    for j = 6, #word do
+      ids[j - 5] = sub(word[j], 17)
+    end
+    kept.records = pcall('HMGET', prefix .. 'body:' .. word[1], unpack(ids))
+    kept.scores = pcall('ZMSCORE', order, unpack(word, 6))
+    kept.failure = failures and call('HGET', failures, word[1]) or ''
+  end
+
+  local function content_of(j, member, ledger) -- score, failure, record
+    if not open.has_bodies then return end
+    local record, failure = kept.records[j] or '', kept.failure
+    if ledger and record ~= '' then
+      record = rewritten(record, '', ledger)
+    end
+    if not failure:find(sub(member, 1, 16), 1, true) then
+      failure = ''
+    end
+    return kept.scores[j] or '', failure, record
+  end
 
   -- `ids`: group, newline, id of each, behind `first`; `which` were taken, by position; nil: all.
-  function taken.add(i, ids, first, which)
+  function taken.add(i, word, ids, first, which)
     for j, text in ipairs(texts[i] or {}) do
+      local ledger = nil
+      if type(text) == 'table' then
+        text, ledger = text[1], text[2]
+      end
       if not which or which[j] then
-        entries[#entries + 1] = ids[first + j]
-        entries[#entries + 1] = text
+        add_ending(open, ids[first + j], text, content_of(j, word[j + 5], ledger))
       end
     end
   end
 
   function taken.keep()
-    keep_history(open, entries)
+    keep_history(open)
   end
 
   return taken

@@ -1,0 +1,92 @@
+-- rerun: appends a message that ended once more, under an id of its own, from what history keeps of
+-- it: its group, its score, and the body and headers that the caller made of its record. It counts
+-- as redriven: it is put into its own place, however late that is.
+-- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
+-- KEYS[5] stats hash; KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
+-- ARGV[1] prefix    of the lane's keys
+-- ARGV[2] group
+-- ARGV[3] id        of the message that ended
+-- ARGV[4] stamp     with which its record begins, as the caller saw it (16 digits)
+-- ARGV[5] base      of the new id: behind it stand "~" and a number
+-- ARGV[6] number    that is tried first; one that is taken is passed over
+-- ARGV[7] envelope  of the new message
+-- ARGV[8] ledger    of the new message, as its record keeps it (parts/record); "" for none
+-- ARGV[9] now_us    "" for the server's time
+-- RETURN  [status, new id, new stamp]: "added"; "again" and the id under which it was appended
+--         before: a repeat adds nothing; "pending": its own id is; "missing": history has it no
+--         more, or another one of its id. What is not there is ""
+-- ERROR   OOM at maxmemory (SET is refused, and comes first)
+local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
+local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
+local policy_key, memory = KEYS[7], KEYS[8]
+local prefix = ARGV[1]
+local group = ARGV[2]
+local id = ARGV[3]
+local stamp = ARGV[4]
+local base = ARGV[5]
+local number = tonumber(ARGV[6])
+local envelope = ARGV[7]
+local ledger = ARGV[8]
+local now_us = ARGV[9]
+--+ prelude
+--+ route
+local now = time_us(now_us)
+--+ lane_clock
+--+ record
+--+ head_of
+--+ wake
+--+ memory/known
+--+ memory/marks_of
+--+ history/listed
+--+ history/content
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+local field = group .. '\n' .. id
+local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
+call('ZCARD', order)
+call('ZCARD', schedule)
+call('LLEN', dispatch)
+call('HLEN', stats)
+if call('HEXISTS', body, id) == 1 then return {'pending', '', ''} end
+local _, kept, again, bodies = all_of_history(field)
+local score, record = kept:match('^([^\n]+)\n[^\n]*\n(.*)$')
+if not record or sub(record, 1, 16) ~= stamp then return {'missing', '', ''} end
+if again ~= '' then return {'again', again, ''} end
+
+-- Whether another message has this id, pending or known; and whether it is this one, of a call that
+-- an error ended behind its append.
+local function taken_by(new)
+  local there = call('HGET', body, new)
+  if there then
+    local _, _, _, at = cut(there)
+    return true, sub(there, at) == envelope
+  end
+  local entry = group .. '\n' .. new
+  local is_known = found_in_history(entry) ~= nil
+  for _, key in ipairs(known('seen', tonumber(policy[2] or 0))) do
+    is_known = is_known or call('SISMEMBER', key, entry) == 1
+  end
+  return is_known, false
+end
+
+local new = base .. '~' .. fmt('%d', number)
+local is_taken, is_own = taken_by(new)
+while is_taken and not is_own do
+  number = number + 1
+  new = base .. '~' .. fmt('%d', number)
+  is_taken, is_own = taken_by(new)
+end
+local new_stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
+local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
+
+call('SET', clock_key, new_stamp)
+if not is_own then
+  call('HSET', body, new, head_of(new_stamp, '0000', 'R', '', ledger) .. envelope)
+  call('ZADD', order, score, new_stamp .. new)
+  if sub(mark, 1, 1) == '#' then
+    call('HSETNX', numbers, group, mark)
+  end
+  wake(group, now)
+  pcall('HINCRBY', stats, 'appended', 1)
+end
+call('HSET', bodies, '\n' .. field, stamp .. new)
+return {is_own and 'again' or 'added', new, is_own and '' or new_stamp}

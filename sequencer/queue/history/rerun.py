@@ -1,0 +1,105 @@
+"""What runs a message again that ended. An operation over a net."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import orjson
+
+from ... import calls
+from ...errors import MessageNotFound, RerunRefused
+from ...store.envelope import RERUN_OF, decode_envelope, encode_id
+from ...store.group import decode_group, encode_group
+from ...store.item import Group, Id
+from ...store.keys import LaneKeys
+from ...store.ledger import Written, decode_ledger, encode_ledger
+from ...store.record import Kept, decode_head, stamp_of
+from ...values.commands import command, id_option
+from ...values.message import Receipt
+from ...values.text import named
+from ..session import Session
+from .known import message_info
+
+_COUNTED = re.compile(r"(.*)~([0-9]{1,9})", re.DOTALL)
+
+
+async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = False) -> Receipt:
+    """Append a message that ended once more: same group, score, body and headers, under an id of its own: `e3~2` for
+    `e3`, and `e3~3` for that. The history links the two.
+
+    It takes its own place by its score, as a redriven dead letter does, and is never given up as late. Steps start
+    anew, also `once` steps that took effect; with `keep_steps` those that are done stay done. A message runs again
+    once: a repeated call adds nothing, and its receipt has the same id and is a `duplicate`; for another run, run the
+    new one again. Raises MessageNotFound, RerunRefused, QueueFull.
+    """
+    key, message_id = encode_group(group), encode_id(id)
+    keys = await session.keys_of(key, register=False)
+    await session.allow("operate")
+    facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
+    record = b"" if facts.member else Kept.parse(facts.kept).record
+    name = f"message {message_id!r} of group {named(decode_group(key))}"
+    if not record:
+        raise await _refusal(session, keys, key, message_id, name)
+    head = decode_head(record)
+    try:
+        body, headers = decode_envelope(record[head.size :])
+        written = _kept_steps(head.written, name) if keep_steps else None
+    except ValueError as error:
+        raise RerunRefused(f"{name}: its content can't be read: {error}") from error
+    envelope = orjson.dumps([body, {**headers, RERUN_OF: message_id}])
+    new_id = _next(message_id, is_rerun=RERUN_OF in headers)
+    encode_id("~".join(map(str, new_id)))
+    call = calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written)
+    done = (await session.net.ask(call)).value
+    if done.status in ("pending", "missing"):
+        raise RerunRefused(f"{name} was appended again, or dropped from the history, just now; look at it again")
+    if done.status == "added":
+        return Receipt(done.id, done.stamp, False, "stored")
+    return Receipt(done.id, None, True, "duplicate")
+
+
+def _next(message_id: str, *, is_rerun: bool) -> tuple[str, int]:
+    """What the next id begins with, and the number behind it. An id that only looks like one of ours is a first one."""
+    counted = _COUNTED.fullmatch(message_id) if is_rerun else None
+    return (counted[1], int(counted[2]) + 1) if counted else (message_id, 2)
+
+
+def _kept_steps(written: Written | None, name: str) -> Written | None:
+    """A ledger with the steps that are done, and the `once` steps that were given up: those do not run again by
+    themselves. The others start anew. Raises RerunRefused, LedgerError.
+    """
+    if written is None:
+        return None
+    ledger = decode_ledger(written.ledger)
+    if asked := [entry.name for entry in ledger.entries if entry.once and entry.state in ("started", "failed")]:
+        raise RerunRefused(
+            f"{name}: nobody knows whether {', '.join(asked)} took effect, so its steps can't be kept; "
+            "without keep_steps (--keep-steps) all of them run again"
+        )
+    entries = tuple(e for e in ledger.entries if e.state == "done" or (e.once and e.state == "left"))
+    kept = replace(ledger, entries=entries, log=())
+    return Written(encode_ledger(kept), 1, kept.has_effects) if entries else None
+
+
+async def _refusal(
+    session: Session, keys: LaneKeys, group: str, message_id: str, name: str
+) -> MessageNotFound | RerunRefused:
+    info, options = await message_info(session, keys, group, message_id), session.options
+    if info is None:
+        return MessageNotFound(f"nothing is known of {name} in queue {options.queue!r}")
+    if info.state == "dead":
+        words = {"namespace": options.namespace, "options": id_option(message_id)}
+        redrive = command("dead redrive", options.queue, *info.group, **words)  # type: ignore[arg-type]
+        return RerunRefused(f"{name} is a dead letter; put it back: {redrive}")
+    if info.phase in ("pending", "running") or info.state == "parked":
+        return RerunRefused(f"{name} has not ended: it is {info.state}")
+    if (await session.fresh_policy()).history_bodies:
+        return RerunRefused(f"{name} ended before queue {options.queue!r} had history_bodies, so its content is gone")
+    keep = command(
+        "configure", options.queue, namespace=options.namespace, options=["--history", "3d", "--history-bodies"]
+    )
+    return RerunRefused(
+        f"queue {options.queue!r} keeps no contents of messages that ended, so {name} can't run again; "
+        f"to keep them from now on: {keep}"
+    )
