@@ -1,21 +1,22 @@
-"""`sequencer append`: NDJSON from a file or standard input."""
+"""`sequencer append`: NDJSON or CSV from a file or standard input."""
 
 from __future__ import annotations
 
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..client import Sequencer
-from ..errors import InvalidMessage, OutcomeUnknown, QueueFull, ServerError
+from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields, merge_fields
 from ..settings.options import DEFAULTS, QueueSettings
 from ..values.commands import command
@@ -33,6 +34,7 @@ from .app import (
     call_option,
     option,
 )
+from .csv_rows import CsvInput
 from .ctrl_c import Interruption
 from .lines import GZIP, parse, unpacked
 from .queues import names_of_queues, new_queue_said
@@ -48,12 +50,15 @@ CALL_BYTES = 1024 * 1024
 def append(
     ctx: typer.Context,
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON file, gzipped or not; - for standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON or .csv file, gzipped or not; - for standard input.")] = "-",
     group_by: Annotated[
         str | None, option("--group-by", help="Body fields that make the group: user_id,order_id")
     ] = None,
     id_by: Annotated[str | None, option("--id-by", help="Body field that is the id.")] = None,
     score_by: Annotated[str | None, option("--score-by", help="Body field that is the score.")] = None,
+    form: Annotated[
+        Literal["ndjson", "csv"] | None, call_option("--input", help="Else a file is CSV if it is called .csv.")
+    ] = None,
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
         int,
@@ -71,12 +76,13 @@ def append(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> int:
-    """Append messages, one JSON object a line.
+    """Append messages: one JSON object a line, or the rows of a CSV, whose header names the fields.
 
     A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": seconds from now,
     "at": seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score may be ISO
     8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
-    use on. A line that `consume` printed is that message, with its group, id and score.
+    use on. A line that `consume` printed is that message, with its group, id and score. In a CSV all values are text,
+    but the number that is the score.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {
@@ -94,9 +100,18 @@ def append(
         if known is None or queue in known:  # else its first good line makes it: the name may be a slip
             client.connect()
         tally.fields = merge_fields(queue, client.fields, BodyFields(fields, id_by, score_by), is_used=False)
+        is_envelope = tally.fields.group_by is None
+        lines: Iterator[tuple[int, Any]] = _ndjson(source)
+        read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
+        if form == "csv" or (form is None and file.removesuffix(".gz").endswith(".csv")):
+            if is_envelope:
+                raise ConfigurationError("a CSV needs --group-by: the columns that make the group")
+            rows = CsvInput(source, tally.fields.score_by, max_body_bytes)
+            lines, read = iter(rows), rows.body
         try:
             with interruption.heard():
-                _append_lines(client, _numbered(source, tally, from_line), on_error, replace, tally, interruption)
+                numbered = _numbered(lines, tally, from_line)
+                _append_lines(client, numbered, read, on_error, replace, tally, interruption)
             if not (tally.refused or tally.problem):
                 client.connect()  # an input without a line makes it too: nothing in it was wrong
         except KeyboardInterrupt:
@@ -112,19 +127,19 @@ def append(
 
 def _append_lines(
     client: Sequencer,
-    numbered: Iterator[tuple[int, bytes]],
+    numbered: Iterator[tuple[int, Any]],
+    read: Callable[[Any], Any],
     on_error: OnError,
     replace: bool,
     tally: Tally,
     interruption: Interruption,
 ) -> None:
-    fields = tally.fields.group_by
     while not tally.problem and (some := _some(numbered, tally.chunk)):
         good: list[tuple[int, Any]] = []
         problem = ""
         for number, line in some:
             try:
-                good.append((number, parse(line, is_envelope=fields is None)))
+                good.append((number, read(line)))
             except ValueError as error:
                 problem = f"line {number}: {error}"
                 if on_error == "stop":
@@ -138,25 +153,28 @@ def _append_lines(
     tally.problem = tally.problem or tally.end  # where it ends before the first line
 
 
-def _numbered(source: Iterator[bytes], tally: Tally, first: int) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, with their numbers, from the first on that is wanted. What is read before the
-    input breaks off is not lost.
-    """
+def _ndjson(source: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something."""
+    return ((number, line) for number, line in enumerate(source, 1) if line.strip())
+
+
+def _numbered(lines: Iterator[tuple[int, Any]], tally: Tally, first: int) -> Iterator[tuple[int, Any]]:
+    """Those from the first on that is wanted. What is read before the input breaks off is not lost."""
     number = 0
     try:
-        for number, line in enumerate(source, 1):
-            if number >= first and line.strip():
+        for number, line in lines:
+            if number >= first:
                 yield number, line
     except InvalidMessage as error:
-        tally.end = f"line {number}: {error}"
+        tally.end = f"line {number}: {error}" if number else str(error)
 
 
-def _some(numbered: Iterator[tuple[int, bytes]], count: int) -> list[tuple[int, bytes]]:
+def _some(numbered: Iterator[tuple[int, Any]], count: int) -> list[tuple[int, Any]]:
     """The next lines for one call."""
-    some, size = list[tuple[int, bytes]](), 0
+    some, size = list[tuple[int, Any]](), 0
     for number, line in itertools.islice(numbered, count):
         some.append((number, line))
-        size += len(line)
+        size += len(line) if isinstance(line, bytes) else sum(map(len, line))
         if size >= CALL_BYTES:
             break
     return some

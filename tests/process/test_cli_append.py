@@ -227,3 +227,36 @@ def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     assert tally.problem.startswith("line 2: ")
     assert tally.appended == 1
     assert [message.body for message in seq.peek(first)] == [1]
+
+
+def test_a_csv_is_read_by_its_header_and_only_the_score_becomes_a_number(
+    cli: Cli, make: Callable[..., Sequencer]
+) -> None:
+    by = ("--group-by", "order", "--id-by", "id", "--score-by", "ts")
+    text = '\ufefforder,id,ts,note\r\n007,e2,2.5,"two\nlines"\r\n\r\n007,e1,1,"a, b"\r\n8,e3,2026-11-23T10:00:00Z,\r\n'
+    (cli.directory / "orders.csv").write_bytes(text.encode())
+    done = cli.call("append", "jobs", "orders.csv", *by)
+    assert done.stdout.startswith("appended 3, "), done.stderr
+    assert [(message.id, message.score, message.body["note"]) for message in make().peek("007")] == [
+        ("e1", 1, "a, b"),
+        ("e2", 2.5, "two\nlines"),
+    ]
+    assert make().peek("8")[0].body == {"order": "8", "id": "e3", "ts": "2026-11-23T10:00:00Z", "note": ""}
+    again = cli.call("append", "jobs", "--input", "csv", "--from-line", 5, "--json", input=text)
+    assert json.loads(again.stdout)["duplicates"] == 2
+
+    wrong = cli.call("append", "jobs", "--input", "csv", "--json", input="order,id,ts\n9,e4,4\n9,e5\n9,e6,6\n")
+    assert (wrong.returncode, json.loads(wrong.stdout)["appended"]) == (2, 1)
+    assert "line 3: " in wrong.stderr
+    assert "--input csv --from-line 3" in wrong.stderr
+    soon = cli.call("append", "jobs", "--input", "csv", "--on-error", "skip", input="order,id,ts\n9,e5,soon\n9,e6,6\n")
+    assert soon.returncode == 1
+    assert [message.id for message in make().peek("9")] == ["e4", "e6"]
+    assert cli.call("append", "new", "--input", "csv", input="a,b\n1,2\n").returncode == 2
+    assert cli.call("append", "jobs", "--input", "csv", input='order,id,ts\n"9,e7,7\n').returncode == 2
+
+
+@pytest.mark.parametrize("text", ['{\n  "order": 1\n}\n', '[\n  {"order": 1}\n]\n', '[{"order": 1}]\n'])
+def test_a_pretty_printed_file_gets_a_hint(cli: Cli, text: str) -> None:
+    done = cli.call("append", "jobs", "--group-by", "order", input=text)
+    assert (done.returncode, "jq -c" in done.stderr) == (2, True)

@@ -44,7 +44,16 @@ GROUPED = {
     "steps",
 }
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "append": ("--group-by", "--id-by", "--score-by", "--on-error", "--replace", "--max-body-bytes", "--lanes"),
+    "append": (
+        "--group-by",
+        "--id-by",
+        "--score-by",
+        "--on-error",
+        "--input",
+        "--replace",
+        "--max-body-bytes",
+        "--lanes",
+    ),
     "info": ("--interval",),
     "groups": ("--state", "--limit"),
     "parked": ("--limit",),
