@@ -94,9 +94,10 @@ class TimeLimit:
     def outcome(self, error: BaseException) -> BaseException:
         """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted, without our frames."""
         self._since = None
-        is_over = isinstance(error, TimeIsUp)
-        _leave_out_ours(error.__traceback__, also_at_end=is_over)
-        return timed_out(error, self.seconds) if is_over else error
+        if isinstance(error, TimeIsUp):
+            return timed_out(error, self.seconds)
+        _leave_out_ours(error.__traceback__, also_at_end=False)
+        return error
 
     def look(self, now: float) -> bool:
         """By the keeper: interrupt a handler that runs too long. True, once, when it has ignored that for IGNORED_S."""
@@ -197,6 +198,7 @@ def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
     """How it is recorded that a handler was interrupted by this error: it ran longer than `seconds`, or its consumer
     got too old meanwhile.
     """
+    _leave_out_ours(error.__traceback__, also_at_end=True)
     limit = "max_age and hang_after of its consumer" if seconds is None else f"{seconds:g} s (handler_timeout)"
     timeout = HandlerTimeout(f"it ran longer than {limit}, and was interrupted")
     timeout.__context__ = error.__context__

@@ -20,6 +20,7 @@ from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
 from ...consume.registered import Work, checked_handler
 from ...errors import ConfigurationError, HandlerNotFound
+from ...values.text import error_text
 from ..logs import enable_loggers
 
 log = logging.getLogger("sequencer")
@@ -144,7 +145,7 @@ def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     own = [one for one in frames if _is_own(Path(one.filename))]  # the library that raised is not where to mend it
     frame = (own or frames)[-1]
     where = "" if isinstance(error, SyntaxError) else f" ({frame.filename}, line {frame.lineno})"  # it says it itself
-    return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error}{where}")
+    return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error_text(error)}{where}")
 
 
 def _is_own(path: Path) -> bool:
