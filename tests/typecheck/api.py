@@ -146,6 +146,7 @@ def look(client: Sequencer) -> None:
     assert_type(next(client.history("7", since=timedelta(days=1), outcome="finished")), MessageInfo)
     assert_type(client.find("an id"), list[MessageInfo])
     assert_type(client.sweep().dead, int)
+    assert_type(client.rerun("7", "an id", keep_steps=True), Receipt)
     len(client.parked())  # type: ignore[arg-type]  # it is read while it is iterated
     for group in client.parked(limit=10):
         print(group.group, group.failure and group.failure.message)
