@@ -136,17 +136,18 @@ def paused_times(keys: LaneKeys) -> Command:
 
 async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
     """What is due in a lane, exactly, in two round trips. Raises ServerError."""
-    time, (paused, probe_us), stopped, put_aside, totals = await alone.send(
+    time, (paused, probe_us), stopped, put_aside, totals, from_us = await alone.send(
         [
             ("TIME",),
             ("HMGET", keys.policy, "paused", "probe_us"),
             paused_with_messages(keys),
             ("ZCOUNT", keys.schedule, PAUSED, PAUSED),
             ("HMGET", keys.stats, "handled", "failed", "expired", "parked", "outages"),
+            ("HGET", keys.outage, "from_us"),
         ]
     )
     now_us, is_paused, left = micros(time), paused == b"1", max(0, int(stopped) - int(put_aside))
-    if is_paused or (probe_us and int(probe_us) > now_us):
+    if is_paused or (probe_us and int(from_us or 0) <= now_us < int(probe_us)):
         return DueSeen(now_us, 0, None, is_paused, bool(probe_us), totals)
     commands: list[Command] = [
         ("ZCOUNT", keys.schedule, "-inf", now_us),
@@ -156,7 +157,7 @@ async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
     due, first, *times = await alone.send(commands)
     held_back = {group for group, at in pairs(times[0]) if float(at) <= now_us} if times else set()
     free = [float(at) for group, at in pairs(first) if group not in held_back]
-    since_us = max(free[0], float(probe_us or 0)) if free else None
+    since_us = max(free[0], min(float(probe_us or 0), now_us)) if free else None
     return DueSeen(now_us, max(0, int(due) - len(held_back)), since_us, False, bool(probe_us), totals)
 
 

@@ -32,7 +32,8 @@
 -- until then: this is the only place that decides it. How many of several due groups it takes, and
 -- how many messages of each: see parts/claim/fair_share.lua.
 -- While an outage holds the lane back nothing is given until its next probe is due, and then one
--- message, a probe; never to a caller that works on other groups.
+-- message, a probe; never to a caller that works on other groups. It is due, too, where the clock
+-- was set back since the wait for it began.
 -- A claim of one group says nothing of others: it leaves the hints, and answers "0" for more.
 local schedule = KEYS[1]
 local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
@@ -59,6 +60,10 @@ call('HLEN', failures)
 local hints = call('LLEN', dispatch)
 local clock = lane_clock()
 local probe_us = policy[3] and tonumber(policy[3])
+--+ outage/probe
+if probe_us and now < probe_us and has_gone_back() then
+  probe_us = now
+end
 local is_held = probe_us and (is_ahead or now < probe_us)
 local some_paused = call('SCARD', paused) > 0
 local is_paused = policy[2] == '1'
@@ -80,7 +85,6 @@ if #due == 0 then return idle_reply(is_paused, probe_us, only) end
 --+ number_of
 --+ claim/halt
 --+ claim/more_due
---+ outage/probe
 if probe_us then
   due, max_groups, room, alone = probe_order(due), 1, 1, nil
 end

@@ -23,7 +23,13 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys, lane_keys
 
-from ..support.outage_lane import OneGroupIsEnough, OutageLane, ProbeKeepsItsPlace, WaitsForItsProbe
+from ..support.outage_lane import (
+    OneGroupIsEnough,
+    OutageLane,
+    ProbeKeepsItsPlace,
+    TrustsTheClock,
+    WaitsForItsProbe,
+)
 
 GROUPS = [f"g{number}" for number in range(5)]
 NOW_US, LEASE_S = 1_700_000_000_000_000, 3.0
@@ -37,7 +43,7 @@ STEP = st.one_of(
     st.tuples(st.just("nack"), st.integers(0, 3), st.just("outage")),
     st.tuples(st.just("close"), st.integers(0, 3)),
     st.tuples(st.just("probe"), st.integers(0, 3)),
-    st.tuples(st.just("advance"), st.sampled_from([1, 300, 1000, 2500, 12_000])),
+    st.tuples(st.just("advance"), st.sampled_from([1, 300, 1000, 2500, 12_000, -1, -30_000])),
 )
 DOWN: list[Any] = [("append", group) for group in GROUPS] + [("claim", 4, False)]
 DOWN += [("nack", 0, "outage")] * 4 + [("advance", 300), ("claim", 4, False)] + [("nack", 0, "outage")] * 4
@@ -181,11 +187,12 @@ def test_a_failure_of_one_group_alone_counts_from_the_tenth_on_and_parks(both_of
     assert model.groups["g0"].outages == 12
 
 
-@pytest.mark.parametrize("twin", [OneGroupIsEnough, ProbeKeepsItsPlace, WaitsForItsProbe])
+@pytest.mark.parametrize("twin", [OneGroupIsEnough, ProbeKeepsItsPlace, TrustsTheClock, WaitsForItsProbe])
 def test_the_comparison_sees_a_rule_that_is_missing(both_of: Any, twin: type[OutageLane]) -> None:
     steps = [("append", "g0"), ("append", "g0"), *[("claim", 1, False), ("nack", 0, "outage"), ("advance", 1000)] * 6]
     steps += [*DOWN, ("advance", 1000), ("claim", 1, False), ("nack", 0, "outage"), ("advance", 2500)]
     steps += [("claim", 1, False), ("advance", 1000)]
+    steps += [("nack", 0, "outage"), ("append", "new"), ("advance", -30_000), ("append", "newer"), ("claim", 1, False)]
     both_of(steps, OutageLane())
     with pytest.raises(AssertionError):
         both_of(steps, twin())

@@ -74,12 +74,16 @@ class OutageLane:
         self.window: Window | None = None
         self.probe_at: float | None = None
         """The next probe; None while the lane is not held back."""
+        self.probe_from = 0
+        """When the wait for it began."""
         self.opened = self.probe_token = self.probes = 0
         self.openings = 0
 
     def append(self, name: str, count: int = 1) -> None:
-        if name in self.groups:
-            self.groups[name].messages += count
+        if group := self.groups.get(name):
+            group.messages += count
+            if not group.token and not group.has_failed:  # a clock that was set back may have put it off
+                group.visible = min(group.visible, self.now)
         else:
             self.groups[name] = Group(self.now, count)
 
@@ -90,14 +94,16 @@ class OutageLane:
         return sorted(names, key=lambda name: (self.groups[name].visible, name))
 
     def claim(self, most: int, lease_us: int, *, ahead: bool = False) -> Claimed:
-        is_held, due = self.probe_at is not None, self.due()
-        if self.probe_at is not None and (ahead or self.now < self.probe_at):
+        is_held, due, probe_at = self.probe_at is not None, self.due(), self.probe_at
+        if probe_at is not None and self.has_gone_back():
+            probe_at = min(probe_at, self.now)
+        if probe_at is not None and (ahead or self.now < probe_at):
             due = []
         if not due:
             first = min((group.visible for group in self.groups.values()), default=None)
             if first is None or math.isinf(first):
                 return Claimed((), 0, None)
-            return Claimed((), 0, max(first, self.probe_at or 0))
+            return Claimed((), 0, max(first, probe_at or 0))
         if is_held:
             due, most = self.probe_order(due[: self.looked_at]), 1
         token, taken = max(self.clock + 1, self.now), list[str]()
@@ -119,12 +125,16 @@ class OutageLane:
                 self.begin_probe(token, lease_us)
         return Claimed(taken, token, None, is_held and bool(taken))
 
+    def has_gone_back(self) -> bool:
+        """Whether the clock was set back since: the next probe would be further ahead than it should wait."""
+        return self.now < self.probe_from
+
     def probe_order(self, due: list[str]) -> list[str]:
         """Those without a failure first, else the longest due."""
         return sorted(due, key=lambda name: self.groups[name].has_failed)
 
     def begin_probe(self, token: int, lease_us: int) -> None:
-        self.probe_token, self.probe_at = token, self.now + lease_us
+        self.probe_token, self.probe_at, self.probe_from = token, self.now + lease_us, self.now
 
     def ack(self, name: str, token: int, count: int = 1, *, release: bool) -> bool:
         group = self.groups.get(name)
@@ -171,7 +181,7 @@ class OutageLane:
         else:
             group.attempts = attempts
         if self.probe_at is not None and token == self.probe_token:
-            self.probe_token = 0
+            self.probe_token, self.probe_from = 0, self.now
             if not verdict:
                 self.probe_at = self.now
             else:
@@ -191,7 +201,7 @@ class OutageLane:
     def opens(self, name: str) -> bool:
         """Note a failure; whether there are enough of them now."""
         window = self.window
-        if window is None or self.now - window.began > self.window_us:
+        if window is None or not 0 <= self.now - window.began <= self.window_us:
             window = self.window = Window(self.now, self.handled)
         window.failures += 1
         window.groups.add(name)
@@ -199,7 +209,8 @@ class OutageLane:
         return is_many and window.failures > self.handled - window.handled
 
     def open(self) -> None:
-        self.opened, self.probe_at = self.now, self.now + SECOND
+        self.opened = self.probe_from = self.now
+        self.probe_at = self.now + SECOND
         self.probes = self.probe_token = 0
         self.openings += 1
 
@@ -215,7 +226,7 @@ class OutageLane:
         """A person says so, or a consumer that gives its probe back."""
         if self.probe_at is None or token not in (None, self.probe_token):
             return False
-        self.probe_at, self.probe_token = self.now, 0
+        self.probe_at, self.probe_from, self.probe_token = self.now, self.now, 0
         return True
 
 
@@ -240,3 +251,10 @@ class WaitsForItsProbe(OutageLane):
 
     def begin_probe(self, token: int, lease_us: int) -> None:
         self.probe_token, self.probe_at = token, math.inf
+
+
+class TrustsTheClock(OutageLane):
+    """A twin: a clock that was set back holds the lane for so long."""
+
+    def has_gone_back(self) -> bool:
+        return False

@@ -8,7 +8,8 @@ local function begin_outage(held_back)
   held_back.probe_us = now + SECOND
   held_back.is_new = true
   call('HSET', policy_key, 'probe_us', fmt('%.0f', held_back.probe_us))
-  call('HSET', outage, 'opened_us', fmt('%.0f', now), 'probes', 0, 'failure', failure)
+  call('HSET', outage, 'opened_us', fmt('%.0f', now), 'from_us', fmt('%.0f', now), 'probes', 0,
+    'failure', failure)
   call('HDEL', outage, 'token')
   pcall('HINCRBY', stats, 'outages', 1)
 end

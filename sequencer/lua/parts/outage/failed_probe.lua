@@ -12,6 +12,7 @@ local function failed_probe(verdict, after_ms, failure)
   end
   local probe_us = now + wait_ms * 1000
   call('HDEL', outage, 'token')
+  call('HSET', outage, 'from_us', fmt('%.0f', now))
   call('HSET', policy_key, 'probe_us', fmt('%.0f', probe_us))
   return probe_us
 end

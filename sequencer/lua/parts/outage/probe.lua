@@ -1,5 +1,5 @@
--- probe: what a claim takes while an outage holds the lane back. Needs: call, failures, policy_key,
--- prefix, dispatch.
+-- probe: what a claim takes while an outage holds the lane back. Needs: call, fmt,
+-- failures, policy_key, prefix, dispatch, now.
 -- Those without a failure first: what failed may have failed for a reason of its own.
 local function probe_order(due)
   local failed, order = call('HMGET', failures, unpack(due)), {}
@@ -20,7 +20,12 @@ end
 -- Returns how the claim's answer says it.
 local function begin_probe(token, visible)
   call('HSET', policy_key, 'probe_us', visible)
-  call('HSET', prefix .. 'outage', 'token', token)
+  call('HSET', prefix .. 'outage', 'token', token, 'from_us', fmt('%.0f', now))
   call('DEL', dispatch)
   return 'p'
+end
+
+-- Whether the clock was set back since the wait for the next probe began: it would last for longer.
+local function has_gone_back()
+  return now < tonumber(call('HGET', prefix .. 'outage', 'from_us') or 0)
 end
