@@ -61,7 +61,7 @@ def declared(app: App) -> Steps:
                 kind=kind,
                 order=one.order,
                 once=one.once,
-                after=one.after,
+                after=one.before,
                 optional=one.optional,
                 tries=one.tries,
                 declined=(CardDeclined,) if one.once else (),

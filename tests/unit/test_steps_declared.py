@@ -111,7 +111,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda seq: seq.step(order="first")(mail), "step mail: order='first' must be a whole number"),
     (lambda seq: seq.step(tries=0)(mail), "step mail: tries=0 must be a whole number from 1 to 9999"),
     (lambda seq: seq.step(once="yes")(mail), "step mail: once='yes' must be True or False"),
-    (lambda seq: seq.step(after=3)(mail), "step mail: after=3 must be text"),
+    (lambda seq: seq.step(after=3)(mail), "step mail: after=3 must be the name of a step, or a list of names"),
     (lambda seq: seq.step(retry_on=ValueError)(mail), "retry_on=<class 'ValueError'> must be a sequence"),
     (
         lambda seq: seq.step(retry_on=[ValueError], never_retry=["ValueError"])(mail),

@@ -146,6 +146,24 @@ def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
     assert len(done.handled) == 1
 
 
+@pytest.mark.parametrize("failing", ["charge", "points", ""])
+def test_a_step_after_several_waits_for_all_of_them(failing: str) -> None:
+    seq: Any = MemoryQueue("gifts", max_attempts=1)
+    results = list[Any]()
+
+    def run(message: Any, step: Any) -> str:
+        if step.name == failing:
+            raise ValueError("no")
+        return step.name
+
+    charge = seq.step(name="charge")(run)
+    seq.step(name="points", order=2)(run)
+    seq.step(name="mail", order=3, after=[charge, "points"])(lambda message, step: results.append(step.results))
+    seq.append({}, "ann")
+    assert len(seq.drain().handled) == (not failing)
+    assert results == ([] if failing else [{"charge": "charge", "points": "points"}])
+
+
 # -- what becomes of the message --------------------------------------------------------------------------------------
 
 

@@ -49,7 +49,8 @@ class Step:
     kind: str = ""
     order: int = 1
     once: bool = False
-    after: str = ""
+    after: tuple[str, ...] = ()
+    """Names of the steps that have to be done before."""
     optional: bool = False
     tries: int | None = None
     """None: `max_attempts` of the queue, or 1 if the step is optional."""
@@ -177,9 +178,9 @@ class Steps:
         """What shows only when all steps are registered. Raises ConfigurationError."""
         for steps in self.kinds.values():
             for step in steps.values():
-                if step.after and step.after not in steps:
+                if unknown := [name for name in step.after if name not in steps]:
                     raise ConfigurationError(
-                        f"step {step.name}{_of(step)} is after {step.after}, which is no step; "
+                        f"step {step.name}{_of(step)} is after {unknown[0]}, which is no step; "
                         f"there are {', '.join(sorted(steps))}"
                     )
 
@@ -191,21 +192,21 @@ def _of(step: Step) -> str:
 def _check_after(step: Step, steps: Mapping[str, Step]) -> None:
     if leads_to_itself(step, steps):
         raise ConfigurationError(f"step {step.name} comes after itself")
-    before = steps.get(step.after)
-    if before is not None and before.optional and not step.optional:
-        raise ConfigurationError(
-            f"step {step.name} is required and comes after {before.name}, which is optional; make both of them optional"
-        )
+    for name in step.after if not step.optional else ():
+        if name in steps and steps[name].optional:
+            raise ConfigurationError(
+                f"step {step.name} is required and comes after {name}, which is optional; make both of them optional"
+            )
 
 
 def leads_to_itself(step: Step, steps: Mapping[str, Step]) -> bool:
     """Whether `after` leads from a step back to it."""
-    at: Step | None = step
-    for _ in steps:
-        at = steps.get(at.after) if at is not None and at.after else None
-        if at is step:
-            return True
-    return False
+    reached, todo = set[str](), [*step.after]
+    while todo:
+        if (name := todo.pop()) in steps and name not in reached:
+            reached.add(name)
+            todo += steps[name].after
+    return step.name in reached
 
 
 def new_step(
@@ -215,7 +216,7 @@ def new_step(
     kind: Any = "",
     order: Any = 1,
     once: Any = False,
-    after: Any = "",
+    after: Any = (),
     optional: Any = False,
     tries: Any = None,
     retry_on: Any = (),
@@ -232,11 +233,12 @@ def new_step(
             raise ConfigurationError(f"step {called}: {option}={shown(value)} must be True or False")
     if tries is not None:
         check_integer(f"step {called}: tries", tries, 1, MAX_TRIES)
-    if isinstance(after, Step):
-        after = after.name
-    for option, value in (("kind", kind), ("after", after)):
-        if not isinstance(value, str):
-            raise ConfigurationError(f"step {called}: {option}={shown(value)} must be text")
+    named = [after] if isinstance(after, str | Step) else after
+    if not isinstance(named, list | tuple) or not all(isinstance(one, str | Step) for one in named):
+        raise ConfigurationError(f"step {called}: after={shown(after)} must be the name of a step, or a list of names")
+    before = tuple(dict.fromkeys(one.name if isinstance(one, Step) else one for one in named if one))
+    if not isinstance(kind, str):
+        raise ConfigurationError(f"step {called}: kind={shown(kind)} must be text")
     on, never = error_names("retry_on", retry_on), error_names("never_retry", never_retry)
     for both in set(on) & set(never):
         raise ConfigurationError(f"step {called}: {both} stands in retry_on and in never_retry; leave it in one")
@@ -245,4 +247,4 @@ def new_step(
         raise ConfigurationError(f"step {called}: declined is for once=True; name errors of others in never_retry")
     for both in set(refused) & {*on, *never}:
         raise ConfigurationError(f"step {called}: {both} stands in declined and in another list; leave it in one")
-    return Step(called, run, kind, order, once, after, optional, tries, on, never, refused, checked)
+    return Step(called, run, kind, order, once, before, optional, tries, on, never, refused, checked)

@@ -219,7 +219,8 @@ class Pass:
         entry, results = self._view.entry(step.name), self.ledger.results
         key = step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
         attempt = max(1, entry.tries) if is_check else entry.tries + 1
-        call = StepCall(step.name, key, self._facts.token, attempt, results.get(step.after), results)
+        result = results.get(step.after[0]) if len(step.after) == 1 else None
+        call = StepCall(step.name, key, self._facts.token, attempt, result, results)
         began = self._clock()
         heard = yield CallStep(step, call, is_check)
         now = self._clock()

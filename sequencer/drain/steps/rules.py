@@ -101,11 +101,12 @@ class View:
         return found
 
     def may_begin(self, step: Step) -> bool:
-        """Whether the step that it comes after is done."""
-        if not step.after:
-            return True
-        before = self.ledger.get(step.after)
-        return before is not None and before.state == "done"
+        """Whether the steps that it comes after are done."""
+        return all(map(self._is_done, step.after))
+
+    def _is_done(self, name: str) -> bool:
+        entry = self.ledger.get(name)
+        return entry is not None and entry.state == "done"
 
     def is_open(self, step: Step) -> bool:
         """Whether it may be called. A failed automatic one with tries left is read as open."""
@@ -131,17 +132,17 @@ class View:
         """Whether a later pass can do something for it without a person."""
         if not (self.is_open(step) or self.may_check(step)):
             return False
-        return self.may_begin(step) or self.can_be_tried(self.steps[step.after])
+        return all(self._is_done(name) or self.can_be_tried(self.steps[name]) for name in step.after)
 
     def is_over(self, step: Step) -> bool:
-        """Whether nothing will ever call it: it has no tries, or the optional step that it comes after is over.
+        """Whether nothing will ever call it: it has no tries, or an optional step that it comes after is over.
 
         Behind a required step it waits: a person may say how that one ended.
         """
         if not (self.is_open(step) or self.may_check(step)):
             return self.entry(step.name).state != "done"
-        before = self.steps.get(step.after)
-        return before is not None and self.entry(before.name).optional and self.is_over(before)
+        before = [self.steps[name] for name in step.after if name in self.steps]
+        return any(self.entry(one.name).optional and self.is_over(one) for one in before)
 
     def closed(self) -> Ledger:
         """At the end of a pass: optional steps that will never run again are left."""

@@ -94,9 +94,10 @@ def no_tries(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mappi
     waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
     left = {entry.name for entry in ledger.entries if entry.state == "left"}
     for step in steps.values():
-        if step.name in waiting and step.after in left:  # both were optional in the version that gave it up
+        behind = [name for name in step.after if name in left]
+        if step.name in waiting and behind:  # both were optional in the version that gave it up
             ways = [("run it", "--again"), ("say that it is done", "--done")]
-            is_dead, name = queue.on_failure == "dead_letter", step.after
+            is_dead, name = queue.on_failure == "dead_letter", behind[0]
             said = [f"to {way}: {answers(queue, facts, [option, name], is_dead=is_dead)}" for way, option in ways]
             return f"step {step.name} comes after {name}, which was given up while it was optional; {'; '.join(said)}"
     failed = [f"{entry.name} ({entry.error})" for entry in ledger.entries if entry.state == "failed"]

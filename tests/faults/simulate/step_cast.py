@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 IN_STEP = 1.5
 """How much likelier a process is killed or frozen beside a step than elsewhere: a pass has several of them."""
 HALF_DONE = 0.5
-"""Of steps that raise: how many have taken effect by then. A Retry says that nothing happened."""
+"""Of steps that raise: how many have taken effect by then."""
+NOTHING_HAPPENED = (Retry, Park, SetAside)
+"""What says that it did not."""
 
 
 class StepCast:
@@ -75,7 +77,7 @@ class StepCast:
         errors = (ValueError("no"), ValueError("no"), Retry(after=0.05), Retry(), Park("by hand"), SetAside("unusable"))
         is_failing = cast.is_storm and stage.rng.random() < cast.failure_rate(process, began_us)
         error = stage.rng.choice(errors) if is_failing else None
-        if error is None or (not isinstance(error, Retry) and stage.rng.random() < HALF_DONE):
+        if error is None or (not isinstance(error, NOTHING_HAPPENED) and stage.rng.random() < HALF_DONE):
             self._truth.acts(run)
         cast.on_step(process, IN_STEP)
         self._truth.ended(run, type(error).__name__ if error else "")

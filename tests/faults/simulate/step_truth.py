@@ -4,7 +4,7 @@ Effects are counted here, where steps are called. Of the server only this is tak
 which token, and what persons said in them. Rules, for a step of a message:
 
   - One that returned is not called again once its end is in the server, or once another step began behind it.
-  - A `once` step is called again only after somebody said that nothing had happened: the step itself (Retry), its
+  - A `once` step is called again only after somebody said that nothing had happened: the step itself (Retry, Park), its
     check, or a person. Its effects are one at most, but for those of a process that stood still when that was said.
   - A step begins once all that its pass knows is in the server; a `once` step, behind the acknowledgements in front.
   - It has the key and the tries that it should have, and gets what the steps before it returned.
@@ -203,7 +203,7 @@ class StepTruth:
         for run in self._runs[name]:
             if run.is_over and run.token == token and not run.is_noted:
                 run.is_noted = True
-                if run.step.once and run.error == "Retry":
+                if run.step.once and run.error in ("Retry", "Park", "SetAside"):
                     self._nothing_happened(name, run.step.name, 0)
                 elif run.has_returned:
                     self._asked[name].discard(run.step.name)
@@ -214,7 +214,7 @@ class StepTruth:
                 self._asked[name].discard(step)
 
     def _answered(self, name: Name, ledger: str) -> None:
-        for step, _, state, _, turn, who, _, _, *result in orjson.loads(ledger[DIGITS:])["s"]:
+        for step, _, state, _, _, turn, who, _, _, *result in orjson.loads(ledger[DIGITS:])["s"]:
             if isinstance(who, str) and state == "d" and step not in self._said[name]:
                 self.effects["person said done"] += 1
                 self._said[name][step] = result[0] if result else None

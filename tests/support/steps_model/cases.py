@@ -169,7 +169,7 @@ def _declared(draw: st.DrawFn) -> tuple[Step, ...]:
             name,
             draw(st.sampled_from((1, 1, 5, 10))),
             draw(st.booleans()),
-            draw(st.sampled_from(["", "", *(step.name for step in steps)])),
+            draw(st.sampled_from(["", "", *(step.name for step in steps), " ".join(step.name for step in steps[:2])])),
             draw(st.booleans()),
             draw(st.sampled_from((None, 1, 2))),
         )

@@ -17,10 +17,16 @@ class Step:
     order: int = 1
     once: bool = False
     after: str = ""
+    """Names, with blanks between them."""
     optional: bool = False
     tries: int | None = None
     """None for the limit of the app, or 1 if the step is optional."""
     has_check: bool = False
+
+    @property
+    def before(self) -> list[str]:
+        """The steps that it comes after."""
+        return self.after.split()
 
 
 @dataclass(frozen=True)
@@ -55,22 +61,21 @@ def registration_errors(steps: Sequence[Step]) -> list[str]:
         found.append(f"there are {len(steps)} steps, and at most {MOST_STEPS} are allowed")
     by_name = {step.name: step for step in steps}
     for step in steps:
-        before = by_name.get(step.after)
-        if step.after and before is None:
-            found.append(f"step {step.name} is after {step.after}, which is no step")
-        elif before is not None and before.optional and not step.optional:
-            found.append(f"step {step.name} is required and comes after {before.name}, which is optional")
+        for name in step.before:
+            before = by_name.get(name)
+            if before is None:
+                found.append(f"step {step.name} is after {name}, which is no step")
+            elif before.optional and not step.optional:
+                found.append(f"step {step.name} is required and comes after {name}, which is optional")
         if _leads_to_itself(step, by_name):
             found.append(f"step {step.name} comes after itself")
     return found
 
 
 def _leads_to_itself(step: Step, by_name: Mapping[str, Step]) -> bool:
-    at = step
-    for _ in by_name:
-        if at.after not in by_name:
-            return False
-        at = by_name[at.after]
-        if at is step:
-            return True
-    return False
+    reached, todo = set[str](), step.before
+    while todo:
+        if (name := todo.pop()) in by_name and name not in reached:
+            reached.add(name)
+            todo += by_name[name].before
+    return step.name in reached

@@ -39,7 +39,8 @@ def _steps(rng: random.Random) -> tuple[Step, ...]:
     steps: list[Step] = []
     for name in names:
         optional = rng.random() < 0.25
-        after = rng.choice([step.name for step in steps] or [""]) if rng.random() < 0.25 else ""
+        known = [step.name for step in steps]
+        after = " ".join(rng.sample(known, min(len(known), rng.choice((1, 1, 2))))) if rng.random() < 0.25 else ""
         once = rng.random() < 0.45
         order, tries = rng.choice((1, 1, 5, 10)), rng.choice((None, None, 1, 2))
         steps.append(Step(name, order, once, after, optional, tries, once and rng.random() < 0.4))
@@ -49,7 +50,7 @@ def _steps(rng: random.Random) -> tuple[Step, ...]:
 def _mended(steps: list[Step]) -> tuple[Step, ...]:
     """Without what would be refused at registration."""
     names = {step.name: step for step in steps}
-    found = [replace(s, after="") if s.after and s.after not in names else s for s in steps]
+    found = [replace(step, after=" ".join(name for name in step.before if name in names)) for step in steps]
     for place, step in enumerate(found):
         if registration_errors(found) and step.after:
             found[place] = replace(step, after="")

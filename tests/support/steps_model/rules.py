@@ -49,9 +49,8 @@ class Rules:
     # -- what a step may do now ----------------------------------------------------------------------------------
 
     def may_begin(self, step: Step, ledger: Ledger) -> bool:
-        """Whether the step that it comes after is done."""
-        before = ledger.get(step.after)
-        return not step.after or (before is not None and before.state == "done")
+        """Whether the steps that it comes after are done."""
+        return all((before := ledger.get(name)) is not None and before.state == "done" for name in step.before)
 
     def is_open(self, entry: Entry, limit: int) -> bool:
         """Whether the step may be called now. A failed automatic one with tries left is read as open."""
@@ -175,17 +174,16 @@ class Rules:
         return ledger
 
     def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
-        """Whether nothing will ever call the step: it has no tries, or the step that it comes after is left.
+        """Whether nothing will ever call the step: it has no tries, or a step that it comes after is left.
 
         Behind a required step it waits: a person may say how that one ended, or resume it.
         """
         entry, limit = ledger.get(step.name), app.limit(step)
         if entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token)):
             return entry is None or entry.state != "done"
-        before = next((one for one in steps if one.name == step.after), None)
-        before_entry = ledger.get(step.after)
-        is_optional = before_entry is not None and before_entry.optional
-        return before is not None and is_optional and self.is_over(before, ledger, steps, app, token)
+        optional = {one.name for one in ledger.entries if one.optional}
+        before = [one for one in steps if one.name in step.before and one.name in optional]
+        return any(self.is_over(one, ledger, steps, app, token) for one in before)
 
     def can_be_tried(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
         """Whether a later pass can do something for this step without a person."""
@@ -195,8 +193,9 @@ class Rules:
             return False
         if self.may_begin(step, ledger):
             return True
-        before = next(one for one in steps if one.name == step.after)
-        return self.can_be_tried(before, ledger, steps, app, token)
+        done = {one.name for one in ledger.entries if one.state == "done"}
+        before = [one for one in steps if one.name in step.before and one.name not in done]
+        return all(self.can_be_tried(one, ledger, steps, app, token) for one in before)
 
     def is_finished(self, ledger: Ledger, steps: Sequence[Step]) -> bool:
         """Whether the message may be acknowledged: each step is done, or left because it is optional."""

@@ -82,8 +82,9 @@ class Truth:
     def entered(self, uid: int, step: Step, call: Call, run: Run) -> Run:
         """A step is called by the holder of the lease."""
         what, before = f"step {step.name} of message {uid}", self.runs[uid, step.name]
-        if step.after and not self.is_done(uid, step.after):
-            self.wrong(f"before its turn: {what} began before {step.after} was done")
+        for name in step.before:
+            if not self.is_done(uid, name):
+                self.wrong(f"before its turn: {what} began before {name} was done")
         if (uid, step.name, run.token) in self.unconfirmed:
             self.wrong(f"unconfirmed: {what} was called, and a failover may lose its start")
         self._results(uid, call, run.token)
@@ -241,7 +242,7 @@ class Truth:
             if not self.is_done(uid, name):
                 self.wrong(f"skipped: step {name} of message {uid}, which was acknowledged")
         for step in steps if self.is_plain(uid, app) else ():
-            may_run = step.optional and (not step.after or self.is_done(uid, step.after))
+            may_run = step.optional and all(self.is_done(uid, name) for name in step.before)
             if may_run and not self.runs[uid, step.name] and not self.is_done(uid, step.name):
                 self.wrong(f"skipped: optional step {step.name} of message {uid} was never tried")
         failed = {step.name for step in steps if step.optional and not self.is_done(uid, step.name)}
