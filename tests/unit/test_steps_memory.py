@@ -151,7 +151,7 @@ def test_a_step_after_several_waits_for_all_of_them(failing: str) -> None:
     seq: Any = MemoryQueue("gifts", max_attempts=1)
     results = list[Any]()
 
-    def run(message: Any, step: Any) -> str:
+    def run(message: Any, step: Any) -> Any:
         if step.name == failing:
             raise ValueError("no")
         return step.name
