@@ -305,15 +305,17 @@ def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> Non
     assert running.ended() == 3, "for want of a server"
 
 
+@pytest.mark.parametrize("field", ["policy", "route"])
 def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
-    cli: Cli, scene: RunScene, make: Callable[..., Sequencer], link: Link, namespace: str
+    cli: Cli, scene: RunScene, make: Callable[..., Sequencer], link: Link, namespace: str, field: str
 ) -> None:
+    """Its registration can't be read; or it is half deleted."""
     scene.write_file("check_every = '0.1s'", orders="n = 1", mails="n = 1")
     scene.append("orders", [{}])
     scene.append("mails", [{}])
     registry = registry_key(namespace, "mails")
-    policy = link.command("HGET", registry, "policy")
-    link.command("HSET", registry, "policy", "{")
+    before = link.command("HGET", registry, field)
+    link.command("HSET", registry, field, {"policy": "{", "route": f"-1.{10**17}"}[field])
     running = cli.start("--log-format", "json", "run")
     scene.wait_handled("orders", 1)
     running.wait_for('"pool down"')
@@ -322,6 +324,6 @@ def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     told = [json.loads(line) for line in running.stderr.splitlines()]
     troubles = [one for one in told if one["event"] == "supervisor trouble" and one["what"] == "looking at the queue"]
     assert [one["queue"] for one in troubles] == ["mails"], "once"
-    link.command("HSET", registry, "policy", policy)
+    link.command("HSET", registry, field, before)
     running.signal()
     assert running.ended() == 0

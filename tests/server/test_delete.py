@@ -14,7 +14,7 @@ from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
 from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
-from sequencer.errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
+from sequencer.errors import ConfigurationError, SequencerError, ServerNotUsable
 from sequencer.net.link import Link
 from sequencer.queue.registry import deletion
 from sequencer.queue.registry.index import remove_from_index
@@ -110,7 +110,7 @@ def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: 
         admin.command("HSET", REGISTRY, "route", route)
         policy = lane_keys("sequencer", "q", 0).policy
         admin.command("HSET", policy, "route", route, "packed", f"{route} 1 0 0 handle 0 0 0")
-        with pytest.raises(ServerUnavailable, match="it is being deleted; try again"):
+        with pytest.raises(ServerNotUsable, match="is being deleted"):
             seq.append(2, "g")
         seq.delete()
 

@@ -22,7 +22,7 @@ from typing import Any
 from ...calls.call import Call
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import Adopted, Step, adopt, register
-from ...errors import ConfigurationError, DataError, ServerUnavailable
+from ...errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields
 from ...settings.events import Event
 from ...settings.options import QueueOptions
@@ -72,20 +72,24 @@ class RouteSearch:
     async def run(self) -> Registration | None:
         """What is registered, and in all lanes; None where nothing is, and nothing may be.
 
-        Raises ConfigurationError, DataError, ServerUnavailable after ROUNDS.
+        Raises ConfigurationError, DataError; after ROUNDS ServerUnavailable, or ServerNotUsable during a deletion.
         """
-        reason = ""
+        options, seen = self._options, None
         for number in range(ROUNDS):
             if number:
                 await self.net.sleep(PAUSE_S * number)
             seen = await self._look()
-            reason = "it is being deleted" if seen.there and seen.there.is_deleted else "others change it all the time"
             is_settled, found = await self._try(seen)
             if is_settled:
                 if self._told:
                     tell(self._told)
                 return found
-        raise ServerUnavailable(f"queue {self._options.queue!r} can't be used now: {reason}; try again")
+        if seen and seen.there and seen.there.is_deleted:
+            finish = command("delete", options.queue, namespace=options.namespace, options=["--yes"])
+            raise ServerNotUsable(
+                f"queue {options.queue!r} is being deleted; if that was interrupted, finish it: {finish}"
+            )
+        raise ServerUnavailable(f"queue {options.queue!r} is being changed by others all the time; try again")
 
     async def _look(self) -> QueueSeen:
         return await look_at(self.alone, self.net.name, self._options)
