@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import DataError, ServerUnavailable
+from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.put_off import wake_put_off_groups
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import plain_tags
