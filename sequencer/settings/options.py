@@ -299,7 +299,7 @@ class ConsumerOptions:
             ("max_age", 0.1, 366 * 86_400.0),
             ("handler_timeout", 0.001, 86_400.0),
         ):
-            if (given := getattr(self, f"{name}_s")) is not None:
+            if (given := getattr(self, f"{name}_s")) is not None or name == "lease":
                 object.__setattr__(self, f"{name}_s", seconds_of(name, given, low, high))
         if self.max_messages is not None:
             check_integer("max_messages", self.max_messages, 1, 2**53)

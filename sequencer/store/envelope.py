@@ -23,7 +23,6 @@ RERUN_OF = "sequencer-rerun-of"
 """The header of a message that `rerun` made: the id of the one that ended."""
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
-MAX_DELAY_S = 100 * 366 * 86_400
 EXAMPLE = "2030-01-31T09:00:00+01:00"
 MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
 
@@ -143,6 +142,4 @@ def encode_due(delay: Any, at: Any) -> str:
         delay_s = seconds(delay)
     except ValueError as error:
         raise InvalidTime(f"delay={shown(delay)} must be {error}") from None
-    if delay_s > MAX_DELAY_S:
-        raise InvalidTime(f"delay={shown(delay)} must be at most {MAX_DELAY_S:.0f} s")
     return f"+{round(delay_s * 1e6)}"

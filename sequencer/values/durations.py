@@ -10,19 +10,24 @@ from typing import Any
 Duration = float | str | timedelta
 """A number of seconds, text with a unit as "90s", "5m", "2h", "1d" or "500ms", or a timedelta."""
 
+LONGEST_S = 100 * 366 * 86_400.0  # far below the time in us by which scripts know a paused group
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _TEXT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)\Z", re.IGNORECASE | re.ASCII)
 EXPECTED = "a number of seconds, or text like 90s, 5m, 2h, 1d or 500ms"
 
 
 def seconds(duration: Any) -> float:
-    """A duration in seconds, 0 or more; a text without a unit is in seconds. Raises ValueError: what is expected."""
+    """A duration in seconds, from 0 to 100 years; a text without a unit is in seconds. Raises ValueError: what is
+    expected.
+    """
     if isinstance(duration, timedelta):
         duration = duration.total_seconds()
-    if isinstance(duration, str):
-        return _of_text(duration.strip())
+    elif isinstance(duration, str):
+        duration = _of_text(duration.strip())
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < float("inf"):
         raise ValueError(EXPECTED)
+    if duration > LONGEST_S:
+        raise ValueError(f"at most {LONGEST_S:.0f} s")
     return duration
 
 

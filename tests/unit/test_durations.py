@@ -47,6 +47,22 @@ def test_what_is_no_duration_is_refused(given: Any) -> None:
         seconds(given)
 
 
+@pytest.mark.parametrize("given", [8e9, 1e308, 10**400, timedelta(days=999_999_999), "999999999d"])
+def test_a_signal_of_a_handler_takes_no_time_that_a_script_can_not_hold(given: Any) -> None:
+    for signal in (Retry, Outage):
+        with pytest.raises(WrongSignal):
+            signal("why", after=given)
+    with pytest.raises(InvalidTime):
+        encode_due(given, None)
+    with pytest.raises(ConfigurationError):
+        queue_options("q", "n", {"backoff": given})
+
+
+def test_a_consumer_has_a_lease() -> None:
+    with pytest.raises(ConfigurationError):
+        consumer_options(lease=None)  # type: ignore[arg-type]
+
+
 NAMES = [name for name, kind in QueueSettings.__annotations__.items() if "Duration" in str(kind)]
 
 
