@@ -16,7 +16,7 @@ from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import service_started
+from ..processes.service_events import import_hangs, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import START_S, WorkerConfig, overrides, prepare
@@ -252,7 +252,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
             check_command(command)
 
     def end_start() -> None:
-        say(f"error: the import of the app did not finish within {config.start_timeout:g} s (start_timeout)")
+        say(f"error: app {config.app}: {import_hangs(config.start_timeout)}")
         os._exit(WRONG_USE)
 
     with limited(config.start_timeout, end_start):

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated
 
@@ -167,7 +168,7 @@ def parked(
 ) -> None:
     """Parked groups, and what their heads failed with."""
     if by_error:
-        errors = Counter(one.failure.type if one.failure else GAP for one in client.parked())
+        errors = _errors(client.parked())
         say_errors(errors, "groups", "no parked groups", json)
         if not json:
             _say_resuming(client, errors)
@@ -176,7 +177,12 @@ def parked(
     _show_groups(found, json, "no parked groups")
     if not json:
         _say_cut(client, "parked", len(found), client.count_parked(), [])
-        _say_resuming(client, Counter(one.failure.type if one.failure else GAP for one in found))
+        _say_resuming(client, _errors(found))
+
+
+def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
+    """How many are parked by each error."""
+    return Counter(one.failure.type if one.failure else GAP for one in groups)
 
 
 def _say_resuming(client: Sequencer, errors: Counter[str]) -> None:

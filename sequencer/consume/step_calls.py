@@ -16,7 +16,7 @@ from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, SequencerError, StopConsuming
 from ..values.message import Message
 from .emitter import ConsumerEvents
-from .forks import Fork, exit_child
+from .forks import Fork, not_in_a_copy
 from .interruption import is_ctrl_c
 from .time_limit import TimeLimit, timed_out
 
@@ -34,7 +34,7 @@ class StepCalls:
         self.limit: TimeLimit | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first call."""
-        self._events, self._do, self._forks = events, do, Fork.count
+        self._events, self._do = events, do
 
     def run(self, effect: Run) -> Returned | Raised:
         """Call it. Raises KeyboardInterrupt at a SIGINT, and nothing else.
@@ -47,13 +47,13 @@ class StepCalls:
 
     def run_handler(self, effect: RunHandler) -> Returned | Raised:
         """Call it, with what runs its steps. Raises as `run`."""
-        thread, is_inside = threading.get_ident(), False
+        thread, forks, is_inside = threading.get_ident(), Fork.count, False
 
         def perform(asked: Generator[Asked, Any, Any]) -> Any:
             nonlocal is_inside
             if threading.get_ident() != thread:
                 raise ConfigurationError("steps run in the thread of their handler; this is another one")
-            if self._forks != Fork.count:
+            if forks != Fork.count:
                 raise ConfigurationError("steps run in the process of their handler; this is a fork of it")
             if is_inside:
                 raise ConfigurationError("a step can't run within another step; run it behind that")
@@ -98,12 +98,11 @@ class StepCalls:
             self.is_running = True
             if self.is_interrupted and not is_begun:
                 raise StopConsuming("interrupted")
-            (called if limit is None else limit.limited(called))(message)
+            with not_in_a_copy():
+                (called if limit is None else limit.limited(called))(message)
             self.is_running = was_running
-            self._leave_fork(None)
         except BaseException as error:
             self.is_running = was_running
-            self._leave_fork(error)
             if is_ctrl_c(error):
                 raise
             if not results:
@@ -117,7 +116,3 @@ class StepCalls:
                 return timed_out(error, None)
             self._events.interrupted(message, step)
         return error if self.limit is None else self.limit.outcome(error)
-
-    def _leave_fork(self, error: BaseException | None) -> None:
-        if self._forks != Fork.count:
-            exit_child(error)

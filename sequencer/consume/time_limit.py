@@ -96,7 +96,7 @@ class TimeLimit:
         self._since = None
         if isinstance(error, TimeIsUp):
             return timed_out(error, self.seconds)
-        _leave_out_ours(error.__traceback__, also_at_end=False)
+        _leave_out_ours(error.__traceback__)
         return error
 
     def look(self, now: float) -> bool:
@@ -205,7 +205,7 @@ def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
     return timeout.with_traceback(error.__traceback__)
 
 
-def _leave_out_ours(trace: TracebackType | None, *, also_at_end: bool) -> None:
+def _leave_out_ours(trace: TracebackType | None, *, also_at_end: bool = False) -> None:
     """Take out the frames that call the handler, but the first; and at the end those of the signal, or of the client
     that the handler was using then.
     """

@@ -140,7 +140,8 @@ class ConsumerProcess:
             case "loaded":
                 self.is_loaded = True
             case "started":
-                self.is_connected, self.works_from = True, time.monotonic()
+                self.is_loaded = self.is_connected = True
+                self.works_from = time.monotonic()
             case "began":
                 self.has_begun = True
             case "busy":

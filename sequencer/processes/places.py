@@ -99,12 +99,13 @@ class Places:
         return delay_s
 
     def forgive(self, now: float) -> None:
-        """Deaths are no row any more once the next consumer has lived as long as would end it."""
+        """Reset the counts of deaths where the running consumer has lived long enough to end the row."""
         for place, process in self.running:
             lived_s = now - process.started_at
             if process.is_connected and not self._policy.is_fast(lived_s):
                 place.fast_deaths = 0
-            if process.is_loaded and not self._policy.is_startup_death(lived_s, has_begun=process.has_begun):
+            began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
+            if not self._policy.is_startup_death(lived_s, **began):
                 place.startup_deaths = 0
 
     def after_death(
@@ -114,7 +115,7 @@ class Places:
         `is_loaded`: whether its app was imported; `is_final`: it ended with what no other consumer could better, so
         that the place stands at once.
         """
-        is_startup = is_final or not is_loaded or self._policy.is_startup_death(lived_s, has_begun=has_begun)
+        is_startup = is_final or self._policy.is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
         place.startup_deaths = place.startup_deaths + 1 if is_startup else 0
         place.is_hopeless = is_final
         if not self._is_standing(place):

@@ -211,14 +211,13 @@ class Pool:
             threads = ", ".join(process.threads) or "none"
             why = f"it ended its work {timeout_s:g} s ago and does not exit (threads: {threads})"
             return process.ended_at + timeout_s, why
-        if process.is_connected:
-            return math.inf, ""
-        if process.told_at is not None:  # it ends by itself, unless code in C keeps the interpreter's lock
+        if process.told_at is not None and not process.is_connected:
+            # It ends by itself, unless code in C keeps the interpreter's lock.
             return process.told_at + timeout_s, f"it was told to stop {timeout_s:g} s ago, while it started"
-        if process.is_loaded:  # it waits for the server
-            return math.inf, ""
-        limit_s = process.start_timeout_s
-        return process.started_at + limit_s, f"its import did not finish within {limit_s:g} s (start_timeout)"
+        if not process.is_loaded:
+            limit_s = process.start_timeout_s
+            return process.started_at + limit_s, service_events.import_hangs(limit_s)
+        return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
         self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))

@@ -27,8 +27,8 @@ class RestartPolicy:
     """Who dies sooner makes the next one in its place start later."""
     backoff: Backoff = RESTART
 
-    def is_startup_death(self, lived_s: float, *, has_begun: bool) -> bool:
-        return not has_begun and lived_s < self.startup_s
+    def is_startup_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True) -> bool:
+        return not is_loaded or (not has_begun and lived_s < self.startup_s)
 
     def is_fast(self, lived_s: float) -> bool:
         return lived_s < self.fast_s

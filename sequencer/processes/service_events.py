@@ -193,6 +193,11 @@ def runs_already(file: str, other_pid: int) -> Event:
     return event("runs already", "", f"{said}, and run --status asks the other", {"file": file, "other_pid": other_pid})
 
 
+def import_hangs(limit_s: float) -> str:
+    """Why a process that imports an app is ended."""
+    return f"its import did not finish within {limit_s:g} s (start_timeout)"
+
+
 def service_reloading(file: str) -> Event:
     """A reload was asked for."""
     return event("service reloading", "", f"{file}; consumers are replaced one by one", {"file": file})

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -27,6 +27,7 @@ from sequencer.testing import Handled, Verdict, check_history, wait_until
 from sequencer.values.commands import name_server
 
 from ..faults.shell.processes import living
+from ..support.run_scene import RunScene
 
 MARK = "SQT_PROCESS_OF"
 PATIENCE_S = 30.0
@@ -276,6 +277,21 @@ def cli(server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Cli]
     cli = Cli(tmp_path, {**os.environ, **own})
     yield cli
     cli.close()
+
+
+@pytest.fixture
+def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
+    """Queues of one file, for the installed command."""
+    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return RunScene(cli.directory, make)
+
+
+@pytest.fixture
+def here(cli: Cli, scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for this process: its consumers find what those of the command would find."""
+    monkeypatch.chdir(cli.directory)
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

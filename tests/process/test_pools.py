@@ -22,17 +22,7 @@ from ..support import run_scene
 from ..support.run_scene import PATIENCE_S, QUICK, RunScene
 from .conftest import Cli
 
-Start = Callable[..., Master]
-
-
-@pytest.fixture
-def scene(cli: Cli, make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch) -> RunScene:
-    """In this process, whose consumers find what those of the command would find."""
-    monkeypatch.chdir(cli.directory)
-    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-    for name, value in cli.environment.items():
-        monkeypatch.setenv(name, value)
-    return RunScene(cli.directory, make)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from .conftest import Running
 
 
-@pytest.fixture
-def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
-    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-    return RunScene(cli.directory, make)
-
-
 def status(cli: Cli) -> dict[str, Any]:
     done = cli.call("run", "--status", "--json")
     assert done.returncode == 0, done.stderr

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sequencer import Sequencer
 from sequencer.net.link import Link
 
 from ..support.run_scene import RunScene
 
 if TYPE_CHECKING:
     from .conftest import Cli
-
-
-@pytest.fixture
-def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
-    return RunScene(cli.directory, make)
 
 
 @pytest.fixture

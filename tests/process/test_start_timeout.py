@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import pytest
 
-from sequencer import EmbeddedServer, Sequencer
+from sequencer import EmbeddedServer
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
@@ -16,12 +15,6 @@ from .conftest import Cli
 HANGS = "import os, time\nopen(f'importing-{os.getpid()}', 'x').close()\ntime.sleep(600)\n"
 HOLDS = "import ctypes, os\nopen(f'importing-{os.getpid()}', 'x').close()\nctypes.PyDLL(None).sleep(600)\n"
 """In code in C that keeps the interpreter's lock, so that no thread runs."""
-
-
-@pytest.fixture
-def scene(cli: Cli, make: Callable[..., Sequencer]) -> RunScene:
-    cli.environment |= {"SEQUENCER_HOME": str(cli.directory / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-    return RunScene(cli.directory, make)
 
 
 def importing(cli: Cli) -> int:
@@ -68,18 +61,11 @@ def test_a_reload_that_a_newer_one_replaces_leaves_no_process(cli: Cli, scene: R
     assert running.ended() == 0
 
 
+@pytest.mark.usefixtures("here")
 def test_a_consumer_that_does_not_start_in_time_counts_as_dead(
-    cli: Cli,
-    scene: RunScene,
-    server: EmbeddedServer,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever keeps it, so that it can't end itself; it is killed after a stop too."""
-    monkeypatch.chdir(cli.directory)
-    for name, value in cli.environment.items():
-        monkeypatch.setenv(name, value)
     (cli.directory / "holds.py").write_text(HOLDS)
     scene.write_file(orders="n = 1; app = 'holds:seq'; start_timeout = '3s'", mails="n = 1")
     with scene.master(server.url, namespace) as master:

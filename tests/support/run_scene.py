@@ -29,8 +29,8 @@ VERSION = {version}
 
 
 def note(what, queue, message):
-    line = {{"what": what, "id": message.id, "pid": os.getpid(), "version": VERSION, "tz": os.environ.get("TZ")}}
-    line["attempt"] = message.attempt
+    line = {{"what": what, "id": message.id, "attempt": message.attempt, "pid": os.getpid(), "version": VERSION}}
+    line["tz"] = os.environ.get("TZ")
     with open(f"{{queue}}.ndjson", "ab", buffering=0) as history:
         history.write(json.dumps(line).encode() + b"\\n")
 

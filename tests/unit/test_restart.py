@@ -64,7 +64,7 @@ def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: in
 @pytest.mark.parametrize("groups", [7, 100, 1000])
 def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parked(groups: int) -> None:
     class EveryDeath(RestartPolicy):
-        def is_startup_death(self, lived_s: float, *, has_begun: bool) -> bool:
+        def is_startup_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True) -> bool:
             return True
 
     parked, ended_at = parked_of(groups, 1, EveryDeath())

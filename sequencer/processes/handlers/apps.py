@@ -59,7 +59,7 @@ def load_app(spec: str) -> App:
 
 @contextmanager
 def limited(limit_s: float, end: Callable[[], object]) -> Iterator[None]:
-    """`end` is called, in another thread, where what is done within hangs."""
+    """Call `end`, in another thread, if the block takes longer than `limit_s`."""
     timer = threading.Timer(limit_s, end)
     timer.daemon = True
     timer.start()

@@ -124,7 +124,7 @@ def examine(plan: PoolPlan) -> Examined:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = f"its import did not finish within {limit_s:g} s (start_timeout)"
+        why = service_events.import_hangs(limit_s)
     if process.stdin:
         process.stdin.close()
     with os.fdopen(read_fd, "rb") as found:

@@ -30,7 +30,7 @@ from .sizing import Sizing
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
 LACKS_S, TELLS_LACK_S = 10.0, 3600.0
-"""After this time without a consumer that there should be it is told, and then each time that this has passed."""
+"""A missing consumer is logged after the first, and again after each of the second."""
 
 
 class KeptPool(Pool):
@@ -110,8 +110,10 @@ class KeptPool(Pool):
         """In a word."""
         if self._stage:
             return "stopping"
-        if self.is_down or self.is_replacing:
-            return "down" if self.is_down else "reloading"
+        if self.is_down:
+            return "down"
+        if self.is_replacing:
+            return "reloading"
         running = self._places.running
         return "starting" if running and not any(one.is_connected for _, one in running) else "running"
 
@@ -209,7 +211,8 @@ class KeptPool(Pool):
             self._try_all()
 
     def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
-        return process.has_begun or (process.is_connected and now - process.started_at >= self._policy.startup_s)
+        lived_s = now - process.started_at
+        return process.is_connected and not self._policy.is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
         """Each empty place gets a consumer now."""
@@ -235,7 +238,7 @@ class KeptPool(Pool):
         return self._staying < self.plan.n or (not self._staying and look is not None and look.due > 0)
 
     def note_lack(self, lacks: bool, now: float, most: int) -> None:
-        """Tell of it after a while, each hour: `most` processes are in use."""
+        """Log it after a while, then each hour. `most`: the limit of processes that is reached."""
         if not lacks:
             self._lacks_since = None
             return
@@ -246,15 +249,17 @@ class KeptPool(Pool):
             self.emit(service_events.no_room(self.queue, consumers=self._staying, wanted=wanted, most=most))
 
     def spare(self, now: float) -> int:
-        """How many consumers it can give up for a queue that lacks one: those above `n`, once all are at work."""
-        if self._stage or self.is_replacing or any(place.is_leaving for place in self._places):
+        """How many consumers it can give up for a queue that lacks one, asked while none leaves: those above `n`, once
+        all are at work.
+        """
+        if self._stage or self.is_replacing:
             return 0
         processes = [place.process for place in self._places]
         are_settled = all(one and one.is_connected and now - one.started_at >= scaling.REST_S for one in processes)
-        return max(0, self._staying - self.plan.n) if are_settled else 0
+        return max(0, len(processes) - self.plan.n) if are_settled else 0
 
     def give_up_one(self, queue: str) -> None:
-        """One leaves, for that queue."""
+        """Let one leave, to make room for that queue."""
         before = self._staying
         self._let_youngest_leave()
         why = f"{queue} lacks one, and no more processes are allowed"

@@ -44,7 +44,7 @@ class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     wait: float | str = "1s"
     lease: float | str = "15s"
     grace: float | str | None = None
-    start_timeout: float | str | None = None
+    start_timeout: float | str = START_S
     max_age: float | str | None = None
     hang_after: float | str | None = None
     max_messages: int | None = None
@@ -114,8 +114,8 @@ def read_file(
 def _why(error: Exception) -> str:
     if isinstance(error, SequencerError):
         return str(error)
-    what = error.strerror if isinstance(error, OSError) and error.strerror else error_text(error)
-    return f"it can't be read: {type_name(error)}: {what}"
+    what = error.strerror if isinstance(error, OSError) else None
+    return f"it can't be read: {what or f'{type_name(error)}: {error_text(error)}'}"
 
 
 def _cut(path: str) -> str:
@@ -125,8 +125,6 @@ def _cut(path: str) -> str:
 def _table(path: Path) -> dict[str, Any]:
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigurationError(f"it can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hints = [hint for said, hint in _HINTS.items() if said in str(error)]
         raise ConfigurationError("; ".join([f"it is no TOML: {error}", *hints])) from error
@@ -195,8 +193,7 @@ def _checked(
     most = max(table.n, 1) if table.max is None else table.max
     if table.max is not None:
         _check_count("max", most, max(table.n, 1))
-    max_age = None if table.max_age is None else seconds_of("max_age", table.max_age)
-    if table.hang_after is not None and max_age is None:
+    if table.hang_after is not None and table.max_age is None:
         raise ConfigurationError("hang_after is counted from max_age; give that too")
     config = WorkerConfig(
         queue=name,
@@ -208,12 +205,12 @@ def _checked(
         settings=_settings(name, namespace, table),
         lease=seconds_of("lease", table.lease),
         max_messages=table.max_messages,
-        max_age=max_age,
-        handler_timeout=None if table.handler_timeout is None else seconds_of("handler_timeout", table.handler_timeout),
+        max_age=_seconds(table, "max_age"),
+        handler_timeout=_seconds(table, "handler_timeout"),
         audit=table.audit,
         audit_length=table.audit_length,
-        grace=None if table.grace is None else seconds_of("grace", table.grace),
-        start_timeout=START_S if table.start_timeout is None else seconds_of("start_timeout", table.start_timeout),
+        grace=_seconds(table, "grace"),
+        start_timeout=seconds_of("start_timeout", table.start_timeout),
         log_level=log.level,
         log_format=log.format,
         is_pooled=True,
@@ -227,11 +224,17 @@ def _checked(
         n=table.n,
         most=most,
         wait_s=seconds_of("wait", table.wait, 0.001),
-        hang_after_s=None if table.hang_after is None else seconds_of("hang_after", table.hang_after, 0.1),
+        hang_after_s=_seconds(table, "hang_after", 0.1),
         cwd=cwd,
         env={key: _variable(key, value) for key, value in table.env.items()},
         check=table.check,
     )
+
+
+def _seconds(table: QueueTable, name: str, low: float = 0.0) -> float | None:
+    """A duration of the table that need not be given."""
+    value = getattr(table, name)
+    return None if value is None else seconds_of(name, value, low)
 
 
 def _variable(name: str, text: str) -> str:
@@ -253,7 +256,7 @@ def _env_of(pool: PoolPlan, top: TopTable) -> Mapping[str, str | None]:
 def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
     given: dict[str, Any] = {
         "max_attempts": table.max_attempts,
-        "backoff": None if table.backoff is None else seconds_of("backoff", table.backoff),
+        "backoff": _seconds(table, "backoff"),
         "on_failure": table.on_failure,
         **{key: _names(getattr(table, key)) for key in ("park_on", "dead_letter_on", "outage")},
     }
