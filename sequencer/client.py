@@ -141,10 +141,10 @@ class Sequencer(Registered):
 
         `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
         message is not handled before, and that time, in the unit of the queue's scores, is its score unless one is
-        given here: `score_by` does not count. `replace=True` takes the place of the message that is pending under the
+        given here: `score_by` is ignored. `replace=True` takes the place of the message that is pending under the
         id, if any: it sets a timer again.
-        `done`: steps of the message that are done already, say by the system that it comes from, each with its result:
-        they do not run, and the steps behind them get those results. A repeat does not compare them.
+        `done`: steps that are already done, for example by the system that the message comes from, each with its
+        result: they do not run, and later steps get these results. A repeat does not compare them.
         `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
@@ -269,7 +269,7 @@ class Sequencer(Registered):
 
         A duration is a number of seconds, or text like "5m". `until_empty` ends when nothing is left but parked or
         paused groups, `until_idle` when nothing is due: it does not wait for delayed messages, for retries, or for
-        groups that other consumers have. SIGINT or SIGTERM stops after the message in hand; a second one releases it
+        groups that other consumers hold. SIGINT or SIGTERM stops after the current message; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
         `handler_timeout`: a handler that runs for longer is interrupted: HandlerTimeout. In the main thread that is
         SIGUSR2, which also ends a wait; in another only Python code can be interrupted.

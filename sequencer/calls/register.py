@@ -77,7 +77,7 @@ def adopt(
         "packed": "" if wanted.is_deleted else wanted.packed(),
         "rules": RULES,
         "pending": pending or "none",
-        "keeps": keys.is_first and wanted.is_live,
+        "keeps": keys.is_first and not wanted.is_deleted,
     }
     return Call(
         "adopt",

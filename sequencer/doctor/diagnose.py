@@ -227,7 +227,7 @@ def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Find
     ahead_s = 0.0
     for keys in lanes:
         clock, _ = reply_or_error(link, "GET", keys.clock)
-        if clock and clock.removeprefix(b"+").isdigit():
+        if clock and clock.isdigit():
             ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
     if ahead_s > MAX_CLOCK_OFF_S:
         text = f"the lane clock is {ahead_s:.1f} s ahead of the server's time, which was set back"

@@ -142,7 +142,7 @@ class InvariantCheck:
 
     def _bucket(self, keys: LaneKeys, key: str) -> Iterator[Finding]:
         """A bucket of the history; to repair, one that is not listed is listed as over since its beginning."""
-        name = key.removeprefix(keys.history("")).removesuffix(keys.bodies("").removeprefix(keys.history("")))
+        name = key.removeprefix(keys.history("")).removesuffix(":bodies")
         listed, kind = self._link.commands([("ZSCORE", keys.histories, name), ("TYPE", key)])
         if kind not in (b"hash", b"none"):
             yield Finding("keys", "problem", f"key {key!r} is of type {kind.decode()}, not hash; rename or delete it")

@@ -30,10 +30,7 @@ local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
 local policy_key = prefix .. 'policy'
-local policy = endings
-  and call('HMGET', policy_key, 'packed', 'mark_cap', 'history_us', 'history_cap',
-    'history_bodies')
-  or call('HMGET', policy_key, 'packed', 'mark_cap')
+local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or packed_rules(policy_key)
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
@@ -68,7 +65,7 @@ if endings then -- else it pays nothing
 --+ history/open
 --+ history/keep
 --+ history/taken
-  local open = open_history(policy[3], policy[4], policy[5])
+  local open = open_history()
   history = open and taken_in(open, cjson.decode(endings), has_failures and failures)
 end
 local refused = {} -- by position

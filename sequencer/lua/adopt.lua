@@ -30,7 +30,7 @@ local there = call('HMGET', policy_key, 'route', 'version', 'pending', 'table')
 local epoch = tonumber((there[1] or ''):match('%.(%d+)$'))
 local version, mine = tonumber(there[2] or 0), route .. ' ' .. fmt('%.0f', words.version)
 local is_newer = epoch and (words.epoch > epoch or words.epoch == epoch and words.version > version)
-local has_other_table = epoch and sub(there[1] or '0', 1, 1) ~= '-' and there[4]
+local has_other_table = epoch and sub(there[1], 1, 1) ~= '-' and there[4]
   and there[4] ~= words.table
 local status = 'none'
 

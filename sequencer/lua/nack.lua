@@ -76,7 +76,7 @@ local now = time_us(now_us)
 --+ history/said
 --+ soon
 local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'probe_us', 'history_us', 'history_cap', 'history_bodies')
+  'probe_us')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 call('LLEN', dispatch)
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
@@ -89,7 +89,7 @@ check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
-local history = open_history(policy[6], policy[7], policy[8])
+local history = open_history()
 if ledger == '' then
   failure = with_log(failure, failed_before, member)
 end

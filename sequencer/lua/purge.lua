@@ -6,7 +6,7 @@
 -- ARGV[3] now_us   "" for the server's time
 -- RETURN  how many there were
 local dead, letters, stats = KEYS[1], KEYS[2], KEYS[3]
-local policy_key, memory = KEYS[4], KEYS[5]
+local memory = KEYS[5]
 local prefix = ARGV[1]
 local words = cjson.decode(ARGV[2])
 local now_us = ARGV[3]
@@ -19,8 +19,7 @@ local now = time_us(now_us)
 --+ history/ended
 --+ history/behind
 --+ history/of_letter
-local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'history_bodies')
-local history = open_history(policy[1], policy[2], policy[3])
+local history = open_history()
 local contents = history and call('HMGET', letters, unpack(words)) or {}
 call('ZCARD', dead)
 for i, kept in ipairs(contents) do

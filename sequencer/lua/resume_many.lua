@@ -33,15 +33,14 @@ local now = time_us(now_us)
 --+ history/keep
 --+ history/ended
 --+ history/behind
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'history_us', 'history_cap', 'history_bodies')
+local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
 local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 check_memory()
 call('LLEN', dispatch)
 call('HLEN', stats)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
-local history = open_history(policy[5], policy[6], policy[7])
+local history = open_history()
 
 local names, marks = {}, {}
 for i, word in ipairs(words) do

@@ -14,8 +14,8 @@
 --         cancelled, since its ledger notes effects
 -- A lease that ran out is no hindrance, and is ended where it was on this message: its holder may
 -- wake, and is refused then.
--- Its ledger stays. From protocol 2 on, one that may have been claimed gets one, which says what
--- its stamp was: the keys of its steps are made of that.
+-- Its ledger stays. One that may have been claimed without a ledger gets one that keeps its stamp:
+-- the keys of its steps are made of that.
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
 local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
 local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
@@ -43,8 +43,7 @@ local now = time_us(now_us)
 --+ history/keep
 --+ history/ended
 local stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap', 'history_us', 'history_cap',
-  'history_bodies')
+local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -61,7 +60,7 @@ if ledger == '' and due_us <= now then
 end
 call('ZCARD', order)
 check_memory()
-local history = open_history(policy[3], policy[4], policy[5])
+local history = open_history()
 
 if score == '' then
   call('HDEL', leases, '')

@@ -25,22 +25,20 @@ local now = time_us(now_us)
 --+ history/behind
 --+ history/of_letter
 --+ repair/is_enough
-local policy = call('HMGET', policy_key, 'history_us', 'history_cap', 'dead_us', 'dead_cap',
-  'history_bodies')
-local window, cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 1000000
-local dead_us, dead_cap = tonumber(policy[3] or nil) or 0, tonumber(policy[4] or nil) or 0
+local policy = call('HMGET', policy_key, 'dead_us', 'dead_cap')
+local dead_us, dead_cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 0
 local LETTERS = 100
 call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', histories)
-local history = open_history(window, cap, policy[5])
+local history = open_history()
 
 call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
-local gone, names = clean_history(window, window > 0 and cap or 0)
+local gone, names = clean_history(history and history.window or 0, history and history.cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
-  history = open_history(window, cap, policy[5])
+  history = open_history()
 end
 
 local function is_question(letter)
@@ -64,9 +62,7 @@ for i = 1, #page, 2 do
   if is_question(letter) then
     left = left + 1
   else
-    if history then
-      ended_letter(history, 'w', name, letter)
-    end
+    ended_letter(history, 'w', name, letter)
     call('HDEL', letters, name)
     call('ZREM', dead, name)
     swept = swept + 1

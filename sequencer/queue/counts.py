@@ -180,8 +180,7 @@ async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
 
 def _latest(now: int, clock: bytes | None) -> int:
     """Now, or what the lane's clock says, if the server's was set back: nothing gets younger by that."""
-    ticks = (clock or b"").removeprefix(b"+")
-    return max(now, int(ticks)) if ticks.isdigit() else now
+    return max(now, int(clock)) if clock and clock.isdigit() else now
 
 
 async def _history(net: Net, keys: LaneKeys, now: int, window_s: float) -> HistoryInfo:

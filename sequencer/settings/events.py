@@ -217,7 +217,7 @@ EVENTS: Mapping[str, Kind] = {
     "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
     "no room": Kind(
         WARNING,
-        "the queue has fewer consumers than n, or none for what waits: max_processes are in use; told each hour",
+        "the queue has fewer consumers than n, or none for what waits: max_processes is reached; logged once an hour",
         ("consumers", "wanted", "max_processes"),
     ),
     "runs already": Kind(WARNING, "another master runs the same file on this host", ("file", "other_pid")),

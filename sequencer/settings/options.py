@@ -293,7 +293,7 @@ class ConsumerOptions:
 
     def __post_init__(self) -> None:
         if self.until_empty and self.until_idle:
-            raise ConfigurationError("until_empty waits for what until_idle does not wait for; give one of the two")
+            raise ConfigurationError("give until_empty or until_idle, not both")
         for name, low, high in (
             ("lease", 0.1, 86_400.0),
             ("max_age", 0.1, 366 * 86_400.0),

@@ -66,8 +66,8 @@ def encode_score(score: Any) -> str:
     if not -MAX_EXACT_INTEGER <= score <= MAX_EXACT_INTEGER:
         raise InvalidScore(
             f"score {shown(score)} is beyond 2**53, where neighbouring integers become equal; "
-            "of a time use seconds, milliseconds or microseconds instead of nanoseconds; of a 64-bit id use the time "
-            "in it (of a snowflake, id >> 22): equal scores keep the order of arrival"
+            "for a time use seconds, milliseconds or microseconds instead of nanoseconds; for a 64-bit id use the "
+            "time in it (snowflake: id >> 22): equal scores keep the order of arrival"
         )
     return repr(float(score) + 0.0)
 

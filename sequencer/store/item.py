@@ -118,7 +118,7 @@ class ItemMaker:
         if field is not None and not is_time(score):
             raise InvalidScore(
                 f"a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
-                f"{score:.15g}, which is no timestamp"
+                f"{score:.15g}, which is not a timestamp"
             )
         return SHORT[unit_of(score)]
 

@@ -30,8 +30,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
     {sequencer:orders:0}:seen           set     group, newline, id of handled messages; and `seen:old`
     {sequencer:orders:0}:memory         hash    when those generations began and last grew, us; of the history, the
                                                 bucket in use, its end, when the oldest is dropped, whether it has
-                                                bodies;
-                                                when the last letter died
+                                                bodies; when the last letter died
     {sequencer:orders:0}:dead           zset    16-digit stamp, group, newline, id of a dead letter -> when it died, us
     {sequencer:orders:0}:letters        hash    the same -> score, newline, failure (JSON), newline, record
     {sequencer:orders:0}:skipped        hash    the dead letter that the last skipped message would be -> the same
@@ -47,7 +46,7 @@ script may touch them all. The group always comes last: whatever it holds, it ca
                                                 of; target -> when the last dead letter died that it was told of, us
     {sequencer:orders:0}:audit          stream  what consumers with audit=True handled, bounded
     {sequencer:orders:registry}         hash    what is registered: route (protocol.epoch), version, table, policy
-    sequencer:queues                    hash    queue -> "p" and its protocol; of 0.4.0: its number of lanes
+    sequencer:queues                    hash    queue -> "p" and its protocol
 """
 
 from __future__ import annotations

@@ -60,10 +60,6 @@ class Registration:
         return self.epoch, self.version
 
     @property
-    def is_live(self) -> bool:
-        return self.protocol != DELETED
-
-    @property
     def is_deleted(self) -> bool:
         return self.protocol == DELETED
 

@@ -86,7 +86,11 @@ def test_four_days_of_messages(lane: Lane, every_s: float, each: int, window_s: 
 
 
 TWINS = {
-    "cleaned only at writes": ("sweep", "clean_history(window, window > 0 and cap or 0)", "0, {}"),
+    "cleaned only at writes": (
+        "sweep",
+        "clean_history(history and history.window or 0, history and history.cap or 0)",
+        "0, {}",
+    ),
     "cleaned only when a bucket begins": ("ack", "open.is_over or now >= open.due", "open.is_over"),
     "no cap": ("ack", "or total > room", ""),
     "a bucket that never ends": ("ack", "or math.abs(now - began) >= open.span", "and not name"),

@@ -126,11 +126,8 @@ def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
     assert drain_once(seq) == [1]
 
 
-def test_a_look_at_the_very_first_moment_is_not_remembered(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_a_look_before_the_queue_was_made_is_not_remembered(make: Callable[..., Sequencer]) -> None:
     looker = make()
-    link.command("HSET", f"{namespace}:queues", "jobs", 1)  # registered by 0.4.0; its policy is still on its way
     assert looker.info().backlog == 0
     seq = make(sequence=True)
     seq.append(1, group="g", score=1)

@@ -43,7 +43,7 @@ class Both:
     def __init__(self, link: Link, namespace: str, lane: Lane) -> None:
         self.link, self.keys, self.lane = link, lane_keys(namespace, "q", 0), lane
         fields = [word for pair in Policy().stored().items() for word in pair]
-        link.command("HSET", self.keys.policy, *fields, "route", "v2.7")
+        link.command("HSET", self.keys.policy, *fields, "route", "3.7")
         self.real: dict[int, int] = {0: APPENDED_US}
         """Stamp in the model -> stamp on the server."""
         self.held: Any = None

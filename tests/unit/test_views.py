@@ -175,7 +175,7 @@ def counted(
     size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, unclaimed: int = 0, **stats: int
 ) -> list[Any]:
     words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
-    return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"+170", paused + unclaimed]
+    return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"170", paused + unclaimed]
 
 
 def test_counts_of_all_lanes_are_added_up() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +36,16 @@ class Answers:
             check_step_name(name)
         if both := sorted({*done} & {*again}):
             raise ConfigurationError(f"step {both[0]} stands in done and in again; leave it in one")
-        for name, number in _checked_attempts({} if attempts is None else attempts):
+        attempts = {} if attempts is None else attempts
+        if not isinstance(attempts, Mapping):
+            raise ConfigurationError(f"attempts={shown(attempts)} must be a mapping: name of a step -> the attempt")
+        for name, number in attempts.items():
             if name not in done and name not in again:
                 raise ConfigurationError(f"attempts names step {name}, which stands neither in done nor in again")
             check_integer(f"attempts: {name}", number, 0, MAX_COUNT)
         try:
             results = {name: kept_result(result) for name, result in done.items()}
-            return cls(results, tuple(dict.fromkeys(again)), dict(attempts or {}))
+            return cls(results, tuple(dict.fromkeys(again)), dict(attempts))
         except LedgerError as error:
             raise InvalidBody(f"a result given in done can't be kept: {error}") from error
 
@@ -57,7 +60,7 @@ class Answers:
         for name, attempt in self.attempts.items():
             if (entry := _entry(ledger, name)).runs != attempt:
                 raise AnswerRefused(
-                    f"this answers for attempt {attempt} of step {name}, and its last one is {entry.runs}; look again"
+                    f"this answer is for attempt {attempt} of step {name}, but its last is {entry.runs}; check again"
                 )
         for name, result in self.done.items():
             entry = _entry(ledger, name)
@@ -72,12 +75,6 @@ class Answers:
                 raise AnswerRefused(f"step {name} is {entry.state}, and runs again by itself; leave it out")
             ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, tries=0, at=at))
         return ledger
-
-
-def _checked_attempts(attempts: Any) -> Iterable[tuple[str, Any]]:
-    if not isinstance(attempts, Mapping):
-        raise ConfigurationError(f"attempts={shown(attempts)} must be a mapping: name of a step -> the attempt")
-    return attempts.items()
 
 
 def _entry(ledger: Ledger, name: str) -> Entry:

@@ -244,7 +244,7 @@ def new_step(
         raise ConfigurationError(f"step {called}: {both} stands in retry_on and in never_retry; leave it in one")
     refused = error_names("declined", declined)
     if refused and not once:
-        raise ConfigurationError(f"step {called}: declined is for once=True; name errors of others in never_retry")
+        raise ConfigurationError(f"step {called}: declined needs once=True; for other steps use never_retry")
     for both in set(refused) & {*on, *never}:
         raise ConfigurationError(f"step {called}: {both} stands in declined and in another list; leave it in one")
     return Step(called, run, kind, order, once, before, optional, tries, on, never, refused, checked)

@@ -110,8 +110,7 @@ class StepRunner:
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
         declared = self.declared if isinstance(self.declared, Steps) else NONE
         message = group.leased.messages[position]
-        attempt = max(message.attempt, ledger.tries + 1 if ledger else 1)
-        self._message = message if attempt == message.attempt else message._replace(attempt=attempt)
+        self._message = message._replace(attempt=max(message.attempt, ledger.tries + 1 if ledger else 1))
         facts = self._facts(group.leased, position, declared)
         given = self.queue, declared, facts, ledger
         clocks: Any = {"clock": self.wall, "is_stopping": lambda: self.control.is_stopping}
@@ -160,12 +159,12 @@ class StepRunner:
             except StopIteration as end:
                 return end.value
             if isinstance(asked, CallStep):
-                answer = yield from self._call(self._message, asked)
+                answer = yield from self._call(asked)
             else:
                 answer = yield from self._note(group, asked)
 
-    def _call(self, message: Message, asked: CallStep) -> Generator[Effect, Any, Returned | Raised]:
-        step, held = asked.step, self.held
+    def _call(self, asked: CallStep) -> Generator[Effect, Any, Returned | Raised]:
+        message, step, held = self._message, asked.step, self.held
         function = step.asks if asked.is_check else step.run
         assert function is not None
         self._is_new = False

@@ -78,8 +78,9 @@ def _holds(kind: str, holds: bool, text: str) -> Condition:
 def _of_look(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if (look := facts.look) is None:
         return
-    is_or_are = "is" if look.parked == 1 else "are"
-    yield from _measured("parked", look.parked, limits.parked, f"{many(look.parked, 'group')} {is_or_are} parked")
+    yield from _measured(
+        "parked", look.parked, limits.parked, f"{many(look.parked, 'group')} {_are(look.parked)} parked"
+    )
     yield from _measured("dead", look.dead, limits.dead, f"there {_are(look.dead)} {many(look.dead, 'dead letter')}")
     waits = f"{many(look.due, 'group')} wait{'s' if look.due == 1 else ''} for a consumer, the first for "
     yield from _measured(

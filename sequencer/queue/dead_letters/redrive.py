@@ -52,15 +52,14 @@ async def redrive(
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
     answers = given_answers(done, again, by, attempts)
-    size, net = 1 if answers else max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
-    check_rate(rate)
+    size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
     await session.allow("operate")
     began, sent = await net.now(), 0
     went: dict[LaneKeys, list[str]] = {}
     stay: dict[str, list[SeenLetter]] = {"pending": [], "handled": [], "changed": [], "asked": []}
     for keys, letters in await by_lane(session, wanted):
         went[keys] = []
-        for some in cut(letters if answers else _unasked(letters, stay["asked"]), size):
+        for some in cut(letters if answers else _unasked(letters, stay["asked"]), 1 if answers else size):
             ahead_s = began + sent / rate - await net.now()
             if ahead_s > 0:
                 await net.sleep(ahead_s)

@@ -52,9 +52,9 @@ def history(
 ) -> AsyncIterator[MessageInfo]:
     """Messages that ended, the newest end first: all of them, or at most `limit`; those that fit all that is given.
 
-    `since` and `until` are a duration before now, or an aware datetime. They are read while they are
-    iterated, a 24th of the window at a time; a million takes about a second of the server's time. What is returned has
-    no length, and is false when nothing is left. Of an id that ended several times within a 24th of the window, its
+    `since` and `until` are a duration before now, or an aware datetime. Messages are read as you iterate, a 24th of the
+    window at a time; a million takes about a second of the server's time. What is returned has no length, and is false
+    when nothing is left. Of an id that ended several times within a 24th of the window, its
     last end is kept. Empty unless the queue has a `history_window`. Raises ConfigurationError, InvalidGroup.
     """
     if limit is not None:
@@ -63,16 +63,15 @@ def history(
         check_choice("outcome", outcome, OUTCOMES)
     if kind is not None and not isinstance(kind, str):
         raise ConfigurationError(f"kind={shown(kind)} must be text")
-    for name, when in (("since", since), ("until", until)):
-        _check_when(name, when)
+    span = _checked("since", since), _checked("until", until)
     key = None if group is None else encode_group(group)
-    return _history(session, key, (since, until), outcome, kind, MAX_LIMIT if limit is None else limit)
+    return _history(session, key, span, outcome, kind, MAX_LIMIT if limit is None else limit)
 
 
 async def _history(
     session: Session,
     group: str | None,
-    span: tuple[When | None, When | None],
+    span: tuple[float | datetime | None, float | datetime | None],
     outcome: Outcome | None,
     kind: str | None,
     limit: int,
@@ -151,18 +150,18 @@ def _ended_at(found: _Found) -> float:
     return found.info.finished_at or 0.0
 
 
-def _check_when(name: str, when: When | None) -> None:
-    if isinstance(when, datetime):
-        if when.tzinfo is None:
-            raise ConfigurationError(f"{name}={shown(when)} has no time zone; give an aware datetime")
-    elif when is not None:
-        seconds_of(name, when)
+def _checked(name: str, when: When | None) -> float | datetime | None:
+    if not isinstance(when, datetime):
+        return None if when is None else seconds_of(name, when)
+    if when.tzinfo is None:
+        raise ConfigurationError(f"{name}={shown(when)} has no time zone; give an aware datetime")
+    return when
 
 
-def _moment(when: When | None, now: float, default: float) -> float:
+def _moment(when: float | datetime | None, now: float, default: float) -> float:
     """Seconds since 1970."""
     if when is None:
         return default
     if isinstance(when, datetime):
         return when.timestamp()
-    return now - seconds_of("since", when)
+    return now - when

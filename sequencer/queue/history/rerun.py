@@ -1,4 +1,4 @@
-"""What runs a message again that ended. An operation over a net."""
+"""Runs a message that ended again. An operation over a net."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     `e3`, and `e3~3` for that. The history links the two.
 
     It takes its own place by its score, as a redriven dead letter does, and is never given up as late. Steps start
-    anew, also `once` steps that took effect; with `keep_steps` those that are done stay done. A message runs again
+    over, also `once` steps that took effect; with `keep_steps` those that are done stay done. A message runs again
     once: a repeated call adds nothing, and its receipt has the same id and is a `duplicate`; for another run, run the
     new one again. Raises MessageNotFound, RerunRefused, QueueFull.
     """
@@ -53,7 +53,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     call = calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written)
     done = (await session.net.ask(call)).value
     if done.status in ("pending", "missing"):
-        raise RerunRefused(f"{name} was appended again, or dropped from the history, just now; look at it again")
+        raise RerunRefused(f"{name} was just appended again, or dropped from the history; check again")
     if done.status == "added":
         return Receipt(done.id, done.stamp, False, "stored")
     return Receipt(done.id, None, True, "duplicate")
@@ -74,7 +74,7 @@ def _kept_steps(written: Written | None, name: str) -> Written | None:
     ledger = decode_ledger(written.ledger)
     if asked := [entry.name for entry in ledger.entries if entry.once and entry.state in ("started", "failed")]:
         raise RerunRefused(
-            f"{name}: nobody knows whether {', '.join(asked)} took effect, so its steps can't be kept; "
+            f"{name}: it is unknown whether {', '.join(asked)} took effect, so its steps can't be kept; "
             "without keep_steps (--keep-steps) all of them run again"
         )
     entries = tuple(e for e in ledger.entries if e.state == "done" or (e.once and e.state == "left"))
@@ -89,9 +89,9 @@ async def _refusal(
     if info is None:
         return MessageNotFound(f"nothing is known of {name} in queue {options.queue!r}")
     if info.state == "dead":
-        words = {"namespace": options.namespace, "options": id_option(message_id)}
-        redrive = command("dead redrive", options.queue, *info.group, **words)  # type: ignore[arg-type]
-        return RerunRefused(f"{name} is a dead letter; put it back: {redrive}")
+        chosen = id_option(message_id)
+        redrive = command("dead redrive", options.queue, *info.group, namespace=options.namespace, options=chosen)
+        return RerunRefused(f"{name} is a dead letter; redrive it: {redrive}")
     if info.phase in ("pending", "running") or info.state == "parked":
         return RerunRefused(f"{name} has not ended: it is {info.state}")
     if (await session.fresh_policy()).history_bodies:

@@ -105,10 +105,10 @@ class RouteSearch:
         if copies and (self._registers or self._known):  # the registry has older data than it had
             await self._register(there, max(copies, key=lambda one: one.age))
             return False, None
-        if copy and copy.is_live and there.is_live and copy.tags != there.tags:
-            await self._keep_table(there, copy)
-            return False, None
         if there.is_deleted:
+            return False, None
+        if copy and not copy.is_deleted and copy.tags != there.tags:
+            await self._keep_table(there, copy)
             return False, None
         self._check_lanes(len(there.tags))
         wanted = await self._merged(there)

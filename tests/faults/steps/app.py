@@ -87,8 +87,8 @@ def start_kept(self: Any, group: Any, asked: Any) -> Any:
     return 1
 
 
-def start_behind(self: Any, message: Any, asked: Any) -> Any:
-    heard = yield from call(self, message, asked)
+def start_behind(self: Any, asked: Any) -> Any:
+    heard = yield from call(self, asked)
     if late := _late.pop("note", None):
         yield from note(self, *late)
     return heard

@@ -1,8 +1,7 @@
--- of_append: what an append writes into the history. Needs: prefix, call, sub, open_history,
--- add_ending, keep_history, ended_text.
+-- of_append: what an append writes into the history. Needs: sub, open_history, add_ending,
+-- keep_history, ended_text.
 local function history_of_append()
-  local rules = call('HMGET', prefix .. 'policy', 'history_us', 'history_cap', 'history_bodies')
-  local open, ended = open_history(rules[1], rules[2], rules[3]), {}
+  local open, ended = open_history(), {}
 
   function ended.add(letter, group, id, score, failure, record)
     local text = ended_text(letter, record, sub(record, 17, 20))

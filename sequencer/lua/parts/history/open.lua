@@ -10,9 +10,10 @@
 -- listed.
 local PARTS = 24
 
--- Looked up before the first write; nil where no history is kept. Window, cap and bodies are those
--- of the policy, or false.
-local function open_history(window, cap, bodies)
+-- Looked up before the first write; nil where no history is kept.
+local function open_history()
+  local window, cap, bodies = unpack(call('HMGET', prefix .. 'policy', 'history_us', 'history_cap',
+    'history_bodies'))
   window = tonumber(window or 0) or 0
   if window <= 0 then return nil end
   local open = {window = window, cap = tonumber(cap or nil) or 1000000, span = window / PARTS}
