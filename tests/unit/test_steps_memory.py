@@ -181,6 +181,14 @@ def test_what_has_no_tries_left_parks_and_is_tried_anew_once_it_is_resumed() -> 
     assert bank.ran == {"charge": 1, "points": 5, "notify": 1}
 
 
+def test_a_step_that_is_done_at_its_last_attempt_does_not_count_for_a_message_that_is_resumed() -> None:
+    bank = Bank(charge=[Retry("busy"), Retry("busy")], points=[ValueError("no")] * 3)
+    seq = gifts(bank)
+    assert [run.message.attempt for run in seq.drain().steps if run.step == "charge"] == [1, 2, 3]
+    seq.resume("ann")
+    assert max(run.message.attempt for run in seq.drain().steps) <= 3
+
+
 def test_an_optional_step_holds_nothing_back_and_its_failure_is_told() -> None:
     told: list[Any] = []
     seq = gifts(Bank(notify=[ValueError("no")]))

@@ -62,7 +62,7 @@ class StepRunner:
     wall: Clock
     random: Clock
     _message: Message = field(init=False)
-    """The one in hand, as its steps see it: its attempt is that of the step with the most tries."""
+    """The one in hand, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
     """The last write into the record in hand."""
     waited_s: float = field(init=False, default=0.0)
@@ -110,7 +110,7 @@ class StepRunner:
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
         declared = self.declared if isinstance(self.declared, Steps) else NONE
         message = group.leased.messages[position]
-        self._message = message._replace(attempt=max(message.attempt, ledger.tries + 1 if ledger else 1))
+        self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
         facts = self._facts(group.leased, position, declared)
         given = self.queue, declared, facts, ledger
         clocks: Any = {"clock": self.wall, "is_stopping": lambda: self.control.is_stopping}

@@ -137,6 +137,11 @@ class Ledger:
         return max((entry.tries for entry in self.entries), default=0)
 
     @property
+    def failures(self) -> int:
+        """The most of a step after which the message was tried again."""
+        return max((entry.tries - (entry.state in ("done", "left")) for entry in self.entries), default=0)
+
+    @property
     def results(self) -> dict[str, Any]:
         """What the steps that are done returned; none for one whose result could not be kept."""
         return {entry.name: entry.result for entry in self.entries if entry.state == "done" and not entry.error}
