@@ -16,7 +16,7 @@ from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of,
 from ..store.registration import INDEX_WORD, Registration, of_lane, registered
 from ..store.replies import Reading, field_texts, text
 from ..values.views import QueueInfo
-from .registry.route_search import find_route
+from .registry.route_search import RouteSearch
 
 log = logging.getLogger("sequencer")
 
@@ -145,7 +145,7 @@ class Session:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
             asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
-            found = await find_route(self.net, alone, options, asked=asked, fields=fields, registers=register)
+            found = await RouteSearch(self.net, alone, options, asked=asked, fields=fields, registers=register).run()
         if self._is_registered and not register:
             return
         if found is None:
@@ -277,9 +277,9 @@ class Session:
                 await self.find_route(alone)
 
     async def _find_route(self, alone: Alone) -> None:
-        known = self._registration
-        registers, restores = self._is_registered, self.restores
-        found = await find_route(self.net, alone, self.options, known=known, registers=registers, restores=restores)
+        known, registers = self._registration, self._is_registered
+        search = RouteSearch(self.net, alone, self.options, known=known, registers=registers, restores=self.restores)
+        found = await search.run()
         if found:
             self._learn(found)
         elif known is None or not self.restores:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, shown
-from .durations import seconds
+from .durations import LONGEST_S, seconds
 from .message import Failure
 
 MAX_NAME_CHARS = 128
@@ -18,7 +18,6 @@ MAX_LIMIT = 10**9
 
 MAX_NAMES = 30
 """Of all that there are, in a text."""
-MAX_DURATION_S = 100 * 365 * 86_400.0
 
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
@@ -54,7 +53,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
 
 
-def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = MAX_DURATION_S) -> float:
+def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST_S) -> float:
     """A duration in seconds, within these bounds."""
     try:
         found = seconds(duration)

@@ -19,8 +19,7 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
-from sequencer.queue import session
-from sequencer.queue.registry import route_search
+from sequencer.queue.registry.route_search import RouteSearch
 from sequencer.store.keys import lane_keys, registry_key
 from sequencer.testing import wait_until
 
@@ -217,15 +216,15 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
     with client(admin, lanes=4) as seq:
-        find, todo = route_search.find_route, ["append"]
+        search, todo = RouteSearch.run, ["append"]
 
-        async def slow(*args: Any, **options: Any) -> Any:
+        async def slow(self: RouteSearch) -> Any:
             if todo:
                 todo.clear()
                 await seq._session.lanes(role="append")
-            return await find(*args, **options)
+            return await search(self)
 
-        monkeypatch.setattr(session, "find_route", slow)
+        monkeypatch.setattr(RouteSearch, "run", slow)
         finish(seq._session.lanes(register=False))
         lose_everything(admin)
         assert seq.info().backlog == 0

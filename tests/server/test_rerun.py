@@ -1,4 +1,4 @@
-"""Contents of messages that ended, as the history keeps them where it shall, and what runs such a message again."""
+"""What `history_bodies` keeps of messages that ended, and `rerun`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from sequencer.errors import SequencerError
 from sequencer.queue.registry.deletion import delete_queue
-from sequencer.queue.registry.route_search import find_route
+from sequencer.queue.registry.route_search import RouteSearch
 from sequencer.settings.options import QueueOptions
 from sequencer.store.keys import lane_keys
 from sequencer.store.registration import Registration
@@ -43,7 +43,7 @@ class Play:
     ) -> Coroutine[Any, Any, Any]:
         """A program that is about to use the queue."""
         options = QueueOptions(queue="q", namespace="n", lanes=lanes)
-        return find_route(NET, WalkAlone(self.server), options, known=known, asked=asked, registers=True)
+        return RouteSearch(NET, WalkAlone(self.server), options, known=known, asked=asked, registers=True).run()
 
     def delete(self) -> Coroutine[Any, Any, Any]:
         return delete_queue(NET, WalkAlone(self.server), QueueOptions(queue="q", namespace="n"))

@@ -242,21 +242,3 @@ class RouteSearch:
 
     def _keys(self, tag: str) -> LaneKeys:
         return lane_keys(self._options.namespace, self._options.queue, tag)
-
-
-async def find_route(
-    net: Net,
-    alone: Alone,
-    options: QueueOptions,
-    *,
-    known: Registration | None = None,
-    asked: Mapping[str, Any] | None = None,
-    fields: BodyFields | None = None,
-    registers: bool = False,
-    restores: bool = True,
-) -> Registration | None:
-    """What is registered, and in all lanes; None where nothing is, and nothing may be: see RouteSearch."""
-    search = RouteSearch(
-        net, alone, options, known=known, asked=asked, fields=fields, registers=registers, restores=restores
-    )
-    return await search.run()

@@ -1,6 +1,6 @@
 """Walks: programs that register, append, die, sleep and lose answers, one step of one of them at a time.
 
-The programs run the real operations (`find_route`, `delete_queue`) over the model of registry and lanes. A step is one
+The programs run the real operations (`RouteSearch`, `delete_queue`) over the model of registry and lanes. A step is one
 round trip. Every choice follows from the seed.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from sequencer.errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
 from sequencer.queue.registry.deletion import delete_queue
-from sequencer.queue.registry.route_search import find_route
+from sequencer.queue.registry.route_search import RouteSearch
 from sequencer.settings.options import QueueOptions
 from sequencer.store.keys import lane_keys, registry_key
 from sequencer.store.registration import Registration
@@ -73,7 +73,7 @@ class Program:
     async def find(self) -> None:
         options = QueueOptions(queue="q", namespace="n", lanes=self.lanes)
         net: Any = WalkNet()
-        self.known = await find_route(net, self.alone, options, known=self.known, registers=True)
+        self.known = await RouteSearch(net, self.alone, options, known=self.known, registers=True).run()
 
     async def work(self) -> None:
         while True:
