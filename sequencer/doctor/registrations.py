@@ -116,12 +116,11 @@ def _check_lanes(link: Link, namespace: str, queue: str, there: Registration, re
             text = f"queue {queue}: {keys.policy} says another policy than is registered ({said})"
             told = "" if is_mended else f"; to bring what is registered: {_repair(queue, namespace)}"
             yield Finding("queues", "problem", text + told, is_mended)
-        elif fields.get("packed", there.packed()) != there.packed():
-            if repair:
-                link.command("HDEL", keys.policy, "packed")
-            text = f"queue {queue}: {keys.policy} has a field packed that is not what its other fields say"
-            told = "" if repair else "; the next client that uses the queue takes it away, or doctor --repair"
-            yield Finding("queues", "problem", text + told, repair)
+        elif fields.get("packed") != there.packed():
+            is_mended = repair and _is_mended(link, "HSET", keys.policy, "packed", there.packed())
+            text = f"queue {queue}: {keys.policy} has not the field packed that its other fields make"
+            told = "" if is_mended else "; the next client that uses the queue corrects it, or doctor --repair"
+            yield Finding("queues", "problem", text + told, is_mended)
 
 
 def _check_unknown_lanes(link: Link, namespace: str, queue: str, known: int) -> Iterator[Finding]:

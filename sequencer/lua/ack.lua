@@ -31,7 +31,7 @@ local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', pre
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
 local policy_key = prefix .. 'policy'
 local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
-local packed = policy[1] or packed_rules(policy_key)
+local packed = policy[1] or NO_RULES
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

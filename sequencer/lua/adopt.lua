@@ -40,8 +40,8 @@ if step == 'remove' then
   end
 elseif epoch and not is_newer then
   status = words.epoch == epoch and words.version == version and 'same' or 'newer'
-  if status == 'same' and words.packed ~= call('HGET', policy_key, 'packed') then
-    call('HDEL', policy_key, 'packed') -- others wrote one of the two: the single fields count
+  if status == 'same' and words.packed ~= '' then
+    call('HSET', policy_key, 'packed', words.packed) -- others may have changed it
   end
 elseif words.keeps and has_other_table then
   status = 'other'

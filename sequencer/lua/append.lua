@@ -48,7 +48,7 @@ local now = time_us(now_us)
 local prefix = sub(schedule, 1, -9)
 call('HLEN', stats)
 --+ packed_rules
-local packed = call('HGET', prefix .. 'policy', 'packed') or packed_rules(prefix .. 'policy')
+local packed = call('HGET', prefix .. 'policy', 'packed') or NO_RULES
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'

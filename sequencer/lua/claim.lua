@@ -50,7 +50,7 @@ local leases, failures, clock_key = prefix .. 'leases', prefix .. 'failures', pr
 local dispatch, stats, memory = prefix .. 'dispatch', prefix .. 'stats', prefix .. 'memory'
 local policy_key, paused = prefix .. 'policy', prefix .. 'paused'
 local policy = call('HMGET', policy_key, 'packed', 'paused', 'probe_us')
-local packed = policy[1] or packed_rules(policy_key)
+local packed = policy[1] or NO_RULES
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

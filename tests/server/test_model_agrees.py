@@ -28,7 +28,7 @@ from sequencer.store.keys import LaneKeys, lane_keys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.watermark import advance
 
-from ..support.lane import Lane, item
+from ..support.lane import Lane, item, policy_words
 from ..support.model.lane import ModelLane
 from ..support.model.state import Refused
 
@@ -102,8 +102,7 @@ class Both:
 
     def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
         self.link, self.keys, self.model = link, keys, ModelLane(policy)
-        link.command("HSET", keys.policy, "route", "3.7")
-        link.command("HSET", keys.policy, *[word for pair in policy.stored().items() for word in pair])
+        link.command("HSET", keys.policy, *policy_words(policy))
         self.leases: list[Any] = []
 
     def run(self, make: Any) -> Any:

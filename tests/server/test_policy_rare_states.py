@@ -12,6 +12,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import BatchRefused, DataError, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
+from tests.support.damage import change_policy_by_hand
 from tests.support.handling import drain_once
 
 
@@ -131,7 +132,7 @@ def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
     seq, keys = make(reorder_window=600), lane_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     assert not seq.claim()
-    link.command("HSET", keys.policy, "window_us", 0)  # by hand: a client would have woken it
+    change_policy_by_hand(link, keys, window_us="0")  # a client would have woken it
     link.command("HDEL", keys.policy, "packed")
     assert "by a rule that holds no more; resume it" in seq.explain("g").text
     assert seq.resume("g")

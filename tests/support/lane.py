@@ -13,11 +13,18 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import LaneKeys
+from sequencer.store.registration import PROTOCOL, Registration, plain_tags
 
 T = TypeVar("T")
 SECOND = 1_000_000
 NOW_US = 1_700_000_000 * SECOND
 MUCH = ClaimLimits(1000, 1000, 10**8)
+
+
+def policy_words(policy: Policy) -> list[str]:
+    """The fields of a lane that has it."""
+    one = Registration(PROTOCOL, 7, 0, plain_tags(1), policy.stored())
+    return [word for pair in one.policy.items() for word in pair] + ["packed", one.packed()]
 
 
 def item(group: str, id: str, score: str = "", body: str = "1", due: str = "") -> Item:
@@ -31,7 +38,7 @@ class Lane:
         self.link, self.keys, self.now = link, keys, NOW_US
 
     def rules(self, policy: Policy) -> None:
-        self.link.command("HSET", self.keys.policy, *[word for pair in policy.stored().items() for word in pair])
+        self.link.command("HSET", self.keys.policy, *policy_words(policy))
 
     def later(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)

@@ -22,6 +22,7 @@ from sequencer.store.ledger import Written
 from sequencer.store.record import Kept, decode_head
 from sequencer.values.message import Failure
 
+from .lane import policy_words
 from .steps_model import actions
 from .steps_model.lane import PARKED, Lane
 from .steps_model.ledger import Entry, Ledger
@@ -42,8 +43,7 @@ class Both:
 
     def __init__(self, link: Link, namespace: str, lane: Lane) -> None:
         self.link, self.keys, self.lane = link, lane_keys(namespace, "q", 0), lane
-        fields = [word for pair in Policy().stored().items() for word in pair]
-        link.command("HSET", self.keys.policy, *fields, "route", "3.7")
+        link.command("HSET", self.keys.policy, *policy_words(Policy()))
         self.real: dict[int, int] = {0: APPENDED_US}
         """Stamp in the model -> stamp on the server."""
         self.held: Any = None

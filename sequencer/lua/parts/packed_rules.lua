@@ -1,16 +1,8 @@
 -- packed_rules: what append, claim and ack need of the lane's policy, in one text: the route, "1"
 -- where no rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us,
--- dedup_cap. Whoever brings the policy to a lane writes it (adopt.lua). Needs: call, sub.
+-- dedup_cap. Whoever brings the policy to a lane writes it (adopt.lua). Needs: sub.
 
-local function packed_rules(policy_key) -- of a lane that has only the single fields
-  local policy = call('HMGET', policy_key, 'route', 'dedup_us', 'window_us', 'on_late', 'sequence',
-    'mark_us', 'dedup_cap')
-  local window, on_late = policy[3] or '0', policy[4] or 'handle'
-  local is_plain = window == '0' and on_late == 'handle' and policy[5] ~= '1'
-  local route, flag = policy[1] or 'none', is_plain and '1' or '0'
-  return table.concat({route, flag, policy[2] or '0', window, on_late, policy[5] or '0',
-    policy[6] or '0', policy[7] or '0'}, ' ')
-end
+local NO_RULES = 'none 1 0 0 handle 0 0 0' -- of a lane without a policy
 
 -- Where the route ends, if it is this one; "" is any.
 local function route_end(packed, route)
