@@ -196,7 +196,7 @@ def purge(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) 
 
 
 class Rerun(NamedTuple):
-    """What became of a message that was to run again, the id under which it does, and its stamp, 0 unless it was added
+    """What became of a rerun, the new id, and its stamp, 0 unless it was added
     now. "again": an earlier call added it.
     """
 
@@ -217,7 +217,7 @@ def rerun(
     now_us: int | None = None,
 ) -> Call[Rerun]:
     """Append a message that ended once more, as history keeps it. `stamp`: that of its record, as it was seen;
-    `new_id`: what the new id begins with, and the number that is tried first behind it.
+    `new_id`: the base of the new id, and the number tried first after it.
     """
     base, number = new_id
     lane = (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.clock, keys.policy, keys.memory)

@@ -1,7 +1,7 @@
 """What keeps groups from moving: a lease that is held for so long that its handler may hang; nobody consumes; parked.
 
-Nothing is written for that. A consumer holds leases while it works, and else claims what is due within IDLE_S. Where a
-group has been due for longer, and nobody holds any, there is no consumer that works.
+Nothing is written for that. A consumer holds leases while it works, and otherwise claims what is due within IDLE_S.
+Where a group has been due for longer, and nobody holds any, no consumer is working.
 """
 
 from __future__ import annotations

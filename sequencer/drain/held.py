@@ -57,7 +57,7 @@ class Held:
     finished_at: float | None = None
     stuck_since: float | None = None
     """Beginning of a handler run that hangs, or ignored the end of its time: nothing beside it is held on to, and its
-    lease is renewed once more, so that its end counts as an attempt of the message in hand.
+    lease is renewed once more, so that its end counts as an attempt of the current message.
     """
     left_since: float | None = None
     """Beginning of the run whose lease was renewed for the last time."""

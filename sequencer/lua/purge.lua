@@ -1,4 +1,4 @@
--- purge: deletes dead letters for good. History says so of each, where one is kept.
+-- purge: deletes dead letters for good; recorded in the history, where one is kept.
 -- KEYS[1] dead zset; KEYS[2] letters hash; KEYS[3] stats hash; KEYS[4] policy hash
 -- KEYS[5] memory hash
 -- ARGV[1] prefix   of the lane's keys

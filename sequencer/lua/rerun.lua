@@ -1,13 +1,13 @@
--- rerun: appends a message that ended once more, under an id of its own, from what history keeps of
--- it: its group, its score, and the body and headers that the caller made of its record. It counts
--- as redriven: it is put into its own place, however late that is.
+-- rerun: appends a message that ended again, under an id of its own, from what history keeps of it:
+-- its group, its score, and the body and headers that the caller made of its record. It counts as
+-- redriven: it is put into its own place, however late that is.
 -- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
 -- KEYS[5] stats hash; KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
 -- ARGV[1] prefix    of the lane's keys
 -- ARGV[2] group
 -- ARGV[3] id        of the message that ended
 -- ARGV[4] stamp     with which its record begins, as the caller saw it (16 digits)
--- ARGV[5] base      of the new id: behind it stand "~" and a number
+-- ARGV[5] base      of the new id: "~" and a number follow
 -- ARGV[6] number    that is tried first; one that is taken is passed over
 -- ARGV[7] envelope  of the new message
 -- ARGV[8] ledger    of the new message, as its record keeps it (parts/record); "" for none
@@ -53,7 +53,7 @@ if not record or sub(record, 1, 16) ~= stamp then return {'missing', '', ''} end
 if again ~= '' then return {'again', again, ''} end
 
 -- Whether another message has this id, pending or known; and whether it is this one, of a call that
--- an error ended behind its append.
+-- failed after its append.
 local function taken_by(new)
   local there = call('HGET', body, new)
   if there then

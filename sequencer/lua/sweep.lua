@@ -1,6 +1,6 @@
 -- sweep: drops what history and dead letters have that is older than the policy keeps it, or above
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
--- History says so of each dead letter that goes, where one is kept.
+-- Deleted dead letters are recorded in the history, where one is kept.
 -- KEYS[1] policy hash; KEYS[2] memory hash; KEYS[3] histories zset; KEYS[4] dead zset
 -- KEYS[5] letters hash; KEYS[6] stats hash
 -- ARGV[1] prefix   of the lane's keys

@@ -39,9 +39,9 @@ async def reschedule(
 ) -> None:
     """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
 
-    It takes its place anew, as if it arrived now. Where its old time was its score, the new one is; else its score
+    It takes its place as if it arrived now. Where its old time was its score, the new time is; otherwise its score
     stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when
-    a consumer may have it in hand.
+    a consumer may be handling it.
     """
     due = encode_due(delay, at)
     if not due:

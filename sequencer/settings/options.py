@@ -278,7 +278,7 @@ class ConsumerOptions:
     until_empty: bool = False
     """End when nothing is left but parked or paused groups."""
     until_idle: bool = False
-    """End when nothing is due: delayed messages, retries, and groups that other consumers have are not awaited."""
+    """End when nothing is due: without waiting for delayed messages, retries, or groups that other consumers hold."""
     max_messages: int | None = None
     """End, to be replaced, after this many messages."""
     max_age_s: float | None = None

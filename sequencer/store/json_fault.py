@@ -53,7 +53,7 @@ def _dotted(path: str, name: str) -> str:
 
 
 def _faults(value: Any, path: str) -> Iterator[str]:
-    """As orjson reads it: of its subclasses a tuple is no list."""
+    """As orjson reads it: a subclass of tuple is not a list to it."""
     if isinstance(value, dict):
         for key, item in value.items():
             if type(key) is not str:

@@ -30,7 +30,7 @@ class MessageInfo:
     due_in_s: float | None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
     attempts: int
-    """How often it was tried since it was last resumed or redriven; with steps, the most tries of a step, in all."""
+    """Attempts since it was last resumed or redriven; with steps, those of the step with the most, in all."""
     error: Failure | None
     message: Message | None
     phase: Phase

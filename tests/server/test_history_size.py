@@ -82,7 +82,9 @@ def test_a_history_that_is_off_has_no_key(lane: Lane) -> None:
 
 
 def test_a_history_that_is_cleaned_at_writes_only_is_found(lane: Lane) -> None:
-    with changed_script("sweep", "clean_history(window, window > 0 and cap or 0)", "0, {}"):
+    with changed_script(
+        "sweep", "clean_history(history and history.window or 0, history and history.cap or 0)", "0, {}"
+    ):
         lane.rules(Policy(history_window=DAY_S, dedup_window=0))
         end(lane, "a")
         with pytest.raises(AssertionError, match="at rest"):

@@ -41,7 +41,7 @@ class Answers:
             raise ConfigurationError(f"attempts={shown(attempts)} must be a mapping: name of a step -> the attempt")
         for name, number in attempts.items():
             if name not in done and name not in again:
-                raise ConfigurationError(f"attempts names step {name}, which stands neither in done nor in again")
+                raise ConfigurationError(f"attempts names step {name}, which is neither in done nor in again")
             check_integer(f"attempts: {name}", number, 0, MAX_COUNT)
         try:
             results = {name: kept_result(result) for name, result in done.items()}

@@ -246,5 +246,5 @@ def new_step(
     if refused and not once:
         raise ConfigurationError(f"step {called}: declined needs once=True; for other steps use never_retry")
     for both in set(refused) & {*on, *never}:
-        raise ConfigurationError(f"step {called}: {both} stands in declined and in another list; leave it in one")
+        raise ConfigurationError(f"step {called}: {both} is in declined and in another list; leave it in one")
     return Step(called, run, kind, order, once, before, optional, tries, on, never, refused, checked)

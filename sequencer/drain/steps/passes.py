@@ -138,8 +138,8 @@ class Pass:
         return self._give_up(ending, error, missing)
 
     def _unasked(self) -> Step | None:
-        """A step that a person would be asked about, whose check was not asked. One that was called in this pass is not
-        asked so soon; where as many processes ended as may, the check is asked once: it may be what ends them.
+        """A step that an operator would be asked about, whose check was not asked. One called in this pass is not
+        asked so soon; at the limit of dead processes the check is asked once: it may be what kills them.
         """
         if self._facts.unanswered > rules.most_unanswered(self._queue):
             return None

@@ -62,7 +62,7 @@ class StepRunner:
     wall: Clock
     random: Clock
     _message: Message = field(init=False)
-    """The one in hand, as its steps see it: its attempt is one more than the most failures of a step."""
+    """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
     """The last write into the record in hand."""
     waited_s: float = field(init=False, default=0.0)

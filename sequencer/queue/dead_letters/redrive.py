@@ -46,8 +46,8 @@ async def redrive(
     again, or was handled since, within the queue's `dedup_window`, or when it died anew after it was read here. Steps
     that are done stay done.
 
-    One whose `once` step has an end that nobody knows stays, too, unless a person says that end: `done`, `again` and
-    `attempts`, as for `resume`; they count for each letter that fits. Raises MessageNotFound when an `id` was given and
+    One with an unresolved `once` step stays, too, unless an operator answers for it: `done`, `again` and `attempts`, as
+    for `resume`; they apply to each letter that fits. Raises MessageNotFound when an `id` was given and
     is not there, IdConflict when it was given and all stay, AnswerNeeded, AnswerRefused, ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")

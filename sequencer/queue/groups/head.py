@@ -57,7 +57,7 @@ async def resume(
 
     Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
     each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `attempts`: for each step the attempt that is answered for, its `tries` in `steps`: once
+    that shall not run at all. `attempts`: for each step the attempt you answer for, its `tries` in `steps`: once
     it has run again, the answer is refused. `by`: who says it. `id`: only if this message is the failed head. Raises
     GroupNotFound; GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for
     its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.

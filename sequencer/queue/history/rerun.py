@@ -60,14 +60,14 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
 
 
 def _next(message_id: str, *, is_rerun: bool) -> tuple[str, int]:
-    """What the next id begins with, and the number behind it. An id that only looks like one of ours is a first one."""
+    """Base and number of the next id. An id that only looks like one of ours is a first one."""
     counted = _COUNTED.fullmatch(message_id) if is_rerun else None
     return (counted[1], int(counted[2]) + 1) if counted else (message_id, 2)
 
 
 def _kept_steps(written: Written | None, name: str) -> Written | None:
     """A ledger with the steps that are done, and the `once` steps that were given up: those do not run again by
-    themselves. The others start anew. Raises RerunRefused, LedgerError.
+    themselves. The others start over. Raises RerunRefused, LedgerError.
     """
     if written is None:
         return None

@@ -10,7 +10,6 @@ from ...store.keys import LaneKeys
 from ...store.record import id_of, number_of
 from ...store.replies import Reading
 from ...values.history import MessageSteps
-from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..history.known import message_info
 from ..session import Session
 from .record_steps import record_steps
@@ -38,10 +37,10 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
                 session.options.queue, key, wanted, record, is_dead=False, token=number_of(lease or b"")
             )
         return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
-    for letter in await oldest(session, [keys], DeadLetterFilter(key, wanted)):
-        return letter.steps or MessageSteps(wanted, decode_group(key), True, (), (), ())
-    ended = await message_info(session, keys, key, wanted)
-    return ended.steps if ended else None
+    info = await message_info(session, keys, key, wanted)
+    if info is None or info.message is None:
+        return None
+    return info.steps or MessageSteps(wanted, info.group, info.state == "dead", (), (), ())
 
 
 async def _failed_or_head(session: Session, keys: LaneKeys, group: str) -> str | None:

@@ -11,7 +11,7 @@ from .format import check_room, encode_ledger, kept_result
 from .written import Written
 
 MAX_STEP_NAME = 100
-"""Characters of a step's name: it stands in keys, commands and ledgers."""
+"""Characters of a step's name: it is part of keys, commands and ledgers."""
 HANDLER = "(handler)"
 """The entry that counts what the code of a handler raises outside of steps: no step has this name."""
 PRODUCER = "producer"
@@ -29,7 +29,7 @@ def check_step_name(name: Any) -> None:
 def ledger_of_done(done: Any, stamp: int) -> bytes:
     """As a record keeps it, b"" of none: `done` maps the name of each step to its result. Raises InvalidMessage.
 
-    `stamp`: stands in the keys of its steps; the message gets its own only when it is stored.
+    `stamp`: part of the keys of its steps; the message gets its own only when it is stored.
     """
     if not isinstance(done, Mapping):
         raise InvalidMessage(f"done={shown(done)} must be a mapping: name of a step -> its result")
