@@ -85,7 +85,7 @@ def _seconds(text: str | float) -> float:
 
 
 DURATION: dict[str, Any] = {"parser": _seconds, "metavar": "DURATION"}
-"""Of an option that takes a duration: a number of seconds, or text like 5m."""
+"""For an option that takes a duration: a number of seconds, or text like 5m."""
 
 
 def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str | None) -> str | None:
@@ -194,7 +194,7 @@ def hear_interrupts() -> None:
 
 
 def hear_hangups() -> None:
-    """From here on SIGHUP comes through; `cli/start` blocked it, since it must not end a `run` that starts."""
+    """Unblock SIGHUP; `cli/start` blocked it, since it must not end a `run` that is starting."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
 

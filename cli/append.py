@@ -57,7 +57,8 @@ def append(
     id_by: Annotated[str | None, option("--id-by", help="Body field that is the id.")] = None,
     score_by: Annotated[str | None, option("--score-by", help="Body field that is the score.")] = None,
     form: Annotated[
-        Literal["ndjson", "csv"] | None, call_option("--input", help="Else a file is CSV if it is called .csv.")
+        Literal["ndjson", "csv"] | None,
+        call_option("--input", help="Format; without it, .csv files are CSV."),
     ] = None,
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
@@ -81,8 +82,8 @@ def append(
     A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": seconds from now,
     "at": seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score may be ISO
     8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
-    use on. A line that `consume` printed is that message, with its group, id and score. In a CSV all values are text,
-    but the number that is the score.
+    use on. A line that `consume` printed is that message, with its group, id and score. In a CSV every value is text,
+    except a number in the score field.
     """
     fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
     settings: QueueSettings = {
@@ -105,7 +106,7 @@ def append(
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
         if form == "csv" or (form is None and file.removesuffix(".gz").endswith(".csv")):
             if is_envelope:
-                raise ConfigurationError("a CSV needs --group-by: the columns that make the group")
+                raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
             rows = CsvInput(source, tally.fields.score_by, max_body_bytes)
             lines, read = iter(rows), rows.body
         try:
@@ -159,7 +160,7 @@ def _ndjson(source: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _numbered(lines: Iterator[tuple[int, Any]], tally: Tally, first: int) -> Iterator[tuple[int, Any]]:
-    """Those from the first on that is wanted. What is read before the input breaks off is not lost."""
+    """Those from line `first` on. What is read before the input breaks off is not lost."""
     number = 0
     try:
         for number, line in lines:

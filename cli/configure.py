@@ -30,7 +30,7 @@ def configure(
     dedup_window: Annotated[
         float | None,
         _policy(
-            "--dedup-window", "How long an id stays known after its message was handled; 0: not at all.", **DURATION
+            "--dedup-window", "How long an id is remembered after its message was handled; 0: not at all.", **DURATION
         ),
     ] = None,
     dedup_cap: Annotated[
@@ -41,7 +41,7 @@ def configure(
     ] = None,
     watermark_window: Annotated[
         float | None,
-        _policy("--watermark-window", "How long a group's watermark is known after its last message.", **DURATION),
+        _policy("--watermark-window", "How long a group's watermark is remembered after its last message.", **DURATION),
     ] = None,
     watermark_cap: Annotated[
         int | None,
@@ -59,7 +59,7 @@ def configure(
     ] = None,
     gap_timeout: Annotated[
         float | None,
-        _policy("--gap-timeout", "How long a message waits for the numbers missing before it.", **DURATION),
+        _policy("--gap-timeout", "How long a message waits for missing numbers before it.", **DURATION),
     ] = None,
     on_gap: Annotated[
         OnGap | None, _policy("--on-gap", "For a group whose missing number did not come in time.")
@@ -68,7 +68,7 @@ def configure(
         float | None,
         _policy(
             "--history",
-            "How long it is kept what became of messages that ended: 3d, 12h; 0: not at all.",
+            "How long to keep the outcome of each ended message: 3d, 12h; 0: not at all.",
             **DURATION,
         ),
     ] = None,
@@ -80,7 +80,7 @@ def configure(
         bool | None,
         _policy(
             "--history-bodies/--no-history-bodies",
-            "Whether the history keeps bodies and step results too, for `rerun`. It costs their memory.",
+            "Keep bodies and step results in the history too, for `rerun`; costs their memory.",
         ),
     ] = None,
     dead_window: Annotated[

@@ -79,7 +79,7 @@ def consume(
         bool, option("--until-empty", help="End when nothing is left but parked or paused groups.")
     ] = False,
     until_idle: Annotated[
-        bool, option("--until-idle", help="End when nothing is due; what is delayed or waits for a retry is left.")
+        bool, option("--until-idle", help="End when nothing is due; delayed messages and retries are left for later.")
     ] = False,
     max_messages: Annotated[
         int | None, option("--max-messages", help="Replace a consumer after this many messages.")
@@ -91,7 +91,7 @@ def consume(
         float | None,
         option(
             "--handler-timeout",
-            help="How long a handler or command may take; then it is ended, and its message failed.",
+            help="Time limit of a handler or command; one that exceeds it is stopped, and the attempt fails.",
             **DURATION,
         ),
     ] = None,
@@ -99,7 +99,7 @@ def consume(
         int, option("--max-attempts", help="Tries of a message before --on-failure decides.")
     ] = DEFAULTS["max_attempts"],
     backoff: Annotated[
-        float, option("--backoff", help="Wait before the first retry; then doubled.", **DURATION)
+        float, option("--backoff", help="Wait before the first retry; doubled for each further one.", **DURATION)
     ] = seconds(DEFAULTS["backoff"]),
     on_failure: Annotated[
         OnFailure,
@@ -134,15 +134,13 @@ def consume(
         float | None,
         option(
             "--grace",
-            help="Time from a signal to stop until handlers are interrupted; without it, at a second signal.",
+            help="Time from a stop signal until handlers are interrupted; without it, a second signal does that.",
             **DURATION,
         ),
     ] = None,
     start_timeout: Annotated[
         float,
-        option(
-            "--start-timeout", help="How long the import of --app may take; then the consumer is killed.", **DURATION
-        ),
+        option("--start-timeout", help="Time limit for importing --app; past it, the consumer is killed.", **DURATION),
     ] = START_S,
     audit: Annotated[bool, option("--audit", help="Record each handled message in the audit stream.")] = False,
     audit_length: Annotated[
@@ -288,7 +286,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
 
 
 def _is_default(url: str) -> bool:
-    """Whether a command in this shell finds the server without naming it."""
+    """Whether a command in this shell finds the server without being told where it is."""
     with suppress(ConfigurationError):  # no home directory, so no embedded server
         return url == (os.environ.get("SEQUENCER_REDIS") or EmbeddedServer().url)
     return False

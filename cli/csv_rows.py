@@ -16,15 +16,15 @@ Row = list[str]
 
 
 class CsvInput:
-    """The rows of a CSV in UTF-8, with commas. Every value is text, but the number in the field that is the score."""
+    """The rows of a CSV in UTF-8, with commas. Every value is text, except a number in the score field."""
 
     def __init__(self, lines: Iterator[bytes], score_by: str | None, max_bytes: int) -> None:
-        csv.field_size_limit(max_bytes)  # so far reads a quote that is never closed
+        csv.field_size_limit(max_bytes)  # a quote that is never closed is read up to this
         self._rows = csv.reader(_texts(lines), strict=True)
         self._score_by, self._header = score_by, Row()
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        """Each row, with the number of the line on which it begins. Raises InvalidMessage where it can't be read on."""
+        """Each row, with the number of the line on which it begins. Raises InvalidMessage where reading can't go on."""
         try:
             self._header = next((row for row in self._rows if row), Row())
             twice = [name for name, count in Counter(self._header).items() if count > 1]
@@ -36,12 +36,12 @@ class CsvInput:
                     yield first, row
                 first = self._rows.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidMessage(f"the row behind it can't be read: {error}") from None
+            raise InvalidMessage(f"the next row can't be read: {error}") from None
 
     def body(self, row: Row) -> dict[str, Any]:
         """The body of a row. Raises ValueError."""
         if len(row) != len(self._header):
-            raise ValueError(f"has {many(len(row), 'value')}, and the header {len(self._header)}")
+            raise ValueError(f"has {many(len(row), 'value')}, but the header names {len(self._header)}")
         body: dict[str, Any] = dict(zip(self._header, row, strict=True))
         if self._score_by in body:
             body[self._score_by] = _score(body[self._score_by])

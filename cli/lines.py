@@ -25,7 +25,7 @@ OPENED = {
     b"{": "; convert the file: jq -c . FILE",
     b"[": "; convert the file: jq -c '.[]' FILE",
 }
-"""The first line of a JSON file that is no NDJSON, and what to do about it."""
+"""The first line of a JSON file that is not NDJSON, and what to do about it."""
 _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 """What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
 LARGEST, SMALLEST = 2**64 - 1, -(2**63)

@@ -42,7 +42,7 @@ SinceOption = Annotated[
 RateOption = Annotated[
     float | None, call_option("--rate", help="Groups a second, at most; without it, no limit.", show_default=False)
 ]
-ByErrorOption = Annotated[bool, call_option("--by-error", help="Count them by error, all of them.")]
+ByErrorOption = Annotated[bool, call_option("--by-error", help="Show counts by error, over all of them.")]
 DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
 """It has a variable, since that can only make a call do less."""
 YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]

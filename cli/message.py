@@ -88,14 +88,14 @@ def rerun(
     group: GroupArgument,
     id: IdOption,
     keep_steps: Annotated[
-        bool, call_option("--keep-steps", help="Steps that are done stay done; without it all of them run again.")
+        bool, call_option("--keep-steps", help="Steps that are done stay done; without it, all of them run again.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Append a message that ended once more, with its body and score, under an id of its own: e3~2 for e3.
+    """Append an ended message again, with its body and score, under a new id: e3~2 for e3.
 
-    The queue has to keep contents: `configure QUEUE --history 3d --history-bodies`. It takes its own place by its
-    score. Steps start anew, also `once` steps that took effect. Repeating the command adds nothing; for another run,
+    The queue has to keep contents: `configure QUEUE --history 3d --history-bodies`. The score decides its place.
+    Steps start over, including `once` steps that took effect. Repeating the command adds nothing; for another run,
     rerun the new id.
     """
     done = client.rerun(group, id, keep_steps=keep_steps)
@@ -125,7 +125,7 @@ def reschedule(
     client: Sequencer,
     group: GroupArgument,
     id: IdOption,
-    delay: Annotated[float | None, call_option("--delay", help="From now: 90, 10m, 2h.", **DURATION)] = None,
+    delay: Annotated[float | None, call_option("--delay", help="How long from now: 90, 10m, 2h.", **DURATION)] = None,
     at: Annotated[
         str | None,
         call_option(

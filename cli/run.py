@@ -70,7 +70,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
 
 
 def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
-    """Why a queue can't be consumed: its consumers say so too, and the others run. Raises ServerUnavailable."""
+    """Why a queue can't be consumed; its consumers log that, and the other queues run. Raises ServerUnavailable."""
     with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
         known = names_of_queues(client)
         try:

@@ -52,9 +52,9 @@ from .render import (
 )
 
 GAP = "gap"
-"""Stands for an error where a missing number holds a group back."""
+"""Shown as the error where a missing number holds a group back."""
 UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
-"""What `resume` of many groups leaves alone: a number has to come first, or an answer."""
+"""Errors that `resume` of many groups leaves alone: they need a number, or an answer, first."""
 
 
 @app.command()
@@ -186,7 +186,7 @@ def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
 
 
 def _say_resuming(client: Sequencer, errors: Counter[str]) -> None:
-    """The commands for all of them, or all of one error, where there is more than one that `resume` lets go on."""
+    """The commands that resume all of them, or all of one error; nothing for a single group."""
     namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
     if names and errors.total() > 1:

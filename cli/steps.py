@@ -52,15 +52,15 @@ AttemptOption = Annotated[
     list[int] | None,
     call_option(
         "--attempt",
-        help="The attempt that this answers for: refused once the step has run again. One for each --done, then for "
-        "each --again.",
+        help="The attempt that this answer is for; refused once the step has run again. One for each --done, then one "
+        "for each --again.",
         show_default=False,
     ),
 ]
 
 
 class Answers(TypedDict):
-    """What was said of steps, as `Sequencer.resume_many` takes it."""
+    """Answers for steps, as `Sequencer.resume_many` takes them."""
 
     done: dict[str, Any]
     again: list[str]
@@ -80,10 +80,10 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
 
 
 def attempts_of(said: Answers, attempts: Sequence[int] | None) -> dict[str, int]:
-    """Of each step the attempt that is answered for; none without the option. Raises BadParameter."""
+    """The attempt that each answer is for; empty without the option. Raises BadParameter."""
     names = [*said["done"], *said["again"]]
     if attempts and len(attempts) != len(names):
-        text = f"steps answered for: {len(names)}, attempts: {len(attempts)}; give each step one"
+        text = f"steps answered: {len(names)}, attempts: {len(attempts)}; give one attempt for each step"
         raise typer.BadParameter(text, param_hint="--attempt")
     return dict(zip(names, attempts or (), strict=False))
 

@@ -65,4 +65,4 @@ def say_left(left: QueueInfo, namespace: str) -> None:
     say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
     if left.parked > 1:
         why = command("parked", left.queue, namespace=namespace, options=["--by-error"])
-        say(f"to see why groups are parked, and what lets them go on: {why}")
+        say(f"to see why groups are parked, and how to resume them: {why}")

@@ -199,7 +199,7 @@ def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
     got too old meanwhile.
     """
     _leave_out_ours(error.__traceback__, also_at_end=True)
-    limit = "max_age and hang_after of its consumer" if seconds is None else f"{seconds:g} s (handler_timeout)"
+    limit = "its consumer's max_age and hang_after" if seconds is None else f"{seconds:g} s (handler_timeout)"
     timeout = HandlerTimeout(f"it ran longer than {limit}, and was interrupted")
     timeout.__context__ = error.__context__
     return timeout.with_traceback(error.__traceback__)

@@ -175,7 +175,7 @@ def pool_scaled(queue: str, *, before: int, now: int, why: str) -> Event:
 
 def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill_in_s: float) -> Event:
     """A consumer is past `max_age` and `hang_after`."""
-    then = f"its message is interrupted, which counts as an attempt; killed in {kill_in_s:g} s"
+    then = f"interrupting its message, which counts as an attempt; killing it in {kill_in_s:g} s"
     said = f"{pid} is {lived_s:.0f} s old; {then}"
     fields = {"consumer_pid": pid, "lived_s": round(lived_s, 1), **_fields(begun)}
     return event("consumer overdue", queue, f"{said}{_seen(begun)}", fields)
@@ -183,14 +183,14 @@ def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill
 
 def no_room(queue: str, *, consumers: int, wanted: int, most: int) -> Event:
     """The queue has fewer consumers than it should, because the host may not run more."""
-    said = f"{consumers} of {many(wanted, 'consumer')}, because max_processes={most} are in use"
+    said = f"{consumers} of {many(wanted, 'consumer')}; max_processes={most} is reached"
     return event("no room", queue, said, {"consumers": consumers, "wanted": wanted, "max_processes": most})
 
 
 def runs_already(file: str, other_pid: int) -> Event:
-    """A second master of a file starts a second set of consumers."""
-    said = f"{file} is run by process {other_pid} on this host too; each queue now has both sets of consumers"
-    return event("runs already", "", f"{said}, and run --status asks the other", {"file": file, "other_pid": other_pid})
+    """A second master of the same file starts a second set of consumers."""
+    said = f"process {other_pid} runs {file} on this host; each queue now has two sets of consumers, and run --status"
+    return event("runs already", "", f"{said} asks that process", {"file": file, "other_pid": other_pid})
 
 
 def import_hangs(limit_s: float) -> str:

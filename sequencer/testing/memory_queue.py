@@ -83,7 +83,7 @@ class MemoryQueue(Sequencer):
     """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `testing`.
 
     `queue`: a name, or the Sequencer of an application: its queue, options, handler, steps and observers are taken, and
-    an option given here goes before its own. What its handler appends by that Sequencer itself goes to its own server.
+    an option given here takes precedence. What its handler appends through that Sequencer goes to the real server.
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """
 

@@ -191,7 +191,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
         (ORDERS + "outage = 'Away'\n", "queues.orders: outage='Away' must be a list, not text"),
-        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too few: the queues have n=65"),
+        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need n=65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be a duration from 0.1 to "),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
         ("redis = ''\n" + ORDERS, "redis is empty; name a server, or leave it out"),
@@ -275,7 +275,7 @@ def test_a_path_that_no_system_takes_is_told_by_a_sentence(tmp_path: Path) -> No
 
 def test_queues_without_consumers_of_their_own_need_room_for_one(tmp_path: Path) -> None:
     text = "max_processes = {}\n" + ORDERS + "n = 2\n[queues.mails]\nexec = 'true'\nn = 0\n"
-    with pytest.raises(ConfigurationError, match="max_processes=2 is too few"):
+    with pytest.raises(ConfigurationError, match="max_processes=2 is too low"):
         read_file(write(tmp_path, text.format(2)))
     assert read_file(write(tmp_path, text.format(3))).max_processes == 3
 

@@ -92,7 +92,7 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
     finally:
-        enable_loggers()  # Django's LOGGING disables them, and nobody would hear of a failure
+        enable_loggers()  # Django's LOGGING disables them, and failures would go unnoticed
         _refuse_patches(spec)
     value: Any = module
     for name in attribute.split("."):
@@ -103,11 +103,11 @@ def _value_of(spec: str) -> tuple[Any, Any]:
 
 
 def _refuse_patches(spec: str) -> None:
-    """Under their green threads a consumer would stand still without a word. Partial patches are refused as well."""
+    """Under green threads a consumer would hang silently. Partial patches are refused too."""
     for name, patches in PATCHERS.items():
         if getattr(sys.modules.get(name), patches, None):
             raise ConfigurationError(
-                f"app {spec} patches the standard library ({name}), and consumers need it as it is; "
+                f"app {spec} patches the standard library ({name}), on which consumers can't run; "
                 "import the handler from a module that patches nothing"
             )
 

@@ -262,7 +262,7 @@ class KeptPool(Pool):
         """Let one leave, to make room for that queue."""
         before = self._staying
         self._let_youngest_leave()
-        why = f"{queue} lacks one, and no more processes are allowed"
+        why = f"making room for {queue}, as max_processes is reached"
         self.emit(service_events.pool_scaled(self.queue, before=before, now=before - 1, why=why))
 
     @property

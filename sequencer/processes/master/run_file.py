@@ -154,10 +154,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     _check_count("max_processes", top.max_processes, 1)
     count, needs_more = sum(pool.n for pool in pools), any(not pool.n for pool in pools)
     if count + needs_more > top.max_processes:
-        also = ", and those with n=0 need one more" if needs_more else ""
+        also = ", plus one for those with n=0" if needs_more else ""
         raise ConfigurationError(
-            f"max_processes={top.max_processes} is too few: the queues have n={count} together{also}; raise it, or "
-            "lower one"
+            f"max_processes={top.max_processes} is too low: the queues need n={count} together{also}; raise it, or "
+            "lower an n"
         )
     return RunPlan(
         path=path,
