@@ -55,7 +55,7 @@ local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
 if in_hand and not (visible <= now or visible == 9e15) then return 'leased' end
 if score == '' and sub(ledger, 1, 1) == '1' then return 'effects' end
 if ledger == '' and due_us <= now then
-  local text = '{"v":1,"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
+  local text = '{"k":' .. fmt('%.0f', arrived) .. ',"s":[]}'
   ledger = '00001' .. fmt('%06x', #text) .. text
 end
 call('ZCARD', order)

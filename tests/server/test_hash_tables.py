@@ -24,9 +24,7 @@ def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(
         wait_until(lambda: f"the lease of {group.owner} ran out" in seq.explain("g").text)
 
 
-def test_watermarks_are_a_hash_table_from_protocol_1_on(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_watermarks_are_a_hash_table(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
     seq, keys = make(on_late="drop"), lane_keys(namespace, "jobs", 0)
     seq.append("high", group="g", score=10)
     seq.consume(lambda _: None, until_empty=True)

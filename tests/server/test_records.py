@@ -78,7 +78,7 @@ def test_python_and_lua_cut_a_record_alike(link: Link, record: bytes) -> None:
     ],
 )
 def test_an_offset_that_is_wrong_by_one_shows(link: Link, old: str, new: str) -> None:
-    ledger = Written(b'{"v":1}', 0x12, True).text()
+    ledger = Written(b'{"k":1}', 0x12, True).text()
     records = [of("1" * 16, "0000", flag, "2" * 16 if flag in "dt" else "", ledger, b"[1]") for flag in "aodtr"]
     records += [of("1" * 16, "0000", flag, "2" * 16 if flag in "DT" else "", b"", b"[1]") for flag in "A0DTR"]
     for record in records:
@@ -91,7 +91,7 @@ def test_an_offset_that_is_wrong_by_one_shows(link: Link, old: str, new: str) ->
 def test_what_is_written_comes_back_piece_by_piece() -> None:
     for flag in "aodtr":
         due = "1795170870982099" if flag in "dt" else ""
-        written = Written(b'{"v":1,"k":7,"s":[]}', 0xABCD, flag == "o")
+        written = Written(b'{"k":7,"s":[]}', 0xABCD, flag == "o")
         record = of("1795170870982084", "0003", flag, due, written.text(), b'["x"]')
         head = decode_head(record)
         assert (head.written, record[head.size :]) == (written, b'["x"]')

@@ -31,7 +31,7 @@ from sequencer.values.message import Message, StepCall
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ENDED = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped", "started", "died", "killed", "unreported")
 SECRET = "the body's own text"
-LEDGER = b'{"v":1,"k":1,"s":[["points","a","d",1,1,1,0,1.0,0.1,"' + b"x" * 10_000 + b'"]]}'
+LEDGER = b'{"k":1,"s":[["points","a","d",1,1,1,0,1.0,0.1,"' + b"x" * 10_000 + b'"]]}'
 
 
 class Unspeakable(Exception):

@@ -62,7 +62,7 @@ def test_a_ledger_comes_back(ledger: Ledger) -> None:
 def test_a_ledger_is_short_and_says_what_it_is() -> None:
     ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(Tried(1, 2.5, "E: no"))
     assert encode_ledger(ledger) == (
-        b'{"v":1,"k":1795170870982084,"s":[["charge","1","d",1,0,2,7,1.5,0.2,{"payment":"p9"}],'
+        b'{"k":1795170870982084,"s":[["charge","1","d",1,0,2,7,1.5,0.2,{"payment":"p9"}],'
         b'["mail","o","o",0,0,1,0,0.0,0.0]],"log":[[1,2.5,"E: no"]]}'
     )
     assert (ledger.has_effects, ledger.results) == (True, {"charge": {"payment": "p9"}})
@@ -111,20 +111,17 @@ def test_an_entry_takes_the_place_of_the_one_of_its_name() -> None:
 GOOD = [["a", "a", "o", 0, 0, 1, 0, 0.0, 0.0]]
 OTHERS: list[Any] = [None, [], {}, -1, "zz"]
 BAD: list[Any] = [
-    {"v": 1},
-    {"v": 1, "k": 1, "s": 5},
-    {"v": 1, "k": 1, "s": [], "log": {}},
-    {"v": 1, "k": 1, "s": [], "x": 1},
-    {"v": 1, "k": "1", "s": []},
-    {"v": 1, "k": 1, "s": [[]]},
-    {"v": 1, "k": 1, "s": [7]},
-    {"v": 1, "k": 1, "s": GOOD * 2},
-    {"v": 1, "k": 1, "s": [], "log": [[1, 2.5]]},
-    {"v": "1", "k": 1, "s": []},
-    {"v": True, "k": 1, "s": []},
-    {"v": 0, "k": 1, "s": []},
+    {"k": 1},
+    {"k": 1, "s": 5},
+    {"k": 1, "s": [], "log": {}},
+    {"k": 1, "s": [], "x": 1},
+    {"k": "1", "s": []},
+    {"k": 1, "s": [[]]},
+    {"k": 1, "s": [7]},
+    {"k": 1, "s": GOOD * 2},
+    {"k": 1, "s": [], "log": [[1, 2.5]]},
     *[
-        {"v": 1, "k": 1, "s": [[*GOOD[0][:at], other, *GOOD[0][at + 1 :]]]}
+        {"k": 1, "s": [[*GOOD[0][:at], other, *GOOD[0][at + 1 :]]]}
         for at in range(9)
         for other in OTHERS
         if (at, str(other)) not in {(0, "zz"), (6, "zz"), (7, "-1"), (8, "-1")}
@@ -138,7 +135,7 @@ def test_foreign_bytes_are_no_ledger(words: Any) -> None:
         decode_ledger(orjson.dumps(words))
 
 
-@given(st.binary(max_size=60) | JSON.map(orjson.dumps) | st.just({"v": 1, "k": 1, "s": GOOD}).flatmap(
+@given(st.binary(max_size=60) | JSON.map(orjson.dumps) | st.just({"k": 1, "s": GOOD}).flatmap(
     lambda words: st.tuples(st.integers(0, 60), st.binary(max_size=3)).map(
         lambda cut: orjson.dumps(words)[: cut[0]] + cut[1] + orjson.dumps(words)[cut[0] + 1 :]
     )
@@ -150,12 +147,7 @@ def test_no_bytes_raise_anything_else(text: bytes) -> None:
 
 def test_a_number_too_large_is_refused() -> None:
     with pytest.raises(LedgerError, match="unreadable"):
-        decode_ledger(b'{"v":1,"k":1%s,"s":[]}' % (b"0" * 30))
-
-
-def test_a_newer_version_is_named() -> None:
-    with pytest.raises(LedgerError, match="written by a newer version"):
-        decode_ledger(b'{"v":2,"other":[]}')
+        decode_ledger(b'{"k":1%s,"s":[]}' % (b"0" * 30))
 
 
 @given(JSON)

@@ -1,6 +1,6 @@
 """A ledger as bytes, and back. It is JSON:
 
-    {"v": 1, "k": STAMP, "s": [[name, kind, state, tries, runs, turn, token or who, at, took, result, error], ...],
+    {"k": STAMP, "s": [[name, kind, state, tries, runs, turn, token or who, at, took, result, error], ...],
      "log": [[attempt, at, error], ...]}
 
 Kind is what holds of the step: `1` (once), `o` (optional), `i` (inline), in this order, or `a` where nothing does. A
@@ -61,7 +61,7 @@ def _result_bytes(result: Any) -> bytes:
 
 def encode_ledger(ledger: Ledger) -> bytes:
     """As the record keeps it. Raises LedgerError where a cap is passed, or a value is out of its range."""
-    words: dict[str, Any] = {"v": 1, "k": ledger.stamp, "s": [_row(entry) for entry in ledger.entries]}
+    words: dict[str, Any] = {"k": ledger.stamp, "s": [_row(entry) for entry in ledger.entries]}
     if ledger.log:
         words["log"] = [[one.attempt, one.at, one.error] for one in ledger.log]
     _checked(ledger)
@@ -119,12 +119,8 @@ def decode_ledger(text: bytes) -> Ledger:
         words = orjson.loads(text)
     except ValueError as error:
         raise LedgerError(f"the ledger is unreadable: {error}") from error
-    if type(words) is not dict or type(words.get("v")) is not int or words["v"] < 1:
-        raise LedgerError("the ledger is unreadable: it is no ledger")
-    if words["v"] > 1:
-        raise LedgerError(f"the ledger was written by a newer version (its format is {words['v']}, known is 1)")
     try:
-        if not {"v", "k", "s"} <= set(words) <= {"v", "k", "s", "log"}:
+        if not {"k", "s"} <= set(_typed(dict, words)) <= {"k", "s", "log"}:
             raise TypeError("its fields are " + ", ".join(words))
         entries = [_entry(*_fields(row, 9, 11)) for row in _typed(list, words["s"])]
         log = [_tried(*_fields(line, 3, 3)) for line in _typed(list, words.get("log", []))]

@@ -39,7 +39,7 @@ class MendedLane(LaneState):
             unit = score if score in ("s", "ms", "us") else ""
             unit = unit_of(taken[1]) if score == "due" and cut.flag == "T" else unit
             if not cut.ledger and int(cut.due or 0) <= self.now_us:
-                text = json.dumps({"v": 1, "k": int(cut.stamp), "s": []}, separators=(",", ":"))
+                text = json.dumps({"k": int(cut.stamp), "s": []}, separators=(",", ":"))
                 cut = replace(cut, ledger=f"00001{len(text):06x}{text}")
             number = float(due_score(at, unit)) if unit else taken[1] if score == "due" else float(score)
             self.orders[group][f"{stamp:016d}{message_id}"] = number

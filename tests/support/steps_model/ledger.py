@@ -110,7 +110,7 @@ class Ledger:
             [e.name, e.kind, LETTERS[e.state], e.tries, e.turn, e.who or e.token, e.error or e.result]
             for e in self.entries
         ]
-        return {"v": 1, "k": self.stamp, "s": rows, "log": list(self.log)}
+        return {"k": self.stamp, "s": rows, "log": list(self.log)}
 
 
 def key(queue: str, group: str, message_id: str, stamp: int, entry: Entry) -> str:
