@@ -30,10 +30,12 @@ local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
 local policy_key = prefix .. 'policy'
-local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
+local policy = call('HMGET', policy_key, 'packed', 'mark_cap', 'history_bodies')
 local packed = policy[1] or NO_RULES
 local ends = route_end(packed, route)
 if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
+--+ history/room
+local room = endings and has_room(policy[3])
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
 --+ memory/check_memory
@@ -65,7 +67,7 @@ if endings then -- else it pays nothing
 --+ history/open
 --+ history/keep
 --+ history/taken
-  local open = open_history()
+  local open = open_history(room)
   history = open and taken_in(open, cjson.decode(endings), has_failures and failures)
 end
 local refused = {} -- by position

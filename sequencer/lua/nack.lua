@@ -52,6 +52,8 @@ local ended = ARGV[15]
 local now_us = ARGV[16]
 --+ prelude
 --+ route
+--+ history/room
+local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)
 if not held or sub(held, 1, 16) ~= token then return 0 end
@@ -89,7 +91,7 @@ check_memory()
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
 local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
-local history = open_history()
+local history = open_history(room)
 if ledger == '' then
   failure = with_log(failure, failed_before, member)
 end

@@ -32,6 +32,8 @@ local told = ARGV[8]
 local now_us = ARGV[9]
 --+ prelude
 --+ route
+--+ history/room
+local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local skip = ending ~= ''
@@ -80,7 +82,7 @@ call('ZCARD', schedule)
 call('HLEN', skipped)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
-local history = open_history()
+local history = open_history(room)
 
 if member ~= '' then
   score = call('ZSCORE', order, member) or ''

@@ -20,6 +20,8 @@ local ending = ARGV[3]
 local now_us = ARGV[4]
 --+ prelude
 --+ route
+--+ history/room
+local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ memory/check_memory
@@ -40,7 +42,7 @@ call('LLEN', dispatch)
 call('HLEN', stats)
 call('ZCARD', prefix .. 'dead')
 call('HLEN', prefix .. 'letters')
-local history = open_history()
+local history = open_history(room)
 
 local names, marks = {}, {}
 for i, word in ipairs(words) do

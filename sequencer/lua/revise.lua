@@ -60,7 +60,8 @@ if ledger == '' and due_us <= now then
 end
 call('ZCARD', order)
 check_memory()
-local history = open_history()
+--+ history/room
+local history = open_history(has_room(call('HGET', policy_key, 'history_bodies')))
 
 if score == '' then
   call('HDEL', leases, '')

@@ -32,13 +32,15 @@ call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', histories)
-local history = open_history()
+--+ history/room
+local room = has_room(call('HGET', policy_key, 'history_bodies'))
+local history = open_history(room)
 
 call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local gone, names = clean_history(history and history.window or 0, history and history.cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
-  history = open_history()
+  history = open_history(room)
 end
 
 local function is_question(letter)

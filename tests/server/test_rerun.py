@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
 from sequencer import Message, Sequencer
 from sequencer.errors import ConfigurationError, MessageNotFound, RerunRefused
@@ -263,3 +264,30 @@ def test_what_is_turned_off_is_kept_no_more_and_no_older_content_is_shown(make: 
     assert [one.message and one.message.body for one in seq.history("g")] == [None, "old"]
     with pytest.raises(RerunRefused):
         seq.rerun("g", "a")
+
+
+def test_a_full_server_keeps_ends_without_contents_so_that_consumers_make_room(
+    start_server: Callable[..., str],
+) -> None:
+    path = start_server()
+    seq = Sequencer("q", f"unix://{path}", **BODIES)
+    with seq, redis.Redis(unix_socket_path=path) as server:
+        seq.append(1, group="g", id="before")
+        consume(seq)
+        for n in range(200):
+            seq.append("x" * 1000, group=n % 5, id=f"m{n}")
+        server.config_set("maxmemory", "1")
+        used = server.info("memory")["used_memory"]
+        assert len(consume(seq)) == 200
+        assert server.info("memory")["used_memory"] < used - 100 * 1000
+        assert known(seq, "before").message is not None
+        info = seq.get("0", "m0")
+        assert info is not None
+        assert (info.state, info.message) == ("finished", None)
+        server.config_set("maxmemory", "0")
+        with pytest.raises(RerunRefused):
+            seq.rerun("0", "m0")
+        seq.append(2, group="g", id="after")
+        consume(seq)
+        assert seq.rerun("g", "after").id == "after~2"
+        assert seq.rerun("g", "before").id == "before~2"

@@ -95,7 +95,10 @@ async def _refusal(
     if info.phase in ("pending", "running") or info.state == "parked":
         return RerunRefused(f"{name} has not ended: it is {info.state}")
     if (await session.fresh_policy()).history_bodies:
-        return RerunRefused(f"{name} ended before queue {options.queue!r} had history_bodies, so its content is gone")
+        return RerunRefused(
+            f"{name} ended before queue {options.queue!r} had history_bodies, or while the server was full, "
+            "so its content is gone"
+        )
     keep = command(
         "configure", options.queue, namespace=options.namespace, options=["--history", "3d", "--history-bodies"]
     )

@@ -25,7 +25,7 @@ local function add_ending(open, field, text, score, failure, record)
   if not open then return end
   local at = #open.endings
   open.endings[at + 1], open.endings[at + 2] = field, text
-  if open.has_bodies then
+  if open.takes_bodies then
     open.bodies[at + 1], open.bodies[at + 2] = field, score .. '\n' .. failure .. '\n' .. record
   end
 end

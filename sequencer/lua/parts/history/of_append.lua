@@ -1,7 +1,7 @@
 -- of_append: what an append writes into the history. Needs: sub, open_history, add_ending,
 -- keep_history, ended_text.
 local function history_of_append()
-  local open, ended = open_history(), {}
+  local open, ended = open_history(true), {}
 
   function ended.add(letter, group, id, score, failure, record)
     local text = ended_text(letter, record, sub(record, 17, 20))

@@ -6,12 +6,13 @@
 -- history:open, history:end, history:due, history:bodies. With bodies there is a second hash,
 -- `history:BUCKET:bodies` (group, newline, id -> what a dead letter keeps: score, newline, failure,
 -- newline, record; newline, group, newline, id -> the stamp of one that ran again, and its new id).
--- It has a body for each message of its bucket, or is not there. Needs: prefix, memory, now, call,
+-- A message that ended while the server was full has none there. Needs: prefix, memory, now, call,
 -- listed.
 local PARTS = 24
 
 -- Looked up before the first write; nil where no history is kept.
-local function open_history()
+-- `room`: see has_room.
+local function open_history(room)
   local window, cap, bodies = unpack(call('HMGET', prefix .. 'policy', 'history_us', 'history_cap',
     'history_bodies'))
   window = tonumber(window or 0) or 0
@@ -19,6 +20,7 @@ local function open_history()
   local open = {window = window, cap = tonumber(cap or nil) or 1000000, span = window / PARTS}
   open.share = math.max(1, math.floor(open.cap / PARTS))
   open.has_bodies, open.endings, open.bodies = bodies == '1', {}, {}
+  open.takes_bodies = open.has_bodies and room
   local known = call('HMGET', memory, 'history:open', 'history:end', 'history:due',
     'history:bodies')
   local name, began = known[1], tonumber(known[1] or nil)

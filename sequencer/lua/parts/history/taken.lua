@@ -9,7 +9,7 @@ local function taken_in(open, texts, failures)
 
   -- Looks up contents, before they are taken away. `word`: of the entry; its members from 6 on.
   function taken.look(word, order)
-    if not open.has_bodies then return end
+    if not open.takes_bodies then return end
     local ids = {}
     for j = 6, #word do
       ids[j - 5] = sub(word[j], 17)
@@ -20,7 +20,7 @@ local function taken_in(open, texts, failures)
   end
 
   local function content_of(j, member, ledger) -- score, failure, record
-    if not open.has_bodies then return end
+    if not open.takes_bodies then return end
     local record, failure = kept.records[j] or '', kept.failure
     if ledger and record ~= '' then
       record = rewritten(record, '', ledger)
