@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import ByErrorOption, DryRunOption, say_errors, say_unfit
+from .many import ByErrorOption, DryRunOption, YesOption, confirm, say_errors, say_unfit
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, attempts_of, question, show_steps
 
@@ -188,32 +187,22 @@ def purge(
     id: LetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
-    yes: Annotated[bool, call_option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> int:
     """Delete dead letters for good. Asks first, unless --yes is given. Exits 1 when there are some and none fits."""
     _check_choice(group, id, error, everything)
-    if not (yes or dry_run or sys.stdin.isatty()):
-        raise ConfigurationError(
-            "purge deletes dead letters for good, and there is no terminal to ask on; add --yes to delete them, or "
-            "--dry-run to see how many it would be"
-        )
-    if dry_run:
-        return _say_count(client, _count(client, group, id, error), "purged", json)
-    if not yes and not _is_confirmed(client.queue, _count(client, group, id, error)):
-        return FINE
+    if dry_run or not yes:
+        count = _count(client, group, id, error)
+        if dry_run:
+            return _say_count(client, count, "purged", json)
+        if not confirm(f"Delete {many(count, 'dead letter')} of queue {client.queue} for good?", is_sure=False):
+            return FINE
     purged = client.purge(group or None, id=id, error=error, everything=everything)
     if json or purged:
         print_either(json, {"purged": purged, "dry_run": False}, f"purged {purged:,}")
     return FINE if purged else _status_of_unfit(client, "purged", json)
-
-
-def _is_confirmed(queue: str, count: int) -> bool:
-    is_confirmed = typer.confirm(f"Delete {many(count, 'dead letter')} of queue {queue} for good?", err=True)
-    if not is_confirmed:
-        typer.echo("nothing was deleted", err=True)
-    return is_confirmed
 
 
 def _check_choice(group: list[str] | None, id: str | None, error: str | None, everything: bool) -> None:

@@ -173,7 +173,10 @@ def test_a_question_that_gets_no_answer_changes_nothing(cli: Cli, graves: Sequen
         (("redrive", "jobs", "--id", "nope", "--dry-run"), "error: no dead letter with id 'nope' fits"),
         (("redrive", "jobs", "--all", "--rate", 0), "error: rate=0.0 must be a number of messages a second"),
         (("purge", "jobs", "--yes"), "error: say which dead letters"),
-        (("purge", "jobs", "--all"), "error: purge deletes dead letters for good, and there is no terminal to ask on"),
+        (
+            ("purge", "jobs", "--all"),
+            "error: Delete 3 dead letters of queue jobs for good: there is no terminal to ask on",
+        ),
         (("purge", "jobs", "--id", "nope", "--yes"), "error: no dead letter with id 'nope' fits"),
     ],
 )

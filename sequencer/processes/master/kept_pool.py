@@ -29,7 +29,7 @@ from .sizing import Sizing
 
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
-LACKS_S, TELLS_LACK_S = 10.0, 3600.0
+LACKS_S, LACKS_AGAIN_S = 10.0, 3600.0
 """A missing consumer is logged after the first, and again after each of the second."""
 
 
@@ -51,7 +51,7 @@ class KeptPool(Pool):
         self._down_since: float | None = None
         self._checks = CheckProcess(plan, self._reports.write_fd)
         self._lacks_since: float | None = None
-        self._told_lack_at = -math.inf
+        self._lack_logged_at = -math.inf
 
     def open(self, lock_fd: int) -> None:
         super().open(lock_fd)
@@ -243,8 +243,8 @@ class KeptPool(Pool):
             self._lacks_since = None
             return
         self._lacks_since = self._lacks_since or now
-        if now - self._lacks_since >= LACKS_S and now - self._told_lack_at >= TELLS_LACK_S:
-            self._told_lack_at = now
+        if now - self._lacks_since >= LACKS_S and now - self._lack_logged_at >= LACKS_AGAIN_S:
+            self._lack_logged_at = now
             wanted = max(self.plan.n, 1)
             self.emit(service_events.no_room(self.queue, consumers=self._staying, wanted=wanted, most=most))
 
