@@ -145,7 +145,8 @@ class Session:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
             asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
-            found = await RouteSearch(self.net, alone, options, asked=asked, fields=fields, registers=register).run()
+            search = RouteSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
+            found = await search.run()
         if self._is_registered and not register:
             return
         if found is None:
