@@ -91,4 +91,6 @@ def test_errors_are_known_as_the_driver_gives_them(said: str, kind: type) -> Non
 
 def test_a_url_may_give_its_own_timeouts() -> None:
     connection = Endpoint.from_url("redis://127.0.0.1:1?socket_timeout=0.25").make()
-    assert (connection.socket_timeout, connection.socket_connect_timeout) == (0.25, 5.0)
+    assert (connection.socket_timeout, connection.socket_connect_timeout) == (0.25, 0.25)
+    both = Endpoint.from_url("redis://127.0.0.1:1?socket_timeout=0.25&socket_connect_timeout=2").make()
+    assert (both.socket_timeout, both.socket_connect_timeout) == (0.25, 2.0)
