@@ -79,8 +79,8 @@ def append(
 ) -> int:
     """Append messages: one JSON object a line, or the rows of a CSV, whose header names the fields.
 
-    A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": seconds from now,
-    "at": seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score may be ISO
+    A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": "5m" or seconds, "at":
+    seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score or "at" may be ISO
     8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
     use on. A line that `consume` printed is that message, with its group, id and score. In a CSV every value is text,
     except a number in the score field.

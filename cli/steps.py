@@ -139,8 +139,8 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
         typer.echo(f"{name}: no step has begun", err=err)
         return
     console(err=err).print(steps_table(found.steps))
-    for past in found.failures:
-        typer.echo(f"{moment(past.at)}  attempt {past.attempt}: {plain(past.error)}", err=err)
+    for past in found.failures:  # without their attempts: those count anew after a resume, those of `--attempt` do not
+        typer.echo(f"{moment(past.at)}  {plain(past.error)}", err=err)
 
 
 def question(queue: str, namespace: str, found: MessageSteps) -> str:
