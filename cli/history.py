@@ -50,7 +50,7 @@ def history(
 
     Empty unless the queue keeps a history: `configure QUEUE --history 3d`. Outcomes: finished; failed (finished, but
     parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
-    that an operator, or a sweep, deleted). It is looked through in slices of 1,000 messages, about a second a million.
+    deleted by an operator or by `sweep`). It is read in slices of 1,000 messages, about a second per million.
     """
     options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name

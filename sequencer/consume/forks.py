@@ -1,5 +1,5 @@
-"""The process of a consumer: its name; the message that it has in hand, for who looks after it; the signals that it
-takes; and a child that the application forked, which has none of these and never becomes a second consumer.
+"""The process of a consumer: its name; the message in progress, for its supervisor; the signals that it takes; and
+children that the application forks, which have none of these and never become a second consumer.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _give_back(number: int, handler: Any) -> None:
 
 
 def _before_fork() -> None:
-    """A signal sent to the child before it has given ours back has to wait: our handler would swallow it."""
+    """Block our signals: one that reaches the child before it has dropped our handlers would be swallowed."""
     if _taken:
         _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for number, _ in _taken})
 
@@ -117,7 +117,7 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 @contextmanager
 def not_in_a_copy() -> Iterator[None]:
-    """A child that was forked within ends where it leaves this block."""
+    """A child forked within this block ends when it leaves the block."""
     count, problem = Fork.count, None
     try:
         yield
@@ -130,7 +130,7 @@ def not_in_a_copy() -> Iterator[None]:
 
 
 def exit_child(error: BaseException | None) -> NoReturn:
-    """The application forked, and this is the child, which came back: it ends here, not as a second consumer."""
+    """End a child that the application forked and that returned to us, so that it is not a second consumer."""
     code: Any = 0
     if isinstance(error, SystemExit):
         code = error.code

@@ -178,7 +178,7 @@ class Registered:
 
         `kind`: of a queue with `kind_by`, the value of that field whose messages have this step. `order`: they run from
         the lowest on, and those of one order as they were registered. `once`: it never runs again by itself; where its
-        end is unknown, its `check` or a person says what happened. `after`: the step, or steps, to be done before.
+        end is unknown, its `check` or an operator says what happened. `after`: the step or steps that must be done.
         `optional`: its failure is told, and holds nothing back. `tries`: how often it may be tried (default:
         `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are tried again; `never_retry`: these are
         not. `declined`: these say that a `once` step took no effect, and end the message as `on_failure` says; others

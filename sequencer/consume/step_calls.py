@@ -30,7 +30,7 @@ class StepCalls:
         """Whether a step runs, so that it may be interrupted."""
         self.is_interrupted = False
         self.hung: Message | None = None
-        """The message that hangs, as the supervisor says: to interrupt it counts as an attempt."""
+        """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
         self.limit: TimeLimit | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first call."""
@@ -110,7 +110,7 @@ class StepCalls:
         return Returned(results[0])
 
     def outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
-        """What the handler of a message, or a step, ended with, as it is recorded."""
+        """How the end of a handler or a step is recorded."""
         if type(error) is StopConsuming:
             if message is self.hung:
                 return timed_out(error, None)

@@ -61,7 +61,7 @@ class Consumer:
         emitter: EventEmitter | None = None,
         keeps_history: Callable[[], HistoryKept] = lambda: "",
     ) -> None:
-        """`keeps_history`: what the queue keeps of messages that ended, by now."""
+        """`keeps_history`: what the queue keeps of ended messages at present."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
@@ -102,8 +102,8 @@ class Consumer:
             interrupt()
 
     def hang(self) -> None:
-        """The message in hand hangs, so that its end counts as an attempt: `interrupt` follows, and where that does not
-        help this process is killed once its last lease ends. Any thread may call it.
+        """The message in progress hangs, so its end counts as an attempt: `interrupt` follows, and if that does not
+        help, this process is killed once its last lease ends. Any thread may call it.
         """
         if (running := self.running) is not None:
             self._step_calls.hung, self._held.stuck_since = running
@@ -120,7 +120,7 @@ class Consumer:
 
     @property
     def handlers_s(self) -> float:
-        """Its time in handlers and steps since it began, the one that runs now with it; any thread may look."""
+        """Its time in handlers and steps since it began, including the one that runs now; any thread may read it."""
         ended_s, since = self._held.handlers_s, self._held.running_since
         return ended_s if since is None else ended_s + time.monotonic() - since
 

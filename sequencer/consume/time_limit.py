@@ -195,8 +195,8 @@ def time_limit(seconds: float) -> TimeLimit:
 
 
 def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
-    """How it is recorded that a handler was interrupted by this error: it ran longer than `seconds`, or its consumer
-    got too old meanwhile.
+    """The failure of a handler that this error interrupted: it ran longer than `seconds`; None: its consumer is too
+    old.
     """
     _leave_out_ours(error.__traceback__, also_at_end=True)
     limit = "its consumer's max_age and hang_after" if seconds is None else f"{seconds:g} s (handler_timeout)"

@@ -70,8 +70,8 @@ class ConsumerProcess:
         self.is_loaded = self.is_connected = self.has_begun = False
         """Whether its app is imported; whether it is connected; whether its first handler began."""
         self.start_timeout_s = config.start_timeout
-        self.told_at: float | None = None
-        """When it was told to stop."""
+        self.stop_sent_at: float | None = None
+        """When it was first told to stop."""
         self.status: int | None = None
         """How it says that it ended; None while it works, and for one that was killed."""
         self.ended_at: float | None = None
@@ -102,7 +102,7 @@ class ConsumerProcess:
 
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
-        self.told_at = self.told_at or time.monotonic()
+        self.stop_sent_at = self.stop_sent_at or time.monotonic()
         self._write(str(stage).encode())
 
     def end_hung(self) -> None:

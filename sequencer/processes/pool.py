@@ -211,9 +211,9 @@ class Pool:
             threads = ", ".join(process.threads) or "none"
             why = f"it ended its work {timeout_s:g} s ago and does not exit (threads: {threads})"
             return process.ended_at + timeout_s, why
-        if process.told_at is not None and not process.is_connected:
+        if process.stop_sent_at is not None and not process.is_connected:
             # It ends by itself, unless code in C keeps the interpreter's lock.
-            return process.told_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
+            return process.stop_sent_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
         if not process.is_loaded:
             limit_s = process.start_timeout_s
             return process.started_at + limit_s, service_events.import_hangs(limit_s)

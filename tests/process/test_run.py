@@ -296,7 +296,7 @@ def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> Non
         link, _ = silent.accept()
         running.signal(signal.SIGHUP)
         link.close()
-    assert running.ended() == 3, "for want of a server"
+    assert running.ended() == 3, "without a server"
 
 
 @pytest.mark.parametrize("field", ["policy", "route"])

@@ -112,7 +112,7 @@ class Notice:
 
     @property
     def lines(self) -> list[str]:
-        """What a person reads: title, text, errors, times, items with their commands, commands for all."""
+        """For people: title, text, errors, times, items with their commands, commands for all."""
         errors = ", ".join(f"{count:,} {type}" for type, count in self.errors[:MAX_ITEMS])
         lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
         for item in self.items[:MAX_ITEMS]:

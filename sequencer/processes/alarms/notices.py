@@ -38,8 +38,8 @@ def notice_of(
     news: News | None,
     errors: Mapping[str, int],
 ) -> Notice:
-    """Of an incident. `news`: the heads that it names, if any; one that is told of its end alone names what it was.
-    `errors`: how many groups are parked by each type, if it is about that.
+    """Of an incident. `news`: the heads that it names, if any; an incident that is only sent when it is over names what
+    it was. `errors`: how many groups each type of error parked, if it is about that.
     """
     kind, _, host = grant.kind.partition("@")
     heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
