@@ -141,8 +141,8 @@ def test_a_half_written_message_is_found(host: Host) -> None:
     assert "has no place in the order" in denier.said.broken[0]
 
 
-@pytest.mark.parametrize("name", ["resume many", "skip many"])
-def test_many_groups_without_one_of_the_rights_are_not_half_done(host: Host, name: str) -> None:
+@pytest.mark.parametrize("name", ["resume many", "skip many", "rerun"])
+def test_without_one_of_its_rights_nothing_is_half_done(host: Host, name: str) -> None:
     with host.link() as link:
         said = deny_all(host, link, {name: WRITES[name]})
     assert (said.broken, said.unclear) == ([], [])

@@ -46,6 +46,7 @@ def test_what_is_listed_and_what_is_not() -> None:
     assert memory.after_all(shape, {"seen": Kept(1, 10, 720), "stats": Kept(1, 2, 50)}, 900) == {
         "handled seen": 72,
         "handled all": 90,
+        "ids, MB": 43.2,
     }
 
 

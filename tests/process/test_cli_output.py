@@ -74,13 +74,16 @@ def commands(takers: Takers, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_no_command_breaks_where_nobody_takes_what_it_says(
     cli: Cli, make: Callable[..., Sequencer], takers: Takers, commands: Ready, name: str
 ) -> None:
-    queue = make("jobs", max_attempts=1)
+    queue = make("jobs", max_attempts=1, history_window=600, history_bodies=True)
     is_known, is_failed = (
         name in ("get", "cancel", "reschedule", "find", "steps"),
         name in ("resume", "skip", "unskip", "dead show"),
     )
     for n in range(0 if is_known or is_failed else 3):  # for a run each
         queue.append(n, f"g{n}", id=f"m{n}")
+    if name == "rerun":
+        queue.append(1, "a", id="m")
+        queue.cancel("a", "m")
     words = [*name.split(), *([] if " jobs" in f" {name}" or name in OTHERS else ["jobs"]), *MORE.get(name, ())]
     own = {name: cli.environment[name] for name in OWN} | {"SEQUENCER_HOME": str(cli.directory / "home")}
     statuses, said = [], []

@@ -34,7 +34,7 @@ APART = {
 }
 MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip", "steps"), ("a",)),
-    **dict.fromkeys(("get", "cancel"), ("a", "--id", "m")),
+    **dict.fromkeys(("get", "cancel", "rerun"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
     "rescore": ("--unit", "seconds"),
     **dict.fromkeys(("dead show", "find"), ("--id", "m")),

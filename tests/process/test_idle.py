@@ -36,9 +36,9 @@ def test_an_idle_consumer_costs_next_to_nothing_and_starts_promptly(cli: Cli, wo
     wait_until(lambda: b"cmd=blpop" in link.command("CLIENT", "LIST"), PATIENCE_S, "it blocks on the dispatch list")
 
     sent, began = commands_sent(link), server_time_s(link)
-    wait_until(lambda: server_time_s(link) >= began + 2.5, PATIENCE_S)
+    wait_until(lambda: server_time_s(link) >= began + 5.5, PATIENCE_S)
     sent, elapsed_s = commands_sent(link) - sent, server_time_s(link) - began
-    assert 1 <= sent <= 3 * elapsed_s + 2, f"{sent} commands in {elapsed_s:.2f} s"
+    assert 1 <= sent <= 0.5 * elapsed_s + 4, f"{sent} commands in {elapsed_s:.2f} s"
 
     delays = []
     for number in range(1, 4):

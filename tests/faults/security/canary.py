@@ -84,7 +84,7 @@ def _wrong_messages(seq: Sequencer, secret: str) -> dict[str, Callable[[], Any]]
     return {
         "conflict": lambda: seq.append({"secret": secret, "n": 1}, group="g", id="a"),
         "body that is no JSON": lambda: seq.append({"secret": secret, "f": object()}, group="g"),
-        "key that is no text": lambda: seq.append({secret: {1: secret}, "f": {2}}, group="g"),
+        "key that is no text": lambda: seq.append({"f": {1: secret}, "g": {2}}, group="g"),
         "NaN beside it": lambda: seq.append({"secret": secret, "f": float("nan")}, group="g"),
         "too large": lambda: seq.append(secret * 100_000, group="g"),
         "header that is no text": lambda: seq.append(1, group="g", headers={"a": secret, "b": 5}),  # type: ignore[dict-item]

@@ -39,6 +39,7 @@ SCRIPTS = {
     **dict.fromkeys(("cancel", "reschedule"), "revise"),
     **dict.fromkeys(("pause a group", "pause"), "pause"),
     "redrive": "redrive",
+    "rerun": "rerun",
 }
 """Kind of write -> its script."""
 REMOVING = ("ack and release", "purge", "skip", "cancel")

@@ -117,6 +117,15 @@ def _mended(failure: str, how: str) -> Write:
     return prepare
 
 
+def _rerun(scene: Scene) -> Callable[[], Any]:
+    with Sequencer(QUEUE, scene.link.endpoint.url, history_window=3600, history_bodies=True) as seq:
+        scene.fill()
+        seq.pause("c")
+        seq.unpause("c")
+        seq.cancel("a", "a0")
+    return lambda: scene.seq.rerun("a", "a0")
+
+
 def _by_hand(how: str) -> Write:
     def prepare(scene: Scene) -> Callable[[], Any]:
         scene.fill()
@@ -149,6 +158,7 @@ WRITES: dict[str, Write] = {
     "note": _note,
     **{how: _failing(how) for how in ("nack", "park", "dead letter", "renew", "release")},
     "redrive": _mended("dead letter", "redrive"),
+    "rerun": _rerun,
     "purge": _mended("dead letter", "purge"),
     "resume": _mended("park", "resume"),
     "skip": _mended("park", "skip"),
