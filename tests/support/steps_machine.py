@@ -14,7 +14,7 @@ from hypothesis.stateful import rule
 
 from sequencer.drain.effects import Run
 from sequencer.drain.steps.declared import Function, Steps, new_step
-from sequencer.errors import Retry
+from sequencer.errors import Park, Retry, SetAside
 from sequencer.values.message import Message
 
 from .machine import FAILURES, ConsumersMachine
@@ -89,7 +89,7 @@ class StepsMachine(ConsumersMachine):
     def fail(self, which: int, failure: Exception) -> None:
         consumer = self.consumers[which]
         if consumer.running is not None:
-            if isinstance(failure, Retry):
+            if isinstance(failure, Retry | Park | SetAside):
                 self.nothing.add(self.called(consumer))
             consumer.end(failure)
 

@@ -118,12 +118,12 @@ def _mended(failure: str, how: str) -> Write:
 
 
 def _rerun(scene: Scene) -> Callable[[], Any]:
-    with Sequencer(QUEUE, scene.link.endpoint.url, history_window=3600, history_bodies=True) as seq:
+    own: dict[str, Any] = {"namespace": scene.seq.options.namespace, "history_window": 3600, "history_bodies": True}
+    with Sequencer(QUEUE, scene.link.endpoint.url, **own) as seq:
         scene.fill()
-        seq.pause("c")
-        seq.unpause("c")
-        seq.cancel("a", "a0")
-    return lambda: scene.seq.rerun("a", "a0")
+        seq.append({}, "a", id="ended")
+        seq.cancel("a", "ended")
+    return lambda: scene.seq.rerun("a", "ended")
 
 
 def _by_hand(how: str) -> Write:
