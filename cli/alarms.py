@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..values.alarms import Incident
 from ..values.checks import nearest
@@ -26,7 +26,7 @@ from .app import (
     call_option,
 )
 from .file import FileArgument, NamespaceOfFileOption, find, read, read_with_server
-from .queues import require_queue
+from .queues import clients_of
 from .render import cells, console, print_json, say, seconds, table
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ def alarms(
     if test is not None:
         return _try_target(test, read(find(file), ctx.obj))
     found: list[Incident] = []
-    for name in [queue] if queue else list_queues(redis, namespace):
-        with Sequencer(name, redis, namespace=namespace) as client:
-            if queue:
-                require_queue(client)
+    for client in clients_of(queue, redis, namespace):
+        with client:
             found += client.alarms()
     if json:
         print_json([as_json(one) for one in found])

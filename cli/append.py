@@ -104,7 +104,7 @@ def append(
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
-        if form == "csv" or (form is None and file.removesuffix(".gz").endswith(".csv")):
+        if form == "csv" or (form is None and file.lower().removesuffix(".gz").endswith(".csv")):
             if is_envelope:
                 raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
             rows = CsvInput(source, tally.fields.score_by, max_body_bytes)

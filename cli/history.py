@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..client import Sequencer, list_queues
+from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..values.commands import command
 from ..values.history import MessageInfo, Outcome, Swept
@@ -27,7 +27,7 @@ from .app import (
     queue_command,
 )
 from .message import show_message
-from .queues import require_queue
+from .queues import clients_of
 from .render import console, message_info_table, print_json
 
 
@@ -100,13 +100,10 @@ def sweep(
     History cleans itself where messages end; this is for a queue at rest, and for dead letters (--dead-window,
     --dead-cap of `configure`). Run it now and then, say each hour.
     """
-    names = [queue] if queue else list_queues(redis, namespace)
     done: dict[str, Swept] = {}
-    for name in names:
-        with Sequencer(name, redis, namespace=namespace) as client:
-            if queue:
-                require_queue(client)
-            done[name] = client.sweep()
+    for client in clients_of(queue, redis, namespace):
+        with client:
+            done[client.queue] = client.sweep()
     if json:
         print_json([{"queue": name, **as_json(swept)} for name, swept in done.items()])
         return

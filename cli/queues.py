@@ -37,6 +37,25 @@ def require_queue(client: Sequencer) -> None:
     )
 
 
+def clients_of(queue: str | None, redis: str | None, namespace: str) -> list[Sequencer]:
+    """A client of this queue, which has to be there; or of each of the namespace: then one that can't be used is named
+    on standard error, and left out.
+    """
+    if queue:
+        client = Sequencer(queue, redis, namespace=namespace)
+        require_queue(client)
+        return [client]
+    found = list[Sequencer]()
+    for name in list_queues(redis, namespace):
+        client = Sequencer(name, redis, namespace=namespace)
+        try:
+            _ = client.policy
+            found.append(client)
+        except (ServerNotUsable, DataError) as error:
+            say(plain(f"warning: left out: {error}"))
+    return found
+
+
 def has_been_used(client: Sequencer) -> bool:
     """Whether the queue ever had a message, or is paused. Raises ServerError."""
     info = client.info()

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ..client import Sequencer, find_server, list_queues
+from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..values.checks import near_name, seconds_of
@@ -36,7 +36,7 @@ from .app import (
 )
 from .many import ByErrorOption, say_errors
 from .output import is_lost
-from .queues import near_said, require_queue
+from .queues import clients_of, near_said
 from .render import (
     console,
     group_table,
@@ -67,10 +67,7 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Backlog, lag, groups by state, dead letters, and rates of a queue, or of all. JSON has the policy too."""
-    names = [queue] if queue else list_queues(redis, namespace)
-    clients = [Sequencer(name, redis, namespace=namespace) for name in names]
-    if queue:
-        require_queue(clients[0])
+    clients = clients_of(queue, redis, namespace)
     looks = _looks(clients, 0.2, seconds_of("interval", interval, 0.1, 86_400), watch)
     if json:
         for infos in looks:

@@ -17,6 +17,8 @@ from sequencer.testing import wait_until
 from .apart import Lanes
 from .strays import end_strays, strays
 
+pytestmark = pytest.mark.nightly
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 

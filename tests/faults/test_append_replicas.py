@@ -20,7 +20,7 @@ from ..support.changed_script import changed_script
 from .server.failover import QUICK
 from .server.host import Host, free_port, running, workplace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.fixture

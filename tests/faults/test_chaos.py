@@ -26,6 +26,8 @@ from .chaos.operator import broken
 from .chaos.run import run_seed
 from .strays import strays
 
+pytestmark = pytest.mark.nightly
+
 FEW = ("producer", "consumers")
 """Enough processes to see a broken promise."""
 KILLS = [Act("kill", "consumers", which) for which in range(3)]

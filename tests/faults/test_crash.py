@@ -23,6 +23,8 @@ from .crash.trial import Trial, Twin
 from .crash.verdict import Outcome, dishonesty
 from .crash.work import LEASE_S, ROLES, Site, handle
 
+pytestmark = pytest.mark.nightly
+
 HANDLER = "consumer.handler:before"
 
 

@@ -27,6 +27,8 @@ from .input.cli import Line
 from .input.explore import Findings, Several, Target, Wrong, explore, refusal, shown
 from .input.fuzz import INSTALL, is_installed, run_fuzzer
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = range(2)
 
 

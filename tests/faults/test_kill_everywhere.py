@@ -12,6 +12,8 @@ import pytest
 from sequencer.errors import ConfigurationError
 from sequencer.testing.kill_everywhere import KillReport, kill_everywhere
 
+pytestmark = pytest.mark.nightly
+
 BANK = '''"""An app of a user: each message charges a card, and confirms it."""
 
 import json, os

@@ -8,7 +8,7 @@ from sequencer.testing.kill_everywhere import KillReport
 
 from .steps.proof import POINTS, Killed, killed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ from .crash import supervisor as crash_supervisor
 from .crash.points import Case
 from .strays import end_strays, strays
 
+pytestmark = pytest.mark.nightly
+
 END_S = 25.0
 linux = pytest.mark.skipif(not Path("/proc").exists(), reason="the environment of other processes is seen on Linux")
 

@@ -13,6 +13,8 @@ import pytest
 
 from .server.load import Ending, Tally
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_consumer_of_the_load_ends_also_when_it_is_asked_to_before_it_takes_signals(

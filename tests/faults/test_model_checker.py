@@ -11,6 +11,8 @@ from .model import models
 from .model import proof as model
 from .report import Result
 
+pytestmark = pytest.mark.nightly
+
 GOOD = models.GOOD["smoke"][0]
 NEEDED = pytest.mark.skipif(bool(model.missing()), reason=model.missing() or "spin and gcc are there")
 

@@ -23,6 +23,8 @@ from sequencer.testing.proxy.fault import KINDS
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.proxy.frames import ERRORS, end_of_reply, read_request
 
+pytestmark = pytest.mark.nightly
+
 TIMEOUT_S = 1.0
 SILENT = ("request dropped", "reply dropped", "black hole")
 CLOSED = ("request reset", "request late", "reply lost", "reply cut")

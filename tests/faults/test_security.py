@@ -28,6 +28,8 @@ from .security.search import Search, logs
 from .security.server import OwnServer, own_server
 from .security.tls import Tls
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def users() -> Iterator[Users]:

@@ -30,6 +30,8 @@ from .server.proof import CASES, run
 from .server.spoil import loaded
 from .server.writes import HALF, WRITES
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def directory() -> Iterator[Path]:

@@ -20,6 +20,8 @@ from .shell.proof import CASES, SMOKE, run_cases
 from .shell.scene import LeftOut, NotReady, Scene
 from .strays import strays
 
+pytestmark = pytest.mark.nightly
+
 CONDITIONS = {"hurried", "claims-many", "stands-shortly", "no-temporary-folder"}
 """Of twins.py: what a case needs, and no twin."""
 ENTRIES = {"old-entry"}

@@ -22,6 +22,8 @@ from .simulate.seed import Ground, play_seed, stage_set
 from .simulate.stage import Process, Stage
 from .simulate.virtual import VirtualEvent
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:

@@ -16,6 +16,8 @@ from ..support.changed_script import changed_script
 from .simulate.seed import Ground, play_seed, stage_set
 from .test_simulate_twins import changed
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:

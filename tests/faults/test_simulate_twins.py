@@ -20,6 +20,8 @@ from ..support.changed_script import changed_script
 from .simulate.scenario import scenario
 from .simulate.seed import Ground, play_seed, stage_set
 
+pytestmark = pytest.mark.nightly
+
 SEEDS_FOR_A_TWIN = 200
 """Most twins are caught within 10 seeds, from 0 on."""
 

@@ -14,6 +14,8 @@ from sequencer.testing import wait_until
 from .server.failover import QUICK
 from .server.host import Host, free_port, running, workplace
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Host, Host]]:

@@ -32,6 +32,8 @@ from sequencer.testing import Handled
 
 from ..support.smoke import leaves_nothing, run, smoke
 
+pytestmark = pytest.mark.nightly
+
 
 def test_ordering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with leaves_nothing(monkeypatch):

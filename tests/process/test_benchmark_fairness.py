@@ -15,6 +15,8 @@ from sequencer.testing import Handled
 
 from ..support.smoke import FAULTS, broken, row, smoke
 
+pytestmark = pytest.mark.nightly
+
 WORKLOAD = Workload(Spread(2), 10, 1, seed=1)
 
 

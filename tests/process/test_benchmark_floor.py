@@ -23,6 +23,8 @@ from sequencer.store.keys import index_key
 
 from ..support.smoke import leaves_nothing, run
 
+pytestmark = pytest.mark.nightly
+
 Snapshot = dict[str, tuple[str, str, Any]]
 TURN = Turn(0, 1, False)
 

@@ -16,6 +16,8 @@ from sequencer.net.link import Link
 
 from ..support.smoke import smoke
 
+pytestmark = pytest.mark.nightly
+
 
 def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = link.command("CONFIG", "GET", PERCENTILES)

@@ -14,6 +14,8 @@ from sequencer.testing import Handled
 
 from ..support.smoke import FAULTS, broken, row, smoke
 
+pytestmark = pytest.mark.nightly
+
 
 def test_handlers(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = smoke(server, link, tmp_path, monkeypatch, "handlers")

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 MODULE = "benchmarks.scenarios.instructions"
 
 

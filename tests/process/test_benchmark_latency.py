@@ -22,6 +22,8 @@ from sequencer.testing import Handled
 
 from ..support.smoke import FAULTS, broken, row, smoke
 
+pytestmark = pytest.mark.nightly
+
 
 def test_latency(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = smoke(server, link, tmp_path, monkeypatch, "latency", "--cache", "nothing-here")

@@ -20,6 +20,8 @@ from benchmarks.peers.systems import ALL, BY_NAME, COLUMNS, SYSTEMS
 
 from ..support.smoke import COMMAND, leaves_nothing
 
+pytestmark = pytest.mark.nightly
+
 Rows = list[tuple[str, str, float]]
 
 

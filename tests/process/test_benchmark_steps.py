@@ -12,6 +12,8 @@ from sequencer.net.link import Link
 
 from ..support.smoke import smoke
 
+pytestmark = pytest.mark.nightly
+
 
 def test_steps(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = smoke(server, link, tmp_path, monkeypatch, "steps")

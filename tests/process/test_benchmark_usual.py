@@ -24,6 +24,8 @@ from sequencer.testing import Handled
 
 from ..support.smoke import COMMAND, FAULTS, broken, leaves_nothing, row
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.slow
 def test_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sequencer import Sequencer
+from sequencer.net.link import Link
+from sequencer.store.keys import registry_key
 from sequencer.testing import wait_until
 
 from ..support.said import json_of
@@ -50,6 +52,20 @@ def test_info_of_one_queue_and_of_all(cli: Cli, queue: Sequencer, namespace: str
     assert said["lag_s"] > 0
     assert said["append_rate"] == said["handle_rate"] == 0
     assert [one["queue"] for one in json_of(cli, "info")] == ["jobs"]
+
+
+@pytest.mark.parametrize("words", [("info",), ("alarms",), ("sweep",)])
+def test_of_all_queues_one_that_is_half_deleted_is_named_and_left_out(
+    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[str, ...]
+) -> None:
+    make("jobs").append(1, "g")
+    make("mails").append(1, "g")
+    link.command("HSET", registry_key(namespace, "mails"), "route", f"-1.{10**17}")
+    done = cli.call(*words, "--json")
+    assert done.returncode == 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("warning: ") and "'mails'" in line]
+    assert {one["queue"] for one in json.loads(done.stdout)} <= {"jobs"}
+    make("mails").delete()
 
 
 def test_tables_are_whole_where_no_terminal_limits_them(cli: Cli, queue: Sequencer) -> None:

@@ -25,6 +25,7 @@ from tests.faults.__main__ import app as faults
 from ..support import readme_blocks
 from ..support.readme_blocks import READMES, ROOT, Block, differences, prose, unsaid
 
+
 RUN_ELSEWHERE = {"cli/recipes/README.md", "cli/recipes/applications/README.md"}
 """Their blocks are of systemd, Docker and Kubernetes, and of web frameworks: test_recipes.py and its sister."""
 
@@ -52,7 +53,10 @@ RUN_HERE = [
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("name", "part"), RUN_HERE)
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [one if one[0] == "README.md" else pytest.param(*one, marks=pytest.mark.nightly) for one in RUN_HERE],
+)
 def test_every_block_runs(name: str, part: int) -> None:
     said = ""
     with readme_blocks.place() as directory:

@@ -21,6 +21,8 @@ from ..support.real_log import EVENTS, TICKETS, real_log
 if TYPE_CHECKING:
     from .conftest import Cli
 
+pytestmark = pytest.mark.nightly
+
 APPENDERS = 4
 LONG_S = 90.0
 BY = ("--group-by", "case", "--id-by", "n", "--score-by", "ts")

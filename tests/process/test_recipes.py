@@ -25,6 +25,8 @@ from sequencer.testing import wait_until
 
 from .conftest import PATIENCE_S, Cli, Work
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "cli" / "recipes"
 README, UNIT, RUN_UNIT, DOCKERFILE, MANIFEST = (

@@ -20,6 +20,8 @@ from ..support import readme_blocks
 from ..support.readme_blocks import READMES, Block, unsaid
 from .conftest import PATIENCE_S
 
+pytestmark = pytest.mark.nightly
+
 FLASK, DJANGO, CELERY, RQ = readme_blocks.parts(READMES["cli/recipes/applications/README.md"])
 SECTIONS = {"flask": FLASK, "django": DJANGO, "celery": CELERY, "rq": RQ}
 

@@ -6,8 +6,8 @@ import importlib
 import inspect
 import logging
 import os
+import signal
 import sys
-import threading
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator
@@ -59,14 +59,16 @@ def load_app(spec: str) -> App:
 
 @contextmanager
 def limited(limit_s: float, end: Callable[[], object]) -> Iterator[None]:
-    """Call `end`, in another thread, if the block takes longer than `limit_s`."""
-    timer = threading.Timer(limit_s, end)
-    timer.daemon = True
-    timer.start()
+    """In the main thread: call `end` if the block takes longer than `limit_s`. A signal: a thread would not survive a
+    module that patches threads.
+    """
+    before = signal.signal(signal.SIGALRM, lambda *_: end())
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:
-        timer.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load_value(spec: str) -> Any:

@@ -106,6 +106,8 @@ def check_command(command: str) -> None:
     """
     if not command.strip():
         raise HandlerNotFound("the command to run for each message is empty")
+    if "\0" in command:
+        raise HandlerNotFound("the command to run for each message has a NUL, which no shell takes")
     found = _FIRST_WORD.match(command)
     if not found or "PATH=" in found[1]:
         return
