@@ -25,7 +25,6 @@ from tests.faults.__main__ import app as faults
 from ..support import readme_blocks
 from ..support.readme_blocks import READMES, ROOT, Block, differences, prose, unsaid
 
-
 RUN_ELSEWHERE = {"cli/recipes/README.md", "cli/recipes/applications/README.md"}
 """Their blocks are of systemd, Docker and Kubernetes, and of web frameworks: test_recipes.py and its sister."""
 
