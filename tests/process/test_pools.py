@@ -105,7 +105,7 @@ def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
         first = {pool.queue: pool.pids for pool in master.kept}
         wait_until(lambda: len(tries("orders", "m0")) == 2, PATIENCE_S, "another has the message")
         wait_until(lambda: len(tries("mails", "m1")) == 2, PATIENCE_S, "also where it had to be killed")
-        assert tries("orders", "m0") == tries("mails", "m1") == [1, 2]
+        assert tries("orders", "m0")[:2] == tries("mails", "m1")[:2] == [1, 2]
         assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.kept)
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 1)
