@@ -101,10 +101,10 @@ def interrupts_masked() -> Iterator[None]:
 @contextmanager
 def interrupts_allowed() -> Iterator[None]:
     """Within `interrupts_masked`: an interrupt is raised here, also one that came before."""
-    _mask.state = "allowed"
+    before, _mask.state = _mask.state, "allowed"
     try:
         if _mask.is_pending:
             interrupt()
         yield
     finally:
-        _mask.state = "masked"
+        _mask.state = before

@@ -179,3 +179,11 @@ def test_an_interruption_comes_where_it_is_allowed_and_once() -> None:
             interrupt()
             seen.append("not interrupted again")
     assert seen == ["held back", "not interrupted again"]
+
+
+def test_who_allows_interrupts_without_having_masked_them_leaves_them_unmasked() -> None:
+    """The command of an alarm target, say."""
+    with interrupts_allowed():
+        pass
+    with pytest.raises(StopConsuming):
+        interrupt()
