@@ -90,12 +90,11 @@ def interrupt() -> None:
 @contextmanager
 def interrupts_masked() -> Iterator[None]:
     """No interrupt within, but in `interrupts_allowed`; one that is still pending at the end is dropped."""
-    _mask.is_pending = False
     _mask.state = "masked"
     try:
         yield
     finally:
-        _mask.state = "unmasked"
+        _mask.state, _mask.is_pending = "unmasked", False
 
 
 @contextmanager
