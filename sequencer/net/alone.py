@@ -23,6 +23,8 @@ CHECK_EVERY_S = 2.0
 """How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
 costs the server 8 us.
 """
+DOUBTED = 0.0
+"""`check_at` of a client that lost something: it checks at the next call."""
 
 
 class Guide(Protocol):
@@ -120,7 +122,7 @@ class Looks:
         self.may_look = True
         """Whether a connection that is there already is used to look; what is to be sent waits for that."""
         self.is_idle = False
-        """Whether its consumer found nothing to do: nothing is at stake then, and the server is not checked."""
+        """Whether its consumer found nothing to do: then only a doubt has the server checked."""
 
     @property
     def route(self) -> str:
@@ -138,12 +140,15 @@ class Looks:
         guide, now = self._guide, time.monotonic()
         if guide is None or not self.may_look:
             return False
-        return now >= self._look_at or (now >= guide.check_at and not self.is_idle)
+        return now >= self._look_at or self._is_check_due(guide, now)
+
+    def _is_check_due(self, guide: Guide, now: float) -> bool:
+        return now >= guide.check_at and (guide.check_at == DOUBTED or not self.is_idle)
 
     def doubt(self) -> None:
         """Something was lost that the server should have: it is checked before this client sends anything else."""
         if self._guide:
-            self._guide.check_at = 0.0
+            self._guide.check_at = DOUBTED
 
     def begin(self, connection: Connection) -> None:
         """Look over a new connection."""
@@ -163,7 +168,7 @@ class Looks:
             if now >= self._look_at:
                 guide.look(connection, is_new=False)
                 self._looked(guide)
-            elif now >= guide.check_at and not self.is_idle:
+            elif self._is_check_due(guide, now):
                 self._check(guide, connection)
 
     def find_route(self, connection: Connection) -> None:
@@ -177,7 +182,7 @@ class Looks:
         try:
             guide.check(connection)
         except BaseException:
-            guide.check_at = 0.0
+            guide.check_at = DOUBTED
             raise
 
     def _looked(self, guide: Guide) -> None:

@@ -203,9 +203,10 @@ def test_an_answer_is_waited_for_where_a_look_is_due(admin: Link, clock: LinkClo
 
 def refuses_to_go_on(seq: Sequencer, handle: Callable[[Message], None]) -> None:
     with pytest.raises(ServerNotUsable, match=EVICTS):
-        seq.consume(handle, until_empty=True)
+        seq.consume(handle, until_empty=True, lease=600)
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("lost", [KEYS.leases, KEYS.policy])
 def test_a_consumer_looks_at_once_where_a_lease_or_its_route_is_lost(admin: Link, seq: Sequencer, lost: str) -> None:
     for n in range(20):
