@@ -168,13 +168,13 @@ def parked(
         errors = _errors(client.parked())
         say_errors(errors, "groups", "no parked groups", json)
         if not json:
-            _say_resuming(client, errors)
+            _say_resuming(client, errors, errors.total())
         return
     found = list(client.parked(limit=limit))
     _show_groups(found, json, "no parked groups")
     if not json:
-        _say_cut(client, "parked", len(found), client.count_parked(), [])
-        _say_resuming(client, _errors(found))
+        _say_cut(client, "parked", len(found), count := client.count_parked(), [])
+        _say_resuming(client, _errors(found), count)
 
 
 def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
@@ -182,11 +182,11 @@ def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
     return Counter(one.failure.type if one.failure else GAP for one in groups)
 
 
-def _say_resuming(client: Sequencer, errors: Counter[str]) -> None:
-    """The commands that resume all of them, or all of one error; nothing for a single group."""
+def _say_resuming(client: Sequencer, errors: Counter[str], count: int) -> None:
+    """The commands that resume all `count` of them, or all of one error; nothing for a single group."""
     namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
-    if names and errors.total() > 1:
+    if names and count > 1:
         typer.echo(f"to let all of them go on: {resume_all(client.queue, namespace)}")
     for name in names if len(errors) > 1 else ():
         alike = command("resume", client.queue, namespace=namespace, options=["--error", name])

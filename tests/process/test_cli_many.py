@@ -238,6 +238,7 @@ def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespac
     table, _, commands = said.partition("to let all of them go on: ")
     assert [line.split() for line in table.splitlines()[1:]] == [["ValueError", "3"], ["LookupError", "2"]]
     assert f"sequencer resume jobs --error LookupError --namespace {namespace}\n" in commands
+    assert "sequencer resume jobs --all" in cli.run("parked", "jobs", "--limit", "1").stdout
 
 
 def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
