@@ -56,7 +56,7 @@ local function is_past(us, span)
   return now - (tonumber(us) or 0) >= span
 end
 
--- The lowest limit decides: whoever has a higher one sees the end of it too early. Once nobody has
+-- The lowest limit decides: a watcher of a higher one sees the end of it too early. Once nobody has
 -- looked with that limit for `stale`, another takes its place.
 local function is_decided_by_another(record, limit)
   if record.resolved or is_past(record.seen, stale) then return false end

@@ -26,7 +26,7 @@ if action == 'close' then
   if tonumber(token) < tonumber(kept[4] or 0) then return {'other', unpack(said)} end
   call('HDEL', policy_key, 'probe_us')
   call('HDEL', outage, 'since_us', 'opened_us', 'probes', 'failure', 'token', 'failures', 'handled',
-    'groups', 'from_us') -- no DEL: a right that those who mend do not have
+    'groups', 'from_us') -- no DEL: the role operate lacks that right
 else
   if token ~= '' and token ~= kept[5] then return {'other', unpack(said)} end
   call('HSET', policy_key, 'probe_us', fmt('%.0f', now))
