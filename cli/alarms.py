@@ -10,9 +10,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
+from ..texts.words import many, plain
 from ..values.alarms import Incident
 from ..values.checks import nearest
-from ..values.text import many, plain
 from ..values.views import as_json
 from .app import (
     FINE,

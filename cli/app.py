@@ -13,7 +13,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, shown
 from ..processes.logs import FORMATS, LogOptions, configure
-from ..values.commands import name_server
+from ..texts.commands import name_server
 from ..values.durations import seconds
 from ..values.version import VERSION
 from .queues import require_queue

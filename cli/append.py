@@ -19,8 +19,8 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields, merge_fields
 from ..settings.options import DEFAULTS, QueueSettings
-from ..values.commands import command
-from ..values.text import many, plain
+from ..texts.commands import command
+from ..texts.words import many, plain
 from .app import (
     FINE,
     GAVE_UP,

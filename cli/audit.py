@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import typer
 
 from ..client import Sequencer
-from ..values.text import many, moment, plain
+from ..texts.words import many, moment, plain
 from ..values.views import AuditReport, as_json
 from .app import FINE, FOUND, JsonOption, app, queue_command
 from .render import print_json

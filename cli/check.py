@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
-from ..values.commands import command
+from ..texts.commands import command
 from .app import DURATION, FINE, FOUND, JsonOption, app, call_option, queue_command
 from .render import cells, console, print_json, seconds, table
 

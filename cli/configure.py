@@ -11,8 +11,8 @@ import typer
 from ..client import Sequencer
 from ..settings.options import QueueSettings
 from ..settings.policy import NAMES, OnGap, OnLate, Policy
+from ..texts.commands import command
 from ..values.checks import near_name
-from ..values.commands import command
 from .app import DURATION, JsonOption, NamespaceOption, QueueArgument, RedisOption, app, call_option
 from .queues import names_of_queues
 from .render import console, policy_table, print_json

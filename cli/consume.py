@@ -23,9 +23,9 @@ from ..processes.worker.config import START_S, WorkerConfig, overrides, prepare
 from ..server import EmbeddedServer
 from ..settings.error_names import unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
-from ..values.commands import name_server, server_named
+from ..texts.commands import name_server, server_named
+from ..texts.words import many
 from ..values.durations import seconds
-from ..values.text import many
 from ..values.version import VERSION
 from .app import (
     DURATION,

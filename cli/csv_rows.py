@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidMessage
-from ..values.text import many
+from ..texts.words import many
 
 Row = list[str]
 

@@ -10,9 +10,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
+from ..texts.commands import command, id_option
+from ..texts.words import many, moment, named, plain
 from ..values.checks import check_rate
-from ..values.commands import command, id_option
-from ..values.text import many, moment, named, plain
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import (
     FINE,

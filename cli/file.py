@@ -9,7 +9,7 @@ import typer
 
 from ..client import find_server
 from ..processes.logs import LogOptions
-from ..values.commands import name_server
+from ..texts.commands import name_server
 from .app import option
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, NotParked
-from ..values.commands import command, id_option
-from ..values.text import many, named, plain
+from ..texts.commands import command, id_option
+from ..texts.words import many, named, plain
 from ..values.views import Gap, as_json
 from .app import FINE, GroupArgument, JsonOption, OptionalGroupArgument, app, call_option, queue_command
 from .many import (

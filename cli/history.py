@@ -9,9 +9,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..values.commands import command
+from ..texts.commands import command
+from ..texts.words import many, plain
 from ..values.history import MessageInfo, Outcome, Swept
-from ..values.text import many, plain
 from ..values.views import as_json
 from .app import (
     DURATION,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..client import Sequencer
-from ..values.text import many, plain
+from ..texts.words import many, plain
 from ..values.views import Usage
 from .app import FINE, INTERRUPTED, JsonOption, app, option, queue_command
 from .many import YesOption, confirm

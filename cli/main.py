@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
-from ..values.text import plain
+from ..texts.words import plain
 from .app import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, app
 from .output import failure_text
 from .render import say

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import ConfigurationError
-from ..values.commands import command
-from ..values.text import many
+from ..texts.commands import command
+from ..texts.words import many
 from ..values.views import ManySummary, as_json
 from .app import DURATION, FINE, GAVE_UP, call_option, hear_interrupts, option
 from .render import cells, console, print_json, say, table

@@ -11,9 +11,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..values.commands import command
+from ..texts.commands import command
+from ..texts.words import many, moment, named, plain
 from ..values.history import MessageInfo
-from ..values.text import many, moment, named, plain
 from ..values.views import Unit
 from .app import DURATION, FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .many import DryRunOption, progress

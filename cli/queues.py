@@ -10,9 +10,9 @@ from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
 from ..processes.logs import emit_of_service
 from ..processes.service_events import queue_unused
+from ..texts.commands import command
+from ..texts.words import many, plain
 from ..values.checks import near_names, nearest
-from ..values.commands import command
-from ..values.text import many, plain
 from .render import say
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from ..errors import OutcomeUnknown
-from ..values.commands import command
-from ..values.text import many, plain
+from ..texts.commands import command
+from ..texts.words import many, plain
 from .app import is_of_call
 from .render import say
 from .tally import Tally

@@ -16,11 +16,11 @@ import typer
 from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
-from ..values.commands import command, moving
+from ..texts.commands import command, moving
+from ..texts.explanations import unserved_text
+from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
 from ..values.message import Message, Tried
-from ..values.owner import unserved_text
-from ..values.text import json_line, many, moment, named, plain, quoted
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table

@@ -12,7 +12,7 @@ import typer
 from ..client import Sequencer
 from ..errors import ConfigurationError, SequencerError, ServerUnavailable
 from ..processes.logs import LogOptions, background_writing
-from ..values.text import many, plain
+from ..texts.words import many, plain
 from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .queues import names_of_queues, new_queue_said, say_unused

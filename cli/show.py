@@ -18,9 +18,9 @@ from rich.text import Text
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
+from ..texts.commands import command, resume_all
+from ..texts.words import named, plain
 from ..values.checks import near_name, seconds_of
-from ..values.commands import command, resume_all
-from ..values.text import named, plain
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
     DURATION,

@@ -12,9 +12,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..values.commands import answer_options, command, id_option
+from ..texts.commands import answer_options, command, id_option
+from ..texts.words import moment, named, plain
 from ..values.history import MessageSteps, StepInfo
-from ..values.text import moment, named, plain
 from .app import GroupArgument, JsonOption, app, call_option, queue_command
 from .render import cells, console, print_json, table
 from .table import Column, Table

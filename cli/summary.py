@@ -10,8 +10,8 @@ from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
 from ..processes.service_events import service_ended
-from ..values.commands import command
-from ..values.text import many, plain
+from ..texts.commands import command
+from ..texts.words import many, plain
 from ..values.views import QueueInfo
 from .render import say
 

@@ -10,8 +10,8 @@ import typer
 from ..client import Sequencer
 from ..errors import BatchRefused, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields
+from ..texts.words import plain
 from ..values.message import BatchReceipt
-from ..values.text import plain
 
 LINES = 128
 """In one call, and in its chunk unless they are large: where one is refused, nothing of its chunk is stored."""

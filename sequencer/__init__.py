@@ -29,9 +29,9 @@ from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
 from .server import EmbeddedServer
 from .settings.body_fields import BodyFields
-from .settings.events import Event
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
+from .texts.events import Event
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__

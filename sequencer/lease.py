@@ -26,9 +26,9 @@ from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodabl
 from .net.pool import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
+from .texts.words import named
 from .values.durations import Duration
 from .values.message import Message
-from .values.text import named
 
 
 class Lease:

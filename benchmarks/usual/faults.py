@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sequencer.testing import Handled, check_history
-from sequencer.values.text import many
+from sequencer.texts.words import many
 
 from .crew import Happened, Planned
 

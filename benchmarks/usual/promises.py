@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sequencer.values.text import many
+from sequencer.texts.words import many
 
 from ..load.fleet import MemberFailed
 from ..peers.host import Address

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ...values.text import many
+from ...texts.words import many
 from ..app import FINE, GAVE_UP, JsonOption, app, call_option
 from ..render import print_json
 from .run import Outcome, simulate

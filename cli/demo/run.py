@@ -26,8 +26,8 @@ from ...errors import SequencerError
 from ...processes.supervisor import Supervisor
 from ...processes.worker.config import WorkerConfig
 from ...server import EmbeddedServer
-from ...settings.events import INFO, Event
 from ...testing import Handled, Verdict, check_history
+from ...texts.events import INFO, Event
 from ...values.message import Message
 
 QUEUE = "demo_orders"

@@ -19,11 +19,11 @@ from ..calls.outage import Began, Ended
 from ..drain import consumer_events
 from ..drain.outcome import Failed
 from ..errors import ServerUnavailable, StopConsuming
-from ..settings.events import EVENTS, Event
 from ..settings.options import QueueOptions
+from ..texts.events import EVENTS, Event
+from ..texts.words import plain
 from ..values.message import Message
 from ..values.score_units import UnitsMet
-from ..values.text import plain
 from .forks import not_in_a_copy
 from .interruption import is_ctrl_c
 

@@ -19,9 +19,9 @@ from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys
 from ..store.replies import micros, pairs, text
+from ..texts.commands import command
+from ..texts.words import many, named
 from ..values.checks import check_name
-from ..values.commands import command
-from ..values.text import many, named
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
 from .leases import held_long, told_parked, told_unserved

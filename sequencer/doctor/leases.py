@@ -17,9 +17,10 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
-from ..values.commands import command
-from ..values.owner import Unserved, advice, is_held_long, unserved_text
-from ..values.text import many, named, plain
+from ..texts.commands import command
+from ..texts.explanations import advice, unserved_text
+from ..texts.words import many, named, plain
+from ..values.owner import Unserved, is_held_long
 from ..values.views import Finding
 
 PAGE = 500

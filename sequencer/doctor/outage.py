@@ -12,8 +12,8 @@ from ..net.link import Link
 from ..store.failure import decode_failure
 from ..store.keys import LaneKeys
 from ..store.replies import micros
-from ..values.commands import command
-from ..values.text import many
+from ..texts.commands import command
+from ..texts.words import many
 from ..values.views import Finding
 
 

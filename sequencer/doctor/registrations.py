@@ -14,9 +14,9 @@ from ..settings.options import MAX_LANES
 from ..store.keys import index_key, lane_keys, registry_key
 from ..store.registration import INDEX_WORD, Registration, foreign_index, is_index_word, of_lane, registered
 from ..store.replies import pairs, scanned
+from ..texts.commands import command
+from ..texts.words import many, quoted
 from ..values.checks import is_name
-from ..values.commands import command
-from ..values.text import many, quoted
 from ..values.views import Finding
 from .server import admin_command, reply_or_error
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ..net.link import Link
 from ..store.keys import LaneKeys
-from ..values.commands import command
-from ..values.text import many
+from ..texts.commands import command
+from ..texts.words import many
 from ..values.views import Finding
 
 ID_BYTES = 76

@@ -12,9 +12,10 @@ from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
-from ..values.commands import command
-from ..values.score_units import UNITS, mixed, rescoring, unit_of
-from ..values.text import many, named
+from ..texts.commands import command, rescoring
+from ..texts.explanations import mixed
+from ..texts.words import many, named
+from ..values.score_units import UNITS, unit_of
 from ..values.views import Finding
 
 SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")

@@ -10,7 +10,7 @@ from ..store.group import decode_group
 from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
 from ..store.record import STAMP_DIGITS, LetterName, id_of
-from ..values.text import named
+from ..texts.words import named
 from ..values.views import Finding
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Link
-from ..values.commands import command, doctor_of, server_command
-from ..values.text import many
+from ..texts.commands import command, doctor_of, server_command
+from ..texts.words import many
 from ..values.views import Finding, Level
 
 MAX_CLOCK_OFF_S = 1.0

@@ -8,15 +8,15 @@ from typing import Any
 from ..calls.claim import NO_BODY, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
 from ..errors import Park, SequencerError, StepResultInvalid, StepUnknown, Undecodable
-from ..settings.events import Event, event
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
-from ..values.commands import command, id_option, resume_all
+from ..texts.commands import command, end_command, id_option, removal, rescoring, resume_all
+from ..texts.events import Event, event
+from ..texts.explanations import mixed
+from ..texts.words import duration, error_text, many, moment, named, of_limit, type_name
 from ..values.message import Message
-from ..values.owner import end_command, removal
-from ..values.score_units import Examples, mixed, rescoring
-from ..values.text import duration, error_text, many, moment, named, of_limit, type_name
+from ..values.score_units import Examples
 from .outcome import Failed
 from .steps.events import ledger_text, question
 

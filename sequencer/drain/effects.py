@@ -58,9 +58,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..calls.call import Call
-from ..settings.events import Event
 from ..settings.options import ClaimLimits, Replicas
 from ..store.ledger import Written
+from ..texts.events import Event
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed

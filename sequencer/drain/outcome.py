@@ -13,8 +13,8 @@ from ..settings.error_names import is_named
 from ..settings.options import OnFailure, QueueOptions
 from ..store.failure import encode_failure
 from ..store.ledger import Written
+from ..texts.words import many
 from ..values.message import Failure, Message
-from ..values.text import many
 
 
 @dataclass(frozen=True, slots=True)

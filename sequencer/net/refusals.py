@@ -8,7 +8,7 @@ import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading as Reading
-from ..values.commands import doctor_of
+from ..texts.commands import doctor_of
 
 # One table from the server's words to our errors. Order matters: the first that fits.
 _LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..values.commands import server_named
+from ..texts.commands import server_named
 from .handlers.exec import REDIS_VARIABLE
 from .service_events import Begun
 from .signals import STOP_SIGNALS

@@ -24,9 +24,9 @@ import orjson
 
 from ..consume.emitter import EventEmitter
 from ..errors import shown
-from ..settings.events import Event, event
 from ..store.failure import TRACEBACK_BYTES
-from ..values.text import error_text, json_line, many, plain
+from ..texts.events import Event, event
+from ..texts.words import error_text, json_line, many, plain
 
 MAX_WAITING_LINES = 1000
 """Lines that wait to be written to standard error; more are lost, and counted."""

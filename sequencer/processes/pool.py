@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..consume.emitter import EventEmitter
-from ..settings.events import Event
+from ..texts.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .places import CANT_WORK, STANDING_RETRY_S, Place, Places

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import SequencerError
-from ..settings.events import Event, event
+from ..texts.commands import command
+from ..texts.events import Event, event
+from ..texts.words import duration, error_text, many, type_name
 from ..values.checks import near_name
-from ..values.commands import command
-from ..values.text import duration, error_text, many, type_name
 
 
 class Begun(NamedTuple):

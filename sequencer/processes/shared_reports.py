@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..drain import consumer_events
-from ..settings.events import Event
+from ..texts.events import Event
 from . import service_events
 
 GATHER_S = 1.0

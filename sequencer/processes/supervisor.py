@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ..settings.events import Event
+from ..texts.events import Event
 from . import service_events
 from .consumer_process import Totals, reap_orphans
 from .handlers.printing import end_torn_line, lock_file, mark_torn_line

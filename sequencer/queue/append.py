@@ -25,9 +25,9 @@ from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import LaneKeys, lane_of
 from ..store.replies import text
-from ..values.commands import command
+from ..texts.commands import command
+from ..texts.words import many, named
 from ..values.message import BatchReceipt, Receipt, Refused
-from ..values.text import many, named
 from .session import Session
 
 CHUNK, CHUNK_GROUPS = 200, 128

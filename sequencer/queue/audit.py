@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ..store.group import decode_group
-from ..values.text import named
+from ..texts.words import named
 from ..values.views import AuditReport
 
 KEPT_LEASES = 8

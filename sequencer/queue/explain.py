@@ -14,12 +14,13 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
-from ..values.commands import command
+from ..texts.commands import command, rescoring
+from ..texts.explanations import advice, ending, unserved_text
+from ..texts.words import many, named
 from ..values.history import MessageSteps
 from ..values.message import Failure
-from ..values.owner import Unserved, advice, ending, is_held_long, unserved_text
-from ..values.score_units import rescoring, unit_of
-from ..values.text import many, named
+from ..values.owner import Unserved, is_held_long
+from ..values.score_units import unit_of
 from ..values.views import Explanation
 from .holder import exact_moment, holder_of, removing
 from .state import is_leased, is_put_off

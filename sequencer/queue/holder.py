@@ -10,8 +10,9 @@ from ..settings.options import QueueOptions
 from ..store.failure import encode_failure
 from ..store.group import decode_group
 from ..store.record import decode_head, id_of, owner_of, stamp_of
+from ..texts.commands import removal, skipping
+from ..texts.explanations import ending
 from ..values.message import Failure
-from ..values.owner import ending, removal, skipping
 from .state import expired_head, is_leased
 
 

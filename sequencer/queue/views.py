@@ -21,8 +21,8 @@ from ..store.keys import PAUSED, LaneKeys
 from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
+from ..texts.commands import command
 from ..values.checks import check_limit
-from ..values.commands import command
 from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.owner import Unserved

@@ -16,9 +16,9 @@ from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_LANES
 from ..settings.policy import FIELDS
+from ..texts.commands import command
+from ..texts.words import quoted
 from ..values.checks import is_name
-from ..values.commands import command
-from ..values.text import quoted
 from .replies import pairs
 
 PROTOCOL = 3

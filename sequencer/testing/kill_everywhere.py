@@ -19,8 +19,8 @@ from ..errors import ConfigurationError, StepUnknown
 from ..processes.handlers.apps import load_app
 from ..server import EmbeddedServer
 from ..store.group import encode_group
+from ..texts.words import many
 from ..values.message import Message
-from ..values.text import many
 from ..values.views import GroupInfo
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import judge

@@ -24,8 +24,8 @@ from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
 from ..net.link import Link
 from ..settings.options import ConsumerOptions
+from ..texts.words import many
 from ..values.message import ConsumeSummary, Message
-from ..values.text import many
 
 if TYPE_CHECKING:
     from .memory_queue import MemoryQueue

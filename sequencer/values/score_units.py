@@ -10,9 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from .commands import command
-from .text import named
-
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
 Examples = Mapping[str, tuple[Sequence[str], float]]
 """Unit -> a group, and a score in it that is of this unit."""
@@ -42,24 +39,6 @@ def range_of(score: float) -> tuple[float, float]:
 def in_unit(score: float, unit: str) -> float:
     """The time that a score of any unit is, in this one."""
     return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
-
-
-def rescoring(queue: str, namespace: str) -> str:
-    """What gives all messages that wait a score in one unit: commands, in their order.
-
-    Without the pause they are handled meanwhile, in the wrong order.
-    """
-    pause, unpause = (command(name, queue, namespace=namespace) for name in ("pause", "unpause"))
-    rescore = command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
-    return f"in this order: {pause}; let all producers send one unit; {rescore}; {unpause}"
-
-
-def mixed(examples: Examples) -> str:
-    """That scores are in these units, each with its example."""
-    said = ", ".join(
-        f"{name} (group {named(examples[name][0])}: {examples[name][1]:.17g})" for _, name in UNITS if name in examples
-    )
-    return f"scores look like times in {said}, which do not order each other"
 
 
 class UnitsMet:

@@ -24,7 +24,7 @@ import pytest
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.cli.main import run
 from sequencer.testing import Handled, Verdict, check_history, wait_until
-from sequencer.values.commands import name_server
+from sequencer.texts.commands import name_server
 
 from ..faults.shell.processes import living
 from ..support.run_scene import RunScene

@@ -18,7 +18,7 @@ from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
 from sequencer.store.keys import lane_keys, lane_of, registry_key
-from sequencer.values.commands import name_server
+from sequencer.texts.commands import name_server
 
 from ..support.own_server import client
 

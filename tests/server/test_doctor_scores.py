@@ -15,7 +15,8 @@ from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.scores import examples_of, unit_finding
 from sequencer.errors import LateMessage
 from sequencer.testing import wait_until
-from sequencer.values.score_units import in_unit, rescoring, unit_of
+from sequencer.texts.commands import rescoring
+from sequencer.values.score_units import in_unit, unit_of
 
 NOW_S = 1_795_000_000
 

@@ -17,10 +17,10 @@ from sequencer.consume.keeper import Keeper
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.settings.events import Event
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
+from sequencer.texts.events import Event
 
 from ..support.background import Background
 from ..support.handling import ctrl_c

@@ -18,8 +18,8 @@ from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
-from sequencer.settings.events import Event
 from sequencer.testing import MemoryQueue, wait_until
+from sequencer.texts.events import Event
 
 
 class NoStock(Exception):

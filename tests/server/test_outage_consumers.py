@@ -11,8 +11,8 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.errors import HandlerTimeout, Outage
-from sequencer.settings.events import Event
 from sequencer.testing import wait_until
+from sequencer.texts.events import Event
 
 
 class Shop:

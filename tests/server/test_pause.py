@@ -14,7 +14,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
-from sequencer.values.commands import command
+from sequencer.texts.commands import command
 from tests.support.handling import ack_each
 
 from ..support.background import Background

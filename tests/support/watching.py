@@ -10,9 +10,9 @@ from sequencer.processes.alarms.notice import DeliveryFailed, Notice
 from sequencer.processes.alarms.notices import Origin
 from sequencer.processes.alarms.settings import QueueAlarms
 from sequencer.processes.alarms.watcher import Local, Watcher
-from sequencer.settings.events import Event
 from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import wait_until
+from sequencer.texts.events import Event
 
 MakeSequencer = Callable[..., Sequencer]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.values.commands import ONLY_PYTHON, command, id_option, name_server, server_command, server_named
-from sequencer.values.text import named, plain
+from sequencer.texts.commands import ONLY_PYTHON, command, id_option, name_server, server_command, server_named
+from sequencer.texts.words import named, plain
 
 
 @pytest.mark.parametrize(

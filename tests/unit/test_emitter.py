@@ -16,8 +16,8 @@ import sequencer.consume.emitter
 from sequencer.calls.claim import Halted
 from sequencer.consume.emitter import LINES, ConsumerEvents, EventEmitter
 from sequencer.errors import ServerUnavailable
-from sequencer.settings.events import Event, event
 from sequencer.settings.options import QueueOptions
+from sequencer.texts.events import Event, event
 
 
 class Lines(logging.Handler):

@@ -23,9 +23,9 @@ from sequencer.errors import LeaseExpired, Park, Retry, SetAside, StepMissing, S
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
 from sequencer.queue.registry.told import policy_changed, queue_new, queue_restored
-from sequencer.settings.events import EVENTS, FIELDS, Event, event
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.store.ledger import Entry, Ledger, Written
+from sequencer.texts.events import EVENTS, FIELDS, Event, event
 from sequencer.values.message import Message, StepCall
 
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -17,8 +17,9 @@ from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure, log_of
 from sequencer.store.keys import PAUSED
+from sequencer.texts.explanations import unserved_text
 from sequencer.values.message import Failure
-from sequencer.values.owner import Unserved, unserved_text
+from sequencer.values.owner import Unserved
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"

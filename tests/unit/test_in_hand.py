@@ -13,7 +13,7 @@ from sequencer.consume.forks import note_in_hand
 from sequencer.processes.service_events import Begun, consumer_died, consumer_killed, consumer_overdue
 from sequencer.processes.worker.in_hand import InHand, mapped
 from sequencer.store.group import MAX_GROUP_BYTES
-from sequencer.values.commands import command
+from sequencer.texts.commands import command
 from sequencer.values.message import Message
 
 PARTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=8)

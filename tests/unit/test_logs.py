@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 import sequencer.processes.logs
 from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import MAX_WAITING_LINES, JsonFormatter, StderrHandler, TextFormatter, configure
-from sequencer.settings.events import event
 from sequencer.store.failure import TRACEBACK_BYTES
 from sequencer.testing import wait_until
+from sequencer.texts.events import event
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 

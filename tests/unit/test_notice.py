@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sequencer.processes.alarms.notice import CUT, LINE_CHARACTERS, MAX_ITEMS, TEXT_BYTES, What
-from sequencer.values.commands import command
-from sequencer.values.text import quoted
+from sequencer.texts.commands import command
+from sequencer.texts.words import quoted
 
 from ..support.notices import ITEM, NOTICE, OPENED, notice
 

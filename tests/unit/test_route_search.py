@@ -12,7 +12,7 @@ from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.put_off import wake_put_off_groups
 from sequencer.store.keys import index_key, lane_keys, registry_key
 from sequencer.store.registration import plain_tags
-from sequencer.values.commands import move_all
+from sequencer.texts.commands import move_all
 
 from ..support.listed_net import ListedNet, run
 from ..support.model.clients import ModelNet, connected, looked, made, session

@@ -12,7 +12,7 @@ import pytest
 from sequencer.cli.file import read_with_server
 from sequencer.errors import ConfigurationError
 from sequencer.processes.master.run_file import find_file, read_file
-from sequencer.values.commands import name_server, server_named
+from sequencer.texts.commands import name_server, server_named
 
 FULL = """
 redis = "env:SHOP_REDIS"

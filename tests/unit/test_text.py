@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from sequencer import Message
 from sequencer.processes.handlers.message_line import message_line
 from sequencer.store.group import decode_group, encode_group
-from sequencer.values.commands import command
-from sequencer.values.text import json_line, many, named, of_limit, plain, quoted
+from sequencer.texts.commands import command
+from sequencer.texts.words import json_line, many, named, of_limit, plain, quoted
 
 PARTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=12)
 ODD = st.sampled_from(

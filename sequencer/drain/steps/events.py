@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import StepUnknown
-from ...settings.events import Event, event
 from ...settings.options import QueueOptions
 from ...store.ledger import Ledger, encode_ledger
-from ...values.commands import command, id_option
+from ...texts.commands import command, id_option
+from ...texts.events import Event, event
+from ...texts.words import duration, error_text, named, of_limit, plain, type_name
 from ...values.message import Message
-from ...values.text import duration, error_text, named, of_limit, plain, type_name
 from ..outcome import Failed
 from .actions import CallStep, Finished
 from .rules import fitting

@@ -16,8 +16,8 @@ from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger, LedgerError, Tried, check_room, encode_ledger, kept_result, step_key
+from ...texts.words import error_text, type_name
 from ...values.message import StepCall
-from ...values.text import error_text, type_name
 from ..outcome import ENDING_BY_OPTION, decide
 from . import rules, texts
 from .actions import (

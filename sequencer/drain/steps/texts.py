@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger
-from ...values.commands import answer_options, command, id_option
-from ...values.text import many, moment
+from ...texts.commands import answer_options, command, id_option
+from ...texts.words import many, moment
 from .actions import PassFacts
 from .declared import Step, Steps
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...queue.alarms.incidents import key_of
-from ...values.text import moment, plain
+from ...texts.words import moment, plain
 
 MAX_ITEMS = 10
 """Heads, dead letters and types of error that a notice names; of the first two the rest is a number."""

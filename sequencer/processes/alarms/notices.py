@@ -10,7 +10,7 @@ from ...queue.alarms.conditions import commands_for, unit_of
 from ...queue.alarms.incidents import key_of
 from ...queue.alarms.untold import NamedHead, News, heads_in
 from ...settings.thresholds import Thresholds
-from ...values.text import error_text, named
+from ...texts.words import error_text, named
 from .notice import Item, Notice
 from .server_away import KIND as AWAY
 from .server_away import AwayGrant

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ...calls.alarms import AlarmTimes, What
-from ...values.text import duration
+from ...texts.words import duration
 
 KIND = "away"
 HOLD_S = AlarmTimes(settle=0.0).hold

@@ -20,8 +20,8 @@ from ...drain import consumer_events
 from ...errors import ServerUnavailable
 from ...queue.alarms.conditions import QueueFacts, Untold, conditions, may_open
 from ...queue.alarms.untold import heads_text
-from ...settings.events import Event
-from ...values.text import error_text
+from ...texts.events import Event
+from ...texts.words import error_text
 from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use

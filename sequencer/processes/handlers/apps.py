@@ -20,7 +20,7 @@ from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
 from ...consume.registered import Work, checked_handler
 from ...errors import ConfigurationError, HandlerNotFound
-from ...values.text import error_text
+from ...texts.words import error_text
 from ..logs import enable_loggers
 
 log = logging.getLogger("sequencer")

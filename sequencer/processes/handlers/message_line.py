@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from ...texts.words import json_line
 from ...values.message import Message
-from ...values.text import json_line
 
 
 def message_line(message: Message, *, is_ascii: bool = False) -> bytes:

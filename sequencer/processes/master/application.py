@@ -27,9 +27,9 @@ from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint, leave_embedded_untold
 from ...net.link import Link
 from ...server import start_embedded
-from ...settings.events import Event
 from ...store.keys import lane_keys
-from ...values.text import error_text, type_name
+from ...texts.events import Event
+from ...texts.words import error_text, type_name
 from .. import service_events
 from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...settings.events import Event
-from ...values.text import many
+from ...texts.events import Event
+from ...texts.words import many
 from ...values.views import QueueLook
 from .. import service_events
 from ..consumer_process import ConsumerProcess

@@ -16,8 +16,8 @@ from typing import Any
 from ...client import find_server
 from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
-from ...settings.events import Event
-from ...values.text import error_text, many, type_name
+from ...texts.events import Event
+from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
 from .. import service_events
 from ..alarms.server_away import ServerAway

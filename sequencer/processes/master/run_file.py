@@ -19,8 +19,8 @@ from ...errors import ConfigurationError, SequencerError, shown
 from ...net.endpoint import Endpoint
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
 from ...settings.tables import SECRET, converted, value_of, variables_in
+from ...texts.words import error_text, type_name
 from ...values.checks import check_name, seconds_of
-from ...values.text import error_text, type_name
 from ..alarms.settings import read_alarms, read_targets
 from ..logs import LogOptions
 from ..worker.config import START_S, WorkerConfig

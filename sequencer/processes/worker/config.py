@@ -12,8 +12,8 @@ from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import AUDIT_LENGTH, DEFAULTS, FIELD_OF, LEASE_S, ConsumerOptions, QueueOptions, QueueSettings
+from ...texts.commands import command
 from ...values.checks import seconds_of
-from ...values.commands import command
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import exec_handler, exec_steps

@@ -13,7 +13,7 @@ from contextlib import suppress
 from ...consume.forks import GROUP_SIZE, ID_IN_HAND, Memory
 from ...drain.consumer_events import name_of
 from ...store.replies import text
-from ...values.commands import command
+from ...texts.commands import command
 from ..handlers.printing import memory_file
 from ..service_events import Begun
 

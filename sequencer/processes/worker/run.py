@@ -36,9 +36,9 @@ from ...drain.steps.declared import Function, Steps
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
-from ...settings.events import Event
 from ...settings.options import ConsumerOptions
-from ...values.commands import name_server
+from ...texts.commands import name_server
+from ...texts.events import Event
 from ...values.message import ConsumeSummary
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ...calls.alarms import Condition, Verdict
 from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_TRIES, Thresholds
-from ...values.commands import command
-from ...values.text import duration, error_text, many
+from ...texts.commands import command
+from ...texts.words import duration, error_text, many
 from ...values.views import QueueInfo, QueueLook
 
 CUT_SHORT = 0.9

@@ -17,7 +17,7 @@ from ...store.keys import LaneKeys
 from ...store.record import LetterName
 from ...store.replies import Reading
 from ...store.text import dumps_words, loads_words
-from ...values.commands import command, id_option
+from ...texts.commands import command, id_option
 from ...values.message import Failure
 from ..session import Session
 

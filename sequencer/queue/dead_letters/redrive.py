@@ -15,8 +15,8 @@ from ...store.item import Group, Id
 from ...store.keys import LaneKeys
 from ...store.record import Kept, LetterName
 from ...store.replies import Reading, micros
+from ...texts.words import named
 from ...values.checks import check_rate
-from ...values.text import named
 from ...values.views import Redriven
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers

@@ -28,9 +28,9 @@ from ...store.keys import LaneKeys
 from ...store.record import id_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
-from ...values.commands import command, id_option
+from ...texts.commands import command, id_option
+from ...texts.words import named
 from ...values.history import Skipped
-from ...values.text import named
 from ...values.views import Gap
 from ..explain import explanation, missing_number
 from ..holder import held_by, unanswered

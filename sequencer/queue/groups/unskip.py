@@ -9,8 +9,8 @@ from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.record import LetterName, decode_letter
 from ...store.replies import Reading, pairs, text
+from ...texts.words import named
 from ...values.message import Message
-from ...values.text import named
 from ..session import Session
 
 

@@ -15,7 +15,7 @@ from ...store.keys import LaneKeys
 from ...store.record import number_of, owner_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import late_below
-from ...values.commands import command
+from ...texts.commands import command
 from ...values.history import MessageInfo, MessageSteps
 from ...values.message import Failure
 from ..dead_letters.listed import DeadLetterFilter, oldest

@@ -15,9 +15,9 @@ from ...store.item import Group, Id
 from ...store.keys import LaneKeys
 from ...store.ledger import Written, decode_ledger, encode_ledger
 from ...store.record import Kept, decode_head, stamp_of
-from ...values.commands import command, id_option
+from ...texts.commands import command, id_option
+from ...texts.words import named
 from ...values.message import Receipt
-from ...values.text import named
 from ..session import Session
 from .known import message_info
 

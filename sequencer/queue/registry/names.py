@@ -10,8 +10,8 @@ from ...errors import DataError, ServerNotUsable
 from ...store.keys import index_key
 from ...store.registration import indexed
 from ...store.replies import Reading
-from ...values.commands import command
-from ...values.text import many
+from ...texts.commands import command
+from ...texts.words import many
 from .index import index_error
 
 log = logging.getLogger("sequencer")

@@ -24,15 +24,15 @@ from ...calls.net_protocol import Alone, Net
 from ...calls.register import Adopted, Step, adopt, register
 from ...errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields
-from ...settings.events import Event
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
+from ...texts.commands import command
+from ...texts.events import Event
+from ...texts.words import many
 from ...values.checks import near_names
-from ...values.commands import command
-from ...values.text import many
 from .index import most_used, write_index
 from .look import QueueSeen, look_at
 from .put_off import ask, wake_put_off_groups

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...settings.events import Event, event
-from ...values.commands import command, move_all, moving
-from ...values.text import many
+from ...texts.commands import command, move_all, moving
+from ...texts.events import Event, event
+from ...texts.words import many
 
 log = logging.getLogger("sequencer")
 

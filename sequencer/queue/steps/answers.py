@@ -13,8 +13,8 @@ from ...store.group import decode_group
 from ...store.keys import LaneKeys
 from ...store.ledger import Ledger, LedgerError, Written, check_room, decode_ledger, encode_ledger
 from ...store.record import Kept, LetterName, id_of, stamp_of, written_of
-from ...values.commands import command, id_option
-from ...values.text import named
+from ...texts.commands import command, id_option
+from ...texts.words import named
 from ..holder import held_by
 from ..session import Session
 from ..state import is_leased

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 
 import orjson
 
-from ...values.text import many
+from ...texts.words import many
 from ..json_fault import has_non_finite, json_fault
 from .entries import LOG, Entry, Ledger, LedgerError, State, Tried
 

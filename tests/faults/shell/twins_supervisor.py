@@ -31,7 +31,7 @@ from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
 from sequencer.processes.supervisor import PoolLoop
 from sequencer.settings.backoff import Backoff
-from sequencer.settings.events import Event, event
+from sequencer.texts.events import Event, event
 
 from .twins import by_name, put
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....errors import ConfigurationError
-from ....values.text import error_text
+from ....texts.words import error_text
 from ...consumer_process import AWAITED
 from ...handlers.exec import REDIS_VARIABLE
 from ...handlers.pipes import CommandPipes, StderrRelay

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ....errors import ConfigurationError
-from ....values.text import error_text
+from ....texts.words import error_text
 from ....values.version import VERSION
 from ..notice import DeliveryFailed, Notice
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from .text import quoted
+from .words import plain, quoted
 
 _named = [""]
+OWNER = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
+
 ONLY_PYTHON = "(only from Python: a shell can't pass the NUL character in this name)"
 VARIABLE = "$SEQUENCER_REDIS"
 """Stands for a URL with a password, which is never shown. Where the variable is not set, the line is refused."""
@@ -114,3 +117,38 @@ def server_command(url: str, program: str, python: str) -> str:
     if parts.username:
         words += ["--user", unquote(parts.username)]
     return " ".join(map(quoted, [*words, "--askpass"] if has_password else words))
+
+
+def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, *, is_paused: bool = False) -> str:
+    """What takes a message away that hangs in the hands of a consumer: commands, in the order to run them in.
+
+    Without the pause another consumer takes the message over, and hangs too. `is_paused`: the group or the queue is.
+    """
+    found = OWNER.fullmatch(owner)
+    end = f"on {found['host']}: {end_command(owner)}" if found else "end that consumer"
+    pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
+    said = f"that message is tried again then; to take {plain(id)} away instead, in this order: "
+    said += "" if is_paused else f"{pause}; "
+    said += f"{end}; once its lease ran out: {skipping(id, group, queue, namespace)}"
+    return said if is_paused else f"{said}; {unpause}"
+
+
+def skipping(id: str, group: Sequence[str], queue: str, namespace: str) -> str:
+    """The command that takes away a message whose lease ran out."""
+    return command("skip", queue, *group, namespace=namespace, options=[*id_option(id), "--dead-letter"])
+
+
+def end_command(owner: str) -> str:
+    """The command that ends the process of a consumer, on its own host; "" for a name that is not one of ours."""
+    found = OWNER.fullmatch(owner)
+    return f"kill -KILL {found['pid']}" if found else ""
+
+
+def rescoring(queue: str, namespace: str) -> str:
+    """What gives all messages that wait a score in one unit: commands, in their order.
+
+    Without the pause they are handled meanwhile, in the wrong order.
+    """
+    pause, unpause = (command(name, queue, namespace=namespace) for name in ("pause", "unpause"))
+    rescore = command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
+    return f"in this order: {pause}; let all producers send one unit; {rescore}; {unpause}"
