@@ -27,7 +27,7 @@ SUBJECTS = {
     "group": ("resume", "skip", "unskip", "pause", "unpause"),
     "history": ("history", "find", "sweep"),
     "lifetime": ("delete",),
-    "message": ("get", "rerun", "cancel", "reschedule", "rescore"),
+    "message": ("get", "rerun", "cancel", "reschedule"),
     "server": ("server",),
     "show": ("info", "groups", "parked", "peek", "explain"),
     "steps": ("steps",),

@@ -1,4 +1,4 @@
-"""Commands for one message, by its group and id: get, rerun, cancel, reschedule; and for all with a wrong score."""
+"""Commands for one message, by its group and id: get, rerun, cancel and reschedule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import typer
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..texts.commands import command
-from ..texts.words import many, moment, named, plain
+from ..texts.words import moment, named, plain
 from ..values.history import MessageInfo
-from ..values.views import Unit
-from .app import DURATION, FINE, GAVE_UP, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
-from .many import DryRunOption, progress
+from .app import DURATION, GroupArgument, IdOption, JsonOption, app, call_option, queue_command
 from .render import (
     console,
     ended_fields,
@@ -27,7 +24,6 @@ from .render import (
     number,
     print_either,
     print_json,
-    say,
     seconds,
 )
 
@@ -152,43 +148,6 @@ def reschedule(
     due_in_s = found.due_in_s if found else None
     value = {"group": group, "id": id, "due_in_s": due_in_s}
     print_either(json, value, f"rescheduled {plain(id)} of group {named(group)}, due in {seconds(due_in_s)}")
-
-
-@queue_command(app)
-def rescore(
-    client: Sequencer,
-    unit: Annotated[
-        Unit, call_option("--unit", help="In which all scores are to be, as times since 1970.", show_default=False)
-    ],
-    dry_run: DryRunOption = False,
-    json: JsonOption = False,
-) -> int:
-    """Give the pending messages whose scores are times in another unit their scores in this one.
-
-    Below 1e11 a score is in seconds, below 1e14 in milliseconds, else in microseconds. A message that a consumer may
-    have in hand is left alone: pause the queue before, or run this again. Exits 1 when some were left.
-    """
-    with progress("rescoring") as told:
-        done = client.rescore(unit=unit, dry_run=dry_run, on_progress=told)
-    status = GAVE_UP if done.left else FINE
-    on_late = client.policy.on_late
-    if done.chosen and on_late in ("drop", "dead_letter"):
-        keep = command("configure", client.queue, namespace=client.options.namespace, options=["--on-late", "handle"])
-        fate = "drops them" if on_late == "drop" else "makes dead letters of them"
-        late = "what is late by its new score, as its group has handled a higher one"
-        say(f"warning: on_late={on_late} {fate}: {late}; to keep it in the queue, before consumers go on: {keep}")
-    if json:
-        print_json(done)
-        return status
-    what = f"{many(done.chosen, 'message')} of {many(done.groups, 'group')}"
-    units = ", ".join(f"{count:,} in {one}" for one, count in done.units.items())
-    if done.is_dry_run:
-        typer.echo(f"{what} would be rescored to {unit}{f': {units}' if units else ''}")
-        return status
-    typer.echo(f"rescored {done.done:,} of {what} to {unit}")
-    if done.left:
-        typer.echo(f"left alone {done.left:,} that are in hand, or pending no more; run this again")
-    return status
 
 
 def _number(text: str) -> int | float:

@@ -21,7 +21,7 @@ from .queue import audit_stream, counts, operate, views
 from .queue.alarms import incidents
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
-from .queue.groups import head, many, parked, rescore, unskip
+from .queue.groups import head, many, parked, unskip
 from .queue.history import find, known, listed, rerun, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
@@ -235,7 +235,6 @@ class Sequencer(Registered):
     unskip = blocking(unskip.unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
-    rescore = blocking(rescore.rescore)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)

@@ -12,9 +12,9 @@ from ..net.link import Link
 from ..store.group import decode_group
 from ..store.keys import LaneKeys
 from ..store.replies import pairs, scanned, text
-from ..texts.commands import command, rescoring
+from ..texts.commands import command, to_one_unit
 from ..texts.explanations import mixed
-from ..texts.words import many, named
+from ..texts.words import named
 from ..values.score_units import UNITS, unit_of
 from ..values.views import Finding
 
@@ -31,7 +31,7 @@ def unit_finding(queue: str, examples: Mapping[str, Scored], namespace: str = "s
     if len(examples) < 2:
         return None
     decoded = {unit: (decode_group(group), score) for unit, (group, score) in examples.items()}
-    text = f"queue {queue}: {mixed(decoded)}; {rescoring(queue, namespace)}"
+    text = f"queue {queue}: {mixed(decoded)}; {to_one_unit(queue, namespace)}"
     return Finding("scores", "warning", f"{text}; what was handled stays in the order that it had")
 
 
@@ -41,15 +41,10 @@ def mark_finding(
     marks: Mapping[str, Scored],
     scores: Mapping[str, Scored],
     window_s: float,
-    late: int = 0,
 ) -> Finding | None:
-    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none.
-
-    `late`: how many messages came late. Where nothing waits they may be those in the lower unit: dropped, or refused.
-    """
+    """What is said of a watermark in a higher unit than others, or than scores that wait; None where there is none."""
     units = [name for _, name in UNITS if name in marks or name in scores]
-    is_doubtful = late and not scores and units not in ([], [UNITS[0][1]])
-    if (len(units) < 2 and not is_doubtful) or units[-1] not in marks or not window_s:
+    if len(units) < 2 or units[-1] not in marks or not window_s:
         return None
     group, mark = marks[units[-1]]
     forget, keep = (
@@ -58,18 +53,9 @@ def mark_finding(
     )
     lower = " and ".join(units[:-1])
     said = f"the watermark of group {named(decode_group(group))} looks like a time in {units[-1]} ({mark:.17g}), "
-    said += f"others in {lower}: " if lower else f"nothing waits, and {many(late, 'message')} came late so far: "
-    said += f"what comes there in {units[0] if lower else UNITS[0][1]} is late; when all producers send one unit"
-    said += "" if lower else f", and that is not {units[-1]}"
+    said += f"others in {lower}: what comes there in {units[0]} is late; when all producers send one unit"
     said += f", to forget it: {forget}; then, when some messages were handled: {keep}"
     return Finding("scores", "warning", f"queue {queue}: {said}")
-
-
-def ranges_beside(unit: str) -> list[tuple[str, str]]:
-    """Lowest and highest score of each other unit, as BYSCORE takes them. Times before 1970 are not looked for."""
-    limits = ["0", *(f"{limit:.0f}" for limit, _ in UNITS[:-1]), "inf"]
-    ends = zip(limits[:-1], limits[1:], UNITS, strict=True)
-    return [(low, f"({high}") for low, high, (_, name) in ends if name != unit]
 
 
 def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
@@ -96,9 +82,7 @@ def check_units(
     held = (one for name in names for one in hash_pairs(link, name, limit))
     marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
     window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
-    counts = [] if found else [link.command("HGET", keys.stats, "late") for keys in lanes]
-    late = sum(int(count) for count in counts if count and count.isdigit())
-    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6, late):
+    if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
         yield finding
 
 

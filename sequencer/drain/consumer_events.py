@@ -11,7 +11,7 @@ from ..errors import Park, SequencerError, StepResultInvalid, StepUnknown, Undec
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
-from ..texts.commands import command, end_command, id_option, removal, rescoring, resume_all
+from ..texts.commands import command, end_command, id_option, removal, resume_all, to_one_unit
 from ..texts.events import Event, event
 from ..texts.explanations import mixed
 from ..texts.words import duration, error_text, many, moment, named, of_limit, type_name
@@ -172,7 +172,7 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
 def mixed_scores(options: QueueOptions, owner: str, examples: Examples) -> Event:
     """Scores in several units were met: the order that they give is hardly the one that was meant."""
     see = _command(options, "doctor")
-    fields = {"owner": owner, "see": see, "mend": rescoring(options.queue, options.namespace)}
+    fields = {"owner": owner, "see": see, "mend": to_one_unit(options.queue, options.namespace)}
     return event("mixed scores", options.queue, f"{mixed(examples)}; see: {see}; {fields['mend']}", fields)
 
 

@@ -14,13 +14,12 @@ from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
-from ..texts.commands import command, rescoring
+from ..texts.commands import command
 from ..texts.explanations import advice, ending, unserved_text
 from ..texts.words import many, named
 from ..values.history import MessageSteps
 from ..values.message import Failure
 from ..values.owner import Unserved, is_held_long
-from ..values.score_units import unit_of
 from ..values.views import Explanation
 from .holder import exact_moment, holder_of, removing
 from .state import is_leased, is_put_off
@@ -169,20 +168,6 @@ def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, o
     text = f"group {named(found.group)} is due for {waits_s:.1f} s, and "
     text += unserved_text(nobody, options.queue, options.namespace)
     return replace(found, reason="unserved", text=text, moves_in_s=None)
-
-
-def with_units(found: Explanation, facts: GroupFacts, last: tuple[str, float], options: QueueOptions) -> Explanation:
-    """What is said beside that where the scores of a group are times in several units; `last`: id and score of its
-    last message.
-    """
-    score, (id, last_score) = float(facts.head_score or "nan"), last
-    if not (math.isfinite(score) and math.isfinite(last_score)) or unit_of(score) == unit_of(last_score):
-        return found
-    said = f"scores look like times in {unit_of(score)} (its first message: {score:.17g}) and {unit_of(last_score)} "
-    said += f"({id}: {last_score:.17g}), so that {id} comes after all of the others, whenever it was meant; "
-    mend = rescoring(options.queue, options.namespace)
-    doctor = command("doctor", options.queue, namespace=options.namespace)
-    return replace(found, text=f"{found.text}. Its {said}see: {doctor}; {mend}")
 
 
 def _said(record: bytes) -> str:

@@ -34,7 +34,6 @@ from .explain import (
     with_longest,
     with_removal,
     with_steps,
-    with_units,
     with_unserved,
 )
 from .session import Session
@@ -199,13 +198,7 @@ async def explain(session: Session, group: Group) -> Explanation:
     if found.reason == "leased":
         found = with_steps(found, await _steps_of(session, keys, key, id_of(facts.head)))
     longest = await _held_longest(session) if found.reason == "due" and waits_s >= UNSERVED_S else None
-    found = with_longest(found, longest, options) if longest else with_commands(found, options)
-    if facts.order_size < 2 or policy.sequence:
-        return found
-    (words,) = await session.net.read(keys.order(key), [("ZRANGE", keys.order(key), -1, -1, "WITHSCORES")])
-    with Reading(session.net.name):
-        last = [(id_of(text(member)), float(score)) for member, score in pairs(words)]
-    return with_units(found, facts, last[0], session.options) if last else found
+    return with_longest(found, longest, options) if longest else with_commands(found, options)
 
 
 async def _steps_of(session: Session, keys: LaneKeys, group: str, id: str) -> MessageSteps | None:

@@ -144,11 +144,11 @@ def end_command(owner: str) -> str:
     return f"kill -KILL {found['pid']}" if found else ""
 
 
-def rescoring(queue: str, namespace: str) -> str:
-    """What gives all messages that wait a score in one unit: commands, in their order.
+def to_one_unit(queue: str, namespace: str) -> str:
+    """What gives a queue scores in one unit: commands, in their order.
 
-    Without the pause they are handled meanwhile, in the wrong order.
+    Without the pause messages are handled meanwhile, in the wrong order.
     """
     pause, unpause = (command(name, queue, namespace=namespace) for name in ("pause", "unpause"))
-    rescore = command("rescore", queue, namespace=namespace, options=["--unit", "seconds"])
-    return f"in this order: {pause}; let all producers send one unit; {rescore}; {unpause}"
+    change = command("reschedule", queue, "PART", namespace=namespace, options=["--id", "ID", "--score", "SCORE"])
+    return f"in this order: {pause}; let all producers send one unit; for each message in another: {change}; {unpause}"

@@ -23,7 +23,6 @@ from .views import (
     QueueInfo,
     QueueLook,
     Redriven,
-    Rescored,
     Usage,
 )
 
@@ -49,7 +48,6 @@ __all__ = [
     "Receipt",
     "Redriven",
     "Refused",
-    "Rescored",
     "Skipped",
     "StepCall",
     "StepFailure",

@@ -13,7 +13,6 @@ from itertools import pairwise
 UNITS = ((1e11, "seconds"), (1e14, "milliseconds"), (float("inf"), "microseconds"))
 Examples = Mapping[str, tuple[Sequence[str], float]]
 """Unit -> a group, and a score in it that is of this unit."""
-PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 SHORT = {"seconds": "s", "milliseconds": "ms", "microseconds": "us"}
 """As scripts call them."""
 MIN_TIME = 1e9
@@ -34,11 +33,6 @@ def range_of(score: float) -> tuple[float, float]:
     """The lowest score of its unit, without its sign, and the lowest of the next one."""
     limits = [0.0, *(limit for limit, _ in UNITS)]
     return next((low, high) for low, high in pairwise(limits) if abs(score) < high or high == limits[-1])
-
-
-def in_unit(score: float, unit: str) -> float:
-    """The time that a score of any unit is, in this one."""
-    return score * PER_SECOND[unit] / PER_SECOND[unit_of(score)]
 
 
 class UnitsMet:

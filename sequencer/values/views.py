@@ -70,28 +70,6 @@ class ManySummary:
     """Groups that fit and wait for a person to say how a step ended: left alone, and never among the chosen."""
 
 
-Unit = Literal["seconds", "milliseconds", "microseconds"]
-"""In which a score counts, where it is a time since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """What `rescore` did, or would do."""
-
-    chosen: int
-    """Messages whose scores were in another unit when they were read."""
-    groups: int
-    """How many groups they are of."""
-    done: int
-    """Messages that have a score in the wanted unit now."""
-    left: int
-    """Messages that were left alone, since a consumer may have them in hand or they are pending no more."""
-    units: dict[str, int]
-    """The chosen messages by the unit of their scores."""
-    is_dry_run: bool = False
-    """Whether nothing was to be changed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The numbers of a sequence that `skip` stepped over: first and last."""

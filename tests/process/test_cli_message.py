@@ -104,37 +104,6 @@ def test_cancel_and_reschedule(cli: Cli, seq: Sequencer) -> None:
     assert seq.peek(["a", 7])[1].score == FAR
 
 
-def test_scores_of_many_messages_are_brought_to_one_unit(cli: Cli, seq: Sequencer) -> None:
-    for n in range(3):
-        seq.append(n, group=["a", n], id="s", score=1_795_000_000)
-        seq.append(n, group=["a", n], id="ms", score=1_794_000_000_000)
-    asked = cli.call("rescore", "jobs", "--unit", "seconds", "--dry-run").stdout
-    assert asked == "3 messages of 3 groups would be rescored to seconds: 3 in milliseconds\n"
-    with seq.claim():
-        done = cli.call("rescore", "jobs", "--unit", "seconds")
-    assert (done.returncode, done.stdout.splitlines()) == (
-        1,
-        [
-            "rescored 2 of 3 messages of 3 groups to seconds",
-            "left alone 1 that are in hand, or pending no more; run this again",
-        ],
-    )
-    assert json_of(cli, "rescore", "jobs", "--unit", "seconds")["done"] == 1
-    assert [[message.id for message in seq.peek(["a", n])] for n in range(3)] == [["ms", "s"]] * 3
-
-
-def test_a_rescore_says_before_what_becomes_of_late_messages(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    """`pause`, `rescore`, `unpause` is the recipe that texts name: where late messages are lost, it says so in time."""
-    seq = make(on_late="drop")
-    seq.append(1, group="a", id="ms", score=1_794_000_000_000)
-    namespace = seq.options.namespace
-    for words in (("--dry-run",), ()):
-        told = cli.call("rescore", "jobs", "--unit", "seconds", *words).stderr
-        assert told.startswith("warning: on_late=drop drops them: ")
-        assert told.endswith(f"go on: sequencer configure jobs --on-late handle --namespace {namespace}\n")
-    assert cli.call("rescore", "jobs", "--unit", "seconds").stderr == "", "there is nothing left to say it of"
-
-
 A = ("reschedule", "jobs", "a", "--id", "x")
 
 

@@ -36,7 +36,6 @@ MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("peek", "explain", "resume", "skip", "unskip", "steps"), ("a",)),
     **dict.fromkeys(("get", "cancel", "rerun"), ("a", "--id", "m")),
     "reschedule": ("a", "--id", "m", "--delay", "1"),
-    "rescore": ("--unit", "seconds"),
     **dict.fromkeys(("dead show", "find"), ("--id", "m")),
     "dead redrive": ("--all",),
     "dead purge": ("--all", "--yes"),

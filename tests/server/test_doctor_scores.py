@@ -15,8 +15,8 @@ from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.scores import examples_of, unit_finding
 from sequencer.errors import LateMessage
 from sequencer.testing import wait_until
-from sequencer.texts.commands import rescoring
-from sequencer.values.score_units import in_unit, unit_of
+from sequencer.texts.commands import to_one_unit
+from sequencer.values.score_units import unit_of
 
 NOW_S = 1_795_000_000
 
@@ -48,8 +48,7 @@ def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str
     assert one.level == "warning"
     assert f"milliseconds (group user 3: {NOW_S * 1000})" in one.text
     assert "seconds (group user " in one.text
-    steps = rescoring("jobs", namespace)
-    assert f"sequencer pause jobs --namespace {namespace}; let all producers send one unit; sequencer resc" in steps
+    steps = to_one_unit("jobs", namespace)
     assert one.text.endswith(f"; {steps}; what was handled stays in the order that it had")
     seq.append("arrival", group="h")
     seq.append("us", group="h", score=NOW_S * 1_000_000)
@@ -70,29 +69,10 @@ def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) 
     assert told(seq) == []
 
 
-def test_explain_of_a_group_with_two_units_names_what_mends_it(seq: Sequencer, namespace: str) -> None:
-    seq.append(1, group=["user", "a b"], id="first", score=NOW_S)
-    seq.append(1, group=["user", "a b"], id="-last", score=NOW_S * 1000 + 250)
-    seq.append(1, group="other", score=NOW_S * 1000)
-    seq.append(1, group="other", score=NOW_S * 1000 + 1)
-    said = seq.explain(["user", "a b"]).text
-    assert f"seconds (its first message: {NOW_S}) and milliseconds (-last: {NOW_S * 1000 + 250})" in said
-    assert f"see: sequencer doctor jobs --namespace {namespace}; " in said
-    assert said.endswith(f"; {rescoring('jobs', namespace)}")
-    assert "look like times" not in seq.explain("other").text
-    assert seq.rescore().done == 3
-    assert "look like times" not in seq.explain(["user", "a b"]).text
-
-
-@given(st.floats(1e8, 4e9), st.sampled_from([1, 1_000, 1_000_000]))
-def test_a_score_of_any_unit_is_a_time_in_seconds(seconds: float, factor: int) -> None:
-    assert in_unit(seconds * factor, "seconds") == pytest.approx(seconds)
-
-
 def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
     make: Callable[..., Sequencer], namespace: str
 ) -> None:
-    """It makes all that comes later in seconds late, for as long as its group goes on; `rescore` can't reach it."""
+    """It makes all that comes later in seconds late, for as long as its group goes on."""
     seq = make(on_late="refuse", watermark_window=900.0)
     seq.append(1, group="a", score=NOW_S * 1000)
     seq.append(1, group="b", score=NOW_S)
@@ -121,25 +101,6 @@ def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
         again.append(0, group="a", score=NOW_S)
 
 
-@pytest.mark.parametrize("on_late", ["drop", "refuse"])
-def test_a_watermark_in_a_higher_unit_is_told_too_where_nothing_waits(
-    make: Callable[..., Sequencer], namespace: str, on_late: str
-) -> None:
-    """What came after it in seconds is gone: only their number says that it came."""
-    seq = make(on_late=on_late, watermark_window=900.0)
-    seq.append(1, group="a", score=NOW_S * 1000)
-    seq.consume(lambda message: None, until_empty=True)
-    assert told(seq) == [], "all may send milliseconds"
-    with suppress(LateMessage):
-        seq.append(2, group="a", score=NOW_S + 1)
-    (one,) = told(seq)
-    said = f"the watermark of group a looks like a time in milliseconds ({NOW_S * 1000}), nothing waits, and 1 message "
-    assert f"{said}came late so far: what comes there in seconds is late; when all producers send one unit" in one.text
-    assert f"to forget it: sequencer configure jobs --watermark-window 0.001 --namespace {namespace}; then" in one.text
-    seq.append(3, group="a", score=NOW_S * 1000 + 1)
-    assert told(seq) == [], "they do send milliseconds"
-
-
 def test_a_consumer_that_meets_both_says_so_once_and_what_to_do_first(
     make: Callable[..., Sequencer], namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,7 +111,4 @@ def test_a_consumer_that_meets_both_says_so_once_and_what_to_do_first(
     seq.consume(lambda message: None, until_empty=True)
     (one,) = [record for record in caplog.records if getattr(record, "event", "") == "mixed scores"]
     assert one.levelname == "WARNING"
-    assert one.getMessage().endswith(
-        f"in this order: sequencer pause jobs --namespace {namespace}; let all producers send one unit; sequencer "
-        f"rescore jobs --unit seconds --namespace {namespace}; sequencer unpause jobs --namespace {namespace}"
-    )
+    assert one.getMessage().endswith(to_one_unit("jobs", namespace))

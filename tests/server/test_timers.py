@@ -307,9 +307,6 @@ def test_in_a_queue_with_score_by_a_timer_is_scored_by_its_time(
     assert messages[2].score == pytest.approx((now + 50) * per_second, abs=1e-5 * per_second)
     seq.reschedule([1], "old", at=now + 70)
     assert seq.peek([1])[-1].score == pytest.approx((now + 70) * per_second, abs=1e-5 * per_second)
-    seq.rescore(unit="seconds")
-    seq.reschedule([1], "without", at=now + 80)
-    assert [(one.id, round(one.score - now)) for one in seq.peek([1])][2:] == [("old", 70), ("without", 80)]
 
 
 def test_where_score_by_names_no_time_a_timer_needs_a_score(make: Callable[..., Sequencer]) -> None:

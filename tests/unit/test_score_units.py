@@ -51,5 +51,6 @@ def test_the_sentence_names_both_and_the_commands_in_their_order() -> None:
     assert told.text == (
         "q: mixed scores: scores look like times in seconds (group ann: 1795000000), milliseconds "
         "(group ann: 1795000000000), which do not order each other; see: sequencer doctor q; in this order: "
-        "sequencer pause q; let all producers send one unit; sequencer rescore q --unit seconds; sequencer unpause q"
+        "sequencer pause q; let all producers send one unit; for each message in another: sequencer reschedule q PART "
+        "--id ID --score SCORE; sequencer unpause q"
     )

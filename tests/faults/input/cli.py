@@ -73,7 +73,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rerun": ("--id", "--keep-steps"),
     "cancel": ("--id",),
     "reschedule": ("--id", "--delay", "--at", "--score"),
-    "rescore": ("--unit", "--dry-run"),
     "dead list": ("--id", "--error", "--limit"),
     "dead show": ("--id",),
     "dead redrive": ("--id", "--error", "--all", "--dry-run", "--done", "--again", "--result"),

@@ -75,7 +75,6 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
         "claim": lambda: _claim(client),
         "consume": lambda: _consume(client),
         "reschedule": lambda: client.reschedule([GROUP], "m2", delay=1),
-        "rescore": lambda: client.rescore(unit="milliseconds"),
         "cancel": lambda: client.cancel([GROUP], "m2"),
         "skip": lambda: client.skip([GROUP]),
         "redrive": lambda: client.redrive(everything=True),
