@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 import socket
@@ -24,9 +25,10 @@ from types import TracebackType
 
 from .doctor.server import MIN_VERSION, parse_info, parse_version
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
-from .net.endpoint import Endpoint, check_embedded_allowed, tell_embedded
+from .net.endpoint import Endpoint, check_embedded_allowed
 from .net.link import Link
 
+log = logging.getLogger("sequencer")
 SOCKET_PATH_MAX = 107
 """`sun_path` of a Unix socket address holds 108 bytes with its end."""
 ANSWER_S = 5.0
@@ -292,6 +294,10 @@ def start_embedded() -> Endpoint:
     """
     check_embedded_allowed()
     server = EmbeddedServer()
-    server.start()
-    tell_embedded(server.directory)
+    if server.start() and os.environ.get("SEQUENCER_EMBEDDED") != "yes":
+        log.warning(
+            "no redis= and no SEQUENCER_REDIS: started an embedded server in %s; stop it with sequencer server stop; "
+            "set SEQUENCER_EMBEDDED=never to disable it, =yes to silence this warning",
+            server.directory,
+        )
     return Endpoint.from_url(server.url)

@@ -6,11 +6,9 @@ are used directly: a pool's hidden retries would send a claim twice, and `repeat
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -25,7 +23,6 @@ from redis.retry import Retry
 from ..errors import ConfigurationError
 from .refusals import translate
 
-log = logging.getLogger("sequencer")
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -238,23 +235,6 @@ def check_embedded_allowed() -> None:
         )
     if wish not in (None, "yes"):
         raise ConfigurationError(f"SEQUENCER_EMBEDDED={wish!r} is neither 'never' nor 'yes'; correct it, or unset it")
-
-
-_told = threading.Event()
-"""Set when this process need not tell of the embedded server any more."""
-
-
-def tell_embedded(directory: object) -> None:
-    """Say once that nobody named a server, and where the data are now; not to who says that it is meant."""
-    if not _told.is_set() and os.environ.get("SEQUENCER_EMBEDDED") != "yes":
-        _told.set()
-        text = "no redis= and no SEQUENCER_REDIS: using the embedded server in %s; "
-        log.warning(text + "SEQUENCER_EMBEDDED=never forbids that, =yes means it", directory)
-
-
-def leave_embedded_untold() -> None:
-    """For a consumer process: its supervisor has told."""
-    _told.set()
 
 
 def receive(connection: Connection, count: int) -> list[Any]:

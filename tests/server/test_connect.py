@@ -176,28 +176,27 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def test_without_any_url_the_embedded_server_is_used_and_said_once(
+def test_the_embedded_server_warns_once_when_it_is_started(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequencer.net.endpoint, "_told", threading.Event())
     assert default_directory() == home
     with Sequencer("q") as seq, Sequencer("p") as other:
         assert not home.exists(), "nothing starts at construction"
         seq.append(1, group="g")
         other.append(1, group="g")
     assert [record.levelname for record in caplog.records if "embedded server" in record.message] == ["WARNING"]
-    assert f"using the embedded server in {home}; SEQUENCER_EMBEDDED=never forbids that, =yes means it" in caplog.text
+    assert f"started an embedded server in {home}; stop it with" in caplog.text
     status = EmbeddedServer().status()
     assert status.is_running, "it goes on for the next process"
     assert EmbeddedServer().stop() is True
     assert EmbeddedServer().stop() is False
     with Sequencer("q") as seq:
         assert seq.info().backlog == 1, "its data was kept"
-        caplog.clear()
-        monkeypatch.setattr(sequencer.net.endpoint, "_told", threading.Event())
-        monkeypatch.setenv("SEQUENCER_EMBEDDED", "yes")
-        with Sequencer("p") as other:
-            assert (other.info().backlog, caplog.text) == (1, ""), "who means it is not told each time"
+    assert EmbeddedServer().stop() is True
+    caplog.clear()
+    monkeypatch.setenv("SEQUENCER_EMBEDDED", "yes")
+    with Sequencer("p") as other:
+        assert (other.info().backlog, caplog.text) == (1, ""), "=yes silences the warning"
 
 
 def test_the_embedded_server_is_private_persistent_and_never_evicts(home: Path) -> None:

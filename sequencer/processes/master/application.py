@@ -24,7 +24,7 @@ from ...doctor.rights import ASKED, WORDS, Role, missing_rights
 from ...drain.steps.declared import InlineHandler, Steps
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
-from ...net.endpoint import Endpoint, leave_embedded_untold
+from ...net.endpoint import Endpoint
 from ...net.link import Link
 from ...server import start_embedded
 from ...store.keys import lane_keys
@@ -194,7 +194,6 @@ def main() -> int:
     config = WorkerConfig(**task.config)
     if config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable
-    leave_embedded_untold()
     if task.every_s is None:
         os.write(task.report_fd, json.dumps(asdict(_examined(config, task.check))).encode() + b"\n")
         os._exit(0)  # not by what the application does at its exit

@@ -34,7 +34,6 @@ from ...consume.registered import Work
 from ...consume.stop import Stop
 from ...drain.steps.declared import Function, Steps
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
-from ...net.endpoint import leave_embedded_untold
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
@@ -274,7 +273,6 @@ def main() -> int:
     faulthandler.dump_traceback_later(config.start_timeout + 1.0, exit=True, file=2)
     logs.configure(config.log_level, config.log_format)
     name_server(config.named_server)
-    leave_embedded_untold()
     worker = Worker(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
     with logs.background_writing(LOG_S):
