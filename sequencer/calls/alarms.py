@@ -86,8 +86,8 @@ def alarm(
     spans = [round(seconds * SECOND_US) for seconds in times]
     return Call(
         "alarm",
-        (keys.alarms,),
-        (keys.prefix, dumps_words(words), dumps_words(list(targets)), dumps_words(spans), now_text(now_us)),
+        (keys.schedule,),
+        (dumps_words(words), dumps_words(list(targets)), dumps_words(spans), now_text(now_us)),
         _parse_grants,
     )
 
@@ -105,9 +105,8 @@ def alarm_sent(keys: LaneKeys, grant: Grant, *, now_us: int | None = None) -> Ca
     """Say that the target took the message; false where another sent it too, or the incident is no more."""
     return Call(
         "alarm_sent",
-        (keys.alarms,),
+        (keys.schedule,),
         (
-            keys.prefix,
             grant.kind,
             grant.target,
             str(grant.opened_us),
@@ -148,8 +147,8 @@ def untold(keys: LaneKeys, target: str, first: int = 0) -> Call[Untold]:
     """A page of parked groups, `first` of them passed by, and the dead letters: those the target was not told of."""
     return Call(
         "untold",
-        (keys.told, keys.schedule, keys.failures, keys.dead, keys.letters),
-        (keys.prefix, target, str(first)),
+        (keys.schedule,),
+        (target, str(first)),
         _parse_untold,
     )
 
@@ -172,7 +171,7 @@ def told(
     words = [word for one in groups for word in (one.group, one.at)]
     return Call(
         "told",
-        (keys.told, keys.schedule),
-        (keys.prefix, target, dumps_words(words), dead_us, cursor),
+        (keys.schedule,),
+        (target, dumps_words(words), dead_us, cursor),
         lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
     )

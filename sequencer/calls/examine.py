@@ -90,8 +90,8 @@ def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | N
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
     return Call(
         "inspect",
-        (keys.schedule, keys.leases, keys.failures, keys.policy, keys.memory, keys.paused, keys.outage),
-        (keys.prefix, group, message_id, now_text(now_us)),
+        (keys.schedule,),
+        (group, message_id, now_text(now_us)),
         _parse_facts,
     )
 
@@ -137,21 +137,8 @@ def repair(
     """
     return Call(
         "repair",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.failures,
-            keys.clock,
-            keys.dispatch,
-            keys.policy,
-            keys.memory,
-            keys.paused,
-            keys.dead,
-            keys.letters,
-            keys.stats,
-            keys.skipped,
-        ),
-        (keys.prefix, group, dumps_words([members, ids, letters, skipped]), "1" if dry_run else "0", now_text(now_us)),
+        (keys.schedule,),
+        (group, dumps_words([members, ids, letters, skipped]), "1" if dry_run else "0", now_text(now_us)),
         _parse_checked,
     )
 
@@ -160,6 +147,4 @@ def find(keys: LaneKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, 
     """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
     the end.
     """
-    return Call(
-        "find", (keys.schedule,), (keys.prefix, message_id, cursor), lambda reply: (text(reply[0]), texts(reply[1:]))
-    )
+    return Call("find", (keys.schedule,), (message_id, cursor), lambda reply: (text(reply[0]), texts(reply[1:])))

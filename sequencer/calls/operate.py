@@ -52,8 +52,8 @@ def resume(
     """
     return Call(
         "resume",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory, keys.skipped),
-        (keys.prefix, group, failure, member, ending, mark, written.text() if written else "", told, now_text(now_us)),
+        (keys.schedule,),
+        (group, failure, member, ending, mark, written.text() if written else "", told, now_text(now_us)),
         lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
     )
 
@@ -81,8 +81,8 @@ def resume_many(
     outcomes: dict[int, Resuming] = {ord("+"): "resumed", ord("-"): "gone", ord("!"): "changed"}
     return Call(
         "resume_many",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.policy, keys.memory),
-        (keys.prefix, dumps_words(words), ending, now_text(now_us)),
+        (keys.schedule,),
+        (dumps_words(words), ending, now_text(now_us)),
         lambda reply: [outcomes[mark] for mark in reply],
     )
 
@@ -93,8 +93,8 @@ def wake(
     """Let a claim look again at a group that sleeps without a failure."""
     return Call(
         "wake",
-        (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.policy, keys.memory),
-        (keys.prefix, group, now_text(now_us)),
+        (keys.schedule,),
+        (group, now_text(now_us)),
         lambda reply: reply.decode(),
     )
 
@@ -105,8 +105,8 @@ def skip_gap(
     """Set the watermark of a sequence to just before its head, if head and watermark are still those."""
     return Call(
         "skip_gap",
-        (keys.schedule, keys.leases, keys.dispatch, keys.stats, keys.policy, keys.memory),
-        (keys.prefix, group, member, old_mark, mark, now_text(now_us)),
+        (keys.schedule,),
+        (group, member, old_mark, mark, now_text(now_us)),
         lambda reply: reply.decode(),
     )
 
@@ -119,17 +119,8 @@ def revise(
     """
     return Call(
         "revise",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.failures,
-            keys.dispatch,
-            keys.stats,
-            keys.clock,
-            keys.policy,
-            keys.memory,
-        ),
-        (keys.prefix, group, message_id, score, due, now_text(now_us)),
+        (keys.schedule,),
+        (group, message_id, score, due, now_text(now_us)),
         lambda reply: reply.decode(),
     )
 
@@ -138,8 +129,8 @@ def pause(keys: LaneKeys, group: str, is_paused: bool, *, now_us: int | None = N
     """Hold a group, or with "" the lane, or let it go on; whether that changed something."""
     return Call(
         "pause",
-        (keys.schedule, keys.leases, keys.paused, keys.policy, keys.dispatch),
-        (keys.prefix, group, "1" if is_paused else "0", now_text(now_us)),
+        (keys.schedule,),
+        (group, "1" if is_paused else "0", now_text(now_us)),
         bool,
     )
 
@@ -168,19 +159,8 @@ def redrive(
     }
     return Call(
         "redrive",
-        (
-            keys.schedule,
-            keys.leases,
-            keys.failures,
-            keys.dispatch,
-            keys.stats,
-            keys.dead,
-            keys.skipped if skipped else keys.letters,
-            keys.clock,
-            keys.policy,
-            keys.memory,
-        ),
-        (keys.prefix, dumps_words(words), written.text() if written else "", now_text(now_us)),
+        (keys.schedule,),
+        ("skipped" if skipped else "letters", dumps_words(words), written.text() if written else "", now_text(now_us)),
         lambda reply: [outcomes[mark] for mark in reply],
     )
 
@@ -189,8 +169,8 @@ def purge(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) 
     """Delete dead letters; how many there were."""
     return Call(
         "purge",
-        (keys.dead, keys.letters, keys.stats, keys.policy, keys.memory),
-        (keys.prefix, dumps_words(letters), now_text(now_us)),
+        (keys.schedule,),
+        (dumps_words(letters), now_text(now_us)),
         int,
     )
 
@@ -220,12 +200,11 @@ def rerun(
     `new_id`: the base of the new id, and the number tried first after it.
     """
     base, number = new_id
-    lane = (keys.schedule, keys.leases, keys.failures, keys.dispatch, keys.stats, keys.clock, keys.policy, keys.memory)
     ledger = written.text() if written else ""
     return Call(
         "rerun",
-        lane,
-        (keys.prefix, group, message_id, stamp, base, str(number), envelope, ledger, now_text(now_us)),
+        (keys.schedule,),
+        (group, message_id, stamp, base, str(number), envelope, ledger, now_text(now_us)),
         lambda reply: Rerun(reply[0].decode(), text(reply[1]), int(reply[2] or 0)),
     )
 
@@ -248,7 +227,7 @@ def sweep(keys: LaneKeys, passed: int = 0, *, now_us: int | None = None) -> Call
     """
     return Call(
         "sweep",
-        (keys.policy, keys.memory, keys.histories, keys.dead, keys.letters, keys.stats),
-        (keys.prefix, str(passed), now_text(now_us)),
+        (keys.schedule,),
+        (str(passed), now_text(now_us)),
         lambda reply: SweptLane(int(reply[0]), int(reply[1]), int(reply[2]), reply[3] == b"1"),
     )

@@ -78,7 +78,7 @@ def outage(
     """
     return Call(
         "outage",
-        (keys.policy, keys.outage, keys.dispatch),
-        (keys.prefix, action, token, now_text(now_us)),
+        (keys.schedule,),
+        (action, token, now_text(now_us)),
         _parse_ended,
     )

@@ -81,7 +81,7 @@ def adopt(
     }
     return Call(
         "adopt",
-        (keys.policy, keys.clock),
+        (keys.schedule,),
         (dumps_words(words), step, now_text(now_us)),
         _adopted,
     )
@@ -89,7 +89,7 @@ def adopt(
 
 def woken(keys: LaneKeys, mark: str) -> Call[int]:
     """Groups that were put off by a rule were looked at again since this mark was seen in `again`."""
-    return Call("adopt", (keys.policy, keys.clock), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
+    return Call("adopt", (keys.schedule,), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
 
 
 def _adopted(reply: Any) -> Adopted:

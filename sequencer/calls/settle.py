@@ -181,14 +181,13 @@ def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nack
     """Record a failure of a leased group's head."""
     ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
     is_late = "1" if entry.is_late else "0"
-    lane = (keys.schedule, keys.leases, keys.failures, keys.stats, keys.dispatch)
-    words = (keys.prefix, *entry[:3], entry.kept_attempts)
     ledger = entry.written.text() if entry.written else ""
     return Call(
         "nack",
-        (*lane, keys.policy, keys.memory, keys.outage),
+        (keys.schedule,),
         (
-            *words,
+            *entry[:3],
+            entry.kept_attempts,
             *ends,
             entry.failure,
             entry.mark,
@@ -215,8 +214,8 @@ def note(keys: LaneKeys, entry: Note) -> Call[Noted]:
     """Write the ledger of the message in hand. A repeat is harmless, also one that comes late."""
     return Call(
         "note",
-        (keys.leases,),
-        (keys.prefix, *entry[:4], entry.written.text(), "1" if entry.has_progressed else "0"),
+        (keys.schedule,),
+        (*entry[:4], entry.written.text(), "1" if entry.has_progressed else "0"),
         int,  # type: ignore[arg-type]
     )
 
@@ -232,7 +231,7 @@ def renew(
     """Prolong (group, token) leases; returns those that are no longer valid. `alone`: their end is an attempt."""
     return Call(
         "renew",
-        (keys.schedule, keys.leases),
-        (dumps_words(leases), ms_text(lease_s), now_text(now_us), "1" if alone else "0"),
+        (keys.schedule,),
+        (dumps_words(leases), ms_text(lease_s), "1" if alone else "0", now_text(now_us)),
         lambda reply: [leases[position - 1] for position in reply],
     )

@@ -1,6 +1,5 @@
 -- adopt: lets a lane take what is registered of its queue. It takes only what is newer: a higher
 -- epoch, or in its epoch a higher version.
--- KEYS[1] policy hash; KEYS[2] clock string
 -- ARGV[1] words   JSON {route, epoch, version, table, fields = name -> value, packed ("" for a
 --                 queue that is being deleted), rules = names of fields by which groups are put
 --                 off, keeps = whether the lane keeps its own table if that is another, pending =
@@ -8,15 +7,12 @@
 -- ARGV[2] step    "put"; "confirm" or "remove" what was put into a lane without a policy: the
 --                 caller reads the registry again in between; "woken MARK": groups that a rule
 --                 had put off were looked at again
--- ARGV[3] now_us  "" for the server's time
 -- RETURN  [status, [field, value, ...] of the lane's policy by now]: "same", "taken", "pending"
 --         (without a policy: confirm it, or remove it), "newer" (the lane's is), "other" (so is its
 --         table, which it keeps), or "none"
-local policy_key, clock_key = KEYS[1], KEYS[2]
 local words = cjson.decode(ARGV[1])
 local step = ARGV[2]
-local now_us = ARGV[3]
---+ prelude
+--+ keys
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
 if sub(step, 1, 5) == 'woken' then
   if call('HGET', policy_key, 'again') == sub(step, 7) then

@@ -2,27 +2,22 @@
 -- hold opens an incident. Of each incident the caller gets the right to tell each of its targets,
 -- if there is something to tell: nobody else gets it for some time. Who sent it says so by
 -- alarm_sent. Who dies before loses nothing: another gets the right later.
--- KEYS[1] alarms hash
--- ARGV[1] prefix   of the keys of lane 0
--- ARGV[2] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
+-- ARGV[1] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
 --                  limit, text, [targets for which there is something new to name], heads: what of
 --                  it can be named, any text], ...]
--- ARGV[3] targets  JSON [name, ...]
--- ARGV[4] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
+-- ARGV[2] targets  JSON [name, ...]
+-- ARGV[3] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
 --                  for `settle` is over. News of an incident come after `gap`; it is told `again`
 --                  after that time, 0: never. The right lasts for `hold`. What nobody looked at for
 --                  `stale` is over, and a target that nobody asked for is forgotten.
--- ARGV[5] now_us   "" for the server's time
 -- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
 --         target, us when it opened, how many messages the target took of it or may have taken
 --         before it came back, value, limit, text, "1" where it is over before the target took a
 --         message, else "", and then heads; text is of the last time that it was above its limit]
-local alarms = KEYS[1]
-local prefix = ARGV[1]
-local seen, targets, times = cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
-local now_us = ARGV[5]
---+ prelude
+local seen, targets, times = cjson.decode(ARGV[1]), cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+--+ keys
 --+ route
+local alarms = prefix .. 'alarms'
 call('HDEL', alarms, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
 --+ alarm/record

@@ -1,19 +1,12 @@
 -- alarm_sent: a target took a message of an incident, to which `alarm` had given the right.
--- KEYS[1] alarms hash
--- ARGV[1] prefix   of the keys of lane 0
--- ARGV[2] kind     ARGV[3] target   ARGV[4] opened_us   ARGV[5] number   ARGV[6] what: as `alarm`
+-- ARGV[1] kind     ARGV[2] target   ARGV[3] opened_us   ARGV[4] number   ARGV[5] what: as `alarm`
 --                  said them
--- ARGV[7] now_us   "" for the server's time
 -- RETURN  1; 0 where that incident is no more, or the target took a message meanwhile: another sent
 --         it too, and nothing was changed
-local alarms = KEYS[1]
-local prefix = ARGV[1]
-local kind, target, opened_us = ARGV[2], ARGV[3], ARGV[4]
-local number = ARGV[5]
-local what = ARGV[6]
-local now_us = ARGV[7]
---+ prelude
+local kind, target, opened_us, number, what = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+--+ keys
 --+ route
+local alarms = prefix .. 'alarms'
 call('HDEL', alarms, '') -- changes nothing; a first write that is allowed at maxmemory
 local _, now_text = time_us(now_us)
 --+ alarm/record

@@ -1,14 +1,9 @@
 -- find: groups in which a message with an id waits; changes nothing.
--- KEYS[1] schedule zset
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] id
--- ARGV[3] cursor   "0" to begin, else of the answer before; about 1000 groups are looked at
+-- ARGV[1] id
+-- ARGV[2] cursor   "0" to begin, else of the answer before; about 1000 groups are looked at
 -- RETURN  [cursor, "0" at the end, group, ...]; a group may come twice
-local schedule = KEYS[1]
-local prefix = ARGV[1]
-local id = ARGV[2]
-local cursor = ARGV[3]
---+ prelude
+local id, cursor = ARGV[1], ARGV[2]
+--+ keys
 --+ route
 local page = call('ZSCAN', schedule, cursor, 'COUNT', 1000)
 local found = {page[1]}

@@ -1,10 +1,6 @@
 -- inspect: all that decides whether a group moves, at one moment; changes nothing.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] policy hash
--- KEYS[5] memory hash; KEYS[6] paused set; KEYS[7] outage hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group
--- ARGV[3] id       of a message to look at too, "" for none
--- ARGV[4] now_us   "" for the server's time
+-- ARGV[1] group
+-- ARGV[2] id       of a message to look at too, "" for none
 -- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if
 --         the lane is, messages in order or -1 for a wrong type, messages in body or -1, member and
 --         score of the head or "", the first 37 bytes of its record, watermark or "", member and
@@ -12,13 +8,8 @@
 --         us of the next probe of the outage that holds the lane back or "", us since when, its
 --         last failure, what history says of the message with that id if it is not pending or "",
 --         what it keeps of its content or "", under which id it was appended again or ""]
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local policy_key, memory, paused, outage = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local id = ARGV[3]
-local now_us = ARGV[4]
---+ prelude
+local group, id = ARGV[1], ARGV[2]
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ memory/marks_of

@@ -1,26 +1,22 @@
 -- nack: the handler of a leased group's head failed. The group waits, or is parked, with the
 -- failure kept; or the message becomes a dead letter or is dropped, and the group goes on.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] stats hash
--- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] outage hash
--- ARGV[1] prefix     of the lane's keys
--- ARGV[2] group      ARGV[3] token (16 digits)   ARGV[4] member
--- ARGV[5] attempts   how often the message has been tried now; set, not added, so that a repeat is
+-- ARGV[1] group      ARGV[2] token (16 digits)   ARGV[3] member
+-- ARGV[4] attempts   how often the message has been tried now; set, not added, so that a repeat is
 --                    harmless; "" leaves it
--- ARGV[6] delay_ms   until the group may be claimed again; "" for the end of trying
--- ARGV[7] ending     "park", "dead" or "drop" at the end of trying, else ""
--- ARGV[8] failure    bytes to keep, without a newline
--- ARGV[9] mark       the group's watermark if the message is passed, "" to leave it
--- ARGV[10] is_late   "1": it is given up because it is late
--- ARGV[11] verdict   "outage": something that all handlers need is not there; "timeout": the
+-- ARGV[5] delay_ms   until the group may be claimed again; "" for the end of trying
+-- ARGV[6] ending     "park", "dead" or "drop" at the end of trying, else ""
+-- ARGV[7] failure    bytes to keep, without a newline
+-- ARGV[8] mark       the group's watermark if the message is passed, "" to leave it
+-- ARGV[9] is_late   "1": it is given up because it is late
+-- ARGV[10] verdict   "outage": something that all handlers need is not there; "timeout": the
 --                    handler took too long; "missing": this version lacks what the message needs,
 --                    so it is given back; else ""
--- ARGV[12] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
+-- ARGV[11] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
--- ARGV[13] before    the member whose ack was sent in front of this call, or ""
--- ARGV[14] ledger    of the message, as its record keeps it (parts/record); "" leaves it
--- ARGV[15] ended     of one that is dropped after a try, where a history is kept: what that says of
+-- ARGV[12] before    the member whose ack was sent in front of this call, or ""
+-- ARGV[13] ledger    of the message, as its record keeps it (parts/record); "" leaves it
+-- ARGV[14] ended     of one that is dropped after a try, where a history is kept: what that says of
 --                    it, but for the error; else ""
--- ARGV[16] now_us    "" for the server's time
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
 -- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
 -- back, if the lane handled something since the first of them: they are the group's own. Its
@@ -33,24 +29,11 @@
 -- RETURN  of an outage, and while one holds the lane back: ["1" if no attempt was counted or "0",
 --         ms that the group waits or "", now_us, us since when and us of the next probe or "",
 --         "1" if this failure began it or "0"]
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local stats, dispatch, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local outage = KEYS[8]
-local prefix = ARGV[1]
-local group, token, member = ARGV[2], ARGV[3], ARGV[4]
-local attempts = ARGV[5]
-local delay_ms = ARGV[6]
-local ending = ARGV[7]
-local failure = ARGV[8]
-local mark = ARGV[9]
-local is_late = ARGV[10] == '1'
-local verdict = ARGV[11]
-local waits = ARGV[12]
-local before = ARGV[13]
-local ledger = ARGV[14]
-local ended = ARGV[15]
-local now_us = ARGV[16]
---+ prelude
+local group, token, member, attempts, delay_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local ending, failure, mark = ARGV[6], ARGV[7], ARGV[8]
+local is_late = ARGV[9] == '1'
+local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+--+ keys
 --+ route
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))

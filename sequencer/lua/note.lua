@@ -1,20 +1,17 @@
 -- note: writes the ledger of the message in hand into its record, before the next step begins.
--- KEYS[1] leases hash
--- ARGV[1] prefix      of the lane's keys
--- ARGV[2] group       ARGV[3] token (16 digits)   ARGV[4] member
--- ARGV[5] before      the member whose ack was sent in front of this call, or ""
--- ARGV[6] ledger      with effects digit, serial and length, as the record keeps it (parts/record)
--- ARGV[7] progressed  "1": a step became done since the last write, so attempts begin anew
+-- KEYS[1] schedule; the other keys begin as it does
+-- ARGV[1] group       ARGV[2] token (16 digits)   ARGV[3] member
+-- ARGV[4] before      the member whose ack was sent in front of this call, or ""
+-- ARGV[5] ledger      with effects digit, serial and length, as the record keeps it (parts/record)
+-- ARGV[6] progressed  "1": a step became done since the last write, so attempts begin anew
 -- RETURN  1, also where the record has this serial or a later one, and is left as it is; 0 when the
 --         token is not valid; -1 when the message is gone, or another one stands under its id; -2
 --         when the member `before` is still there, as its ack was refused. Nothing was changed then
-local leases = KEYS[1]
-local prefix = ARGV[1]
-local group, token, member = ARGV[2], ARGV[3], ARGV[4]
-local before = ARGV[5]
-local ledger = ARGV[6]
-local progressed = ARGV[7] == '1'
+local group, token, member, before, ledger = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local progressed = ARGV[6] == '1'
 --+ prelude
+local prefix = sub(KEYS[1], 1, -9)
+local leases = prefix .. 'leases'
 --+ route
 --+ ledger
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

@@ -1,20 +1,13 @@
 -- outage: ends the outage that holds a lane back, or lets it be probed now.
--- KEYS[1] policy hash; KEYS[2] outage hash; KEYS[3] dispatch list
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] action   "close": what was given to a probe ran to its end; "probe": the next claim is
+-- ARGV[1] action   "close": what was given to a probe ran to its end; "probe": the next claim is
 --                  one
--- ARGV[3] token    of the probe, which to "close" is any of this outage, as one may take longer
+-- ARGV[2] token    of the probe, which to "close" is any of this outage, as one may take longer
 --                  than its lease; "" for a person who asks for a probe
--- ARGV[4] now_us   "" for the server's time
 -- RETURN  [status, now_us, us since when, how many probes failed, last failure]: "closed",
 --         "probing", "none" where nothing holds the lane back, "other" for a token of no probe; of
 --         those two nothing was changed
-local policy_key, outage, dispatch = KEYS[1], KEYS[2], KEYS[3]
-local prefix = ARGV[1]
-local action = ARGV[2]
-local token = ARGV[3]
-local now_us = ARGV[4]
---+ prelude
+local action, token = ARGV[1], ARGV[2]
+--+ keys
 --+ route
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)

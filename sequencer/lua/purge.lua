@@ -1,16 +1,8 @@
 -- purge: deletes dead letters for good; recorded in the history, where one is kept.
--- KEYS[1] dead zset; KEYS[2] letters hash; KEYS[3] stats hash; KEYS[4] policy hash
--- KEYS[5] memory hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] letters  JSON [letter, ...]; at most 1000
--- ARGV[3] now_us   "" for the server's time
+-- ARGV[1] letters  JSON [letter, ...]; at most 1000
 -- RETURN  how many there were
-local dead, letters, stats = KEYS[1], KEYS[2], KEYS[3]
-local memory = KEYS[5]
-local prefix = ARGV[1]
-local words = cjson.decode(ARGV[2])
-local now_us = ARGV[3]
---+ prelude
+local words = cjson.decode(ARGV[1])
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ history/listed

@@ -1,27 +1,18 @@
 -- redrive: puts dead letters back into their own places: same group, id, score and stamp, with
 -- fresh attempts.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] dead zset; KEYS[7] letters hash; KEYS[8] clock string
--- KEYS[9] policy hash; KEYS[10] memory hash
--- ARGV[1] prefix   of the lane's keys
+-- ARGV[1] from     "letters", or "skipped" for the message that was skipped last
 -- ARGV[2] letters  JSON [letter, digest of the failure that the caller saw or "", ...]; at most
 --                  1000. A letter: 16-digit stamp, group, newline, id. A digest: see resume_many;
 --                  "" is any
 -- ARGV[3] ledger   of the only letter, as its record keeps it (parts/record); "" leaves them
--- ARGV[4] now_us   "" for the server's time
 -- RETURN  one character a letter: "+" put back, "-" not there, "=" its id is pending again and it
 --         stays, "~" its id was handled since, as far as that is known, and it stays, "!" its
 --         failure is another one, and it stays
 -- ERROR   OOM at maxmemory (SET is refused, and comes first)
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, dead = KEYS[4], KEYS[5], KEYS[6]
-local letters, clock_key = KEYS[7], KEYS[8]
-local policy_key, memory = KEYS[9], KEYS[10]
-local prefix = ARGV[1]
+local from = ARGV[1]
 local words = cjson.decode(ARGV[2])
 local ledger = ARGV[3]
-local now_us = ARGV[4]
---+ prelude
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ memory/check_memory
@@ -35,7 +26,7 @@ local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
 local mark_us, dedup_us = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
 check_memory()
 call('ZCARD', dead)
-call('HLEN', letters)
+call('HLEN', prefix .. from)
 call('ZCARD', schedule)
 call('LLEN', dispatch)
 call('HLEN', stats)
@@ -47,7 +38,7 @@ end
 call('SET', clock_key, call('GET', clock_key) or fmt('%.0f', now))
 
 local function put_back(letter, digest) -- the mark of the reply
-  local kept = call('HGET', letters, letter) or ''
+  local kept = call('HGET', prefix .. from, letter) or ''
   local score, failure, record = kept:match('^([^\n]*)\n([^\n]*)\n(.*)$')
   if not record then return '-' end
   if digest ~= '' and digest ~= #failure .. ' ' .. sub(failure, -400) then return '!' end
@@ -65,7 +56,7 @@ local function put_back(letter, digest) -- the mark of the reply
   end
   call('ZADD', prefix .. 'order:' .. group, score, stamp .. id)
   call('ZREM', dead, letter)
-  call('HDEL', letters, letter)
+  call('HDEL', prefix .. from, letter)
   note_again(group, id, dedup_us)
   wake(group, now)
   return '+'

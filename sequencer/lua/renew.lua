@@ -1,18 +1,14 @@
 -- renew: prolongs the leases of groups whose handler still runs.
--- KEYS[1] schedule zset; KEYS[2] leases hash
 -- ARGV[1] words      JSON [[group, token], ...]
 -- ARGV[2] lease_ms   from now on
--- ARGV[3] now_us     "" for the server's time
--- ARGV[4] alone      "1": as if nothing else had been claimed with them, so that a lease that runs
+-- ARGV[3] alone      "1": as if nothing else had been claimed with them, so that a lease that runs
 --                    out counts as an attempt of its head
 -- RETURN  [position from 1 of each entry whose token is not valid, ...]; nothing of those was
 --         changed
-local schedule, leases = KEYS[1], KEYS[2]
 local words = cjson.decode(ARGV[1])
 local lease_ms = tonumber(ARGV[2])
-local now_us = ARGV[3]
-local is_alone = ARGV[4] == '1'
---+ prelude
+local is_alone = ARGV[3] == '1'
+--+ keys
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local visible = fmt('%.0f', now + lease_ms * 1000)

@@ -1,27 +1,16 @@
 -- repair: checks one group, or dead letters, at one moment, and repairs what their data allow: what
 -- a group holds is decided by its order and body, and the schedule follows from them.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] clock string
--- KEYS[5] dispatch list; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] paused set
--- KEYS[9] dead zset; KEYS[10] letters hash; KEYS[11] stats hash; KEYS[12] skipped hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group    "" for none
--- ARGV[3] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...],
+-- ARGV[1] group    "" for none
+-- ARGV[2] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...],
 --                  [skipped message, ...]]: to be checked too; at most 100 in all
--- ARGV[4] dry_run  "1": only say what is broken; "0": repair it too
--- ARGV[5] now_us   "" for the server's time
+-- ARGV[3] dry_run  "1": only say what is broken; "0": repair it too
 -- RETURN  [messages in order or -1 for a wrong type, messages in body, how many members, ids and
 --         letters were looked at (fewer than asked for where records are large), [[what, name,
 --         detail, "1" if it was repaired], ...]]
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local clock_key, dispatch, policy_key = KEYS[4], KEYS[5], KEYS[6]
-local memory, paused, dead = KEYS[7], KEYS[8], KEYS[9]
-local letters, stats, skipped = KEYS[10], KEYS[11], KEYS[12]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local words = cjson.decode(ARGV[3])
-local dry_run = ARGV[4] == '1'
-local now_us = ARGV[5]
---+ prelude
+local group = ARGV[1]
+local words = cjson.decode(ARGV[2])
+local dry_run = ARGV[3] == '1'
+--+ keys
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap')

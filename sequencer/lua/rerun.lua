@@ -1,34 +1,21 @@
 -- rerun: appends a message that ended again, under an id of its own, from what history keeps of it:
 -- its group, its score, and the body and headers that the caller made of its record. It counts as
 -- redriven: it is put into its own place, however late that is.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
--- ARGV[1] prefix    of the lane's keys
--- ARGV[2] group
--- ARGV[3] id        of the message that ended
--- ARGV[4] stamp     with which its record begins, as the caller saw it (16 digits)
--- ARGV[5] base      of the new id: "~" and a number follow
--- ARGV[6] number    that is tried first; one that is taken is passed over
--- ARGV[7] envelope  of the new message
--- ARGV[8] ledger    of the new message, as its record keeps it (parts/record); "" for none
--- ARGV[9] now_us    "" for the server's time
+-- ARGV[1] group
+-- ARGV[2] id        of the message that ended
+-- ARGV[3] stamp     with which its record begins, as the caller saw it (16 digits)
+-- ARGV[4] base      of the new id: "~" and a number follow
+-- ARGV[5] number    that is tried first; one that is taken is passed over
+-- ARGV[6] envelope  of the new message
+-- ARGV[7] ledger    of the new message, as its record keeps it (parts/record); "" for none
 -- RETURN  [status, new id, new stamp]: "added"; "again" and the id under which it was appended
 --         before: a repeat adds nothing; "pending": its own id is; "missing": history has it no
 --         more, or another one of its id. What is not there is ""
 -- ERROR   OOM at maxmemory (SET is refused, and comes first)
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
-local policy_key, memory = KEYS[7], KEYS[8]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local id = ARGV[3]
-local stamp = ARGV[4]
-local base = ARGV[5]
-local number = tonumber(ARGV[6])
-local envelope = ARGV[7]
-local ledger = ARGV[8]
-local now_us = ARGV[9]
---+ prelude
+local group, id, stamp, base = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local number = tonumber(ARGV[5])
+local envelope, ledger = ARGV[6], ARGV[7]
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ lane_clock

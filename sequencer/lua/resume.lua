@@ -1,36 +1,22 @@
 -- resume: lets a parked or waiting group go on at once, with fresh attempts; may first take away
 -- its failed head, or one whose lease ran out.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash; KEYS[8] skipped hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group
--- ARGV[3] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they
+-- ARGV[1] group
+-- ARGV[2] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they
 --                  did not see
--- ARGV[4] member   of that failure; "" for none
--- ARGV[5] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
+-- ARGV[3] member   of that failure; "" for none
+-- ARGV[4] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
 --                  skipped one, unless its ledger notes effects; "discard": also then; "dead": it
 --                  becomes a dead letter first
--- ARGV[6] mark     the group's watermark once the member is passed, "" to leave it
--- ARGV[7] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
--- ARGV[8] told     with an ending, of the head of a group whose lease ran out: the failure that is
---                  kept with it, where ARGV[3] is not about it; else ""
--- ARGV[9] now_us   "" for the server's time
+-- ARGV[5] mark     the group's watermark once the member is passed, "" to leave it
+-- ARGV[6] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
+-- ARGV[7] told     with an ending, of the head of a group whose lease ran out: the failure that is
+--                  kept with it, where ARGV[2] is not about it; else ""
 -- RETURN  [status, score, record]: "resumed", "due" (nothing to do; never with a ledger),
 --         "leased", "changed", "missing", "unfailed", "effects"; score and record are those of a
 --         removed message, else ""
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local skipped = KEYS[8]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local failure = ARGV[3]
-local member = ARGV[4]
-local ending = ARGV[5]
-local mark = ARGV[6]
-local ledger = ARGV[7]
-local told = ARGV[8]
-local now_us = ARGV[9]
---+ prelude
+local group, failure, member, ending, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local ledger, told = ARGV[6], ARGV[7]
+--+ keys
 --+ route
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))

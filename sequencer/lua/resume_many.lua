@@ -1,24 +1,16 @@
 -- resume_many: lets many parked groups go on at once, each with fresh attempts; may first take away
 -- the failed head of each. A group that is not as the caller saw it is left as it is.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] policy hash; KEYS[7] memory hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] groups   JSON [[group, digest of the failure that the caller saw, member of that failure
+-- ARGV[1] groups   JSON [[group, digest of the failure that the caller saw, member of that failure
 --                  or "" for the head, the group's watermark once the member is passed or "" to
 --                  leave it], ...]; at most 100, each group once. A digest is the length of the
 --                  failure, a blank, and its last 400 bytes: they say when it was, and where
 --                  (fakeredis has no redis.sha1hex)
--- ARGV[3] ending   "": the head stays; "dead": it becomes a dead letter; "drop": it is gone
--- ARGV[4] now_us   "" for the server's time
+-- ARGV[2] ending   "": the head stays; "dead": it becomes a dead letter; "drop": it is gone
 -- RETURN  one character a group: "+" it goes on; "-" it is not parked behind a failure any more;
 --         "!" it is parked, but not as the caller saw it
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local prefix = ARGV[1]
-local words = cjson.decode(ARGV[2])
-local ending = ARGV[3]
-local now_us = ARGV[4]
---+ prelude
+local words = cjson.decode(ARGV[1])
+local ending = ARGV[2]
+--+ keys
 --+ route
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))

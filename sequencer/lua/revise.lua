@@ -1,15 +1,11 @@
 -- revise: cancels a pending message, or gives it another time, unless a consumer may have it in
 -- hand.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] stats hash; KEYS[6] clock string; KEYS[7] policy hash; KEYS[8] memory hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group
--- ARGV[3] id
--- ARGV[4] score    "" to cancel; else the new score; "due" for that of the new time, in the unit
+-- ARGV[1] group
+-- ARGV[2] id
+-- ARGV[3] score    "" to cancel; else the new score; "due" for that of the new time, in the unit
 --                  of the old one, where it had that of its old one; "s", "ms" or "us" for that of
 --                  the new time, in this unit
--- ARGV[5] due      the new time: us, or "+" and us from now
--- ARGV[6] now_us   "" for the server's time
+-- ARGV[4] due      the new time: us, or "+" and us from now
 -- RETURN  "done", "missing", "leased": a consumer may be handling it, or "effects": it is not
 --         cancelled, since its ledger notes effects
 -- A lease that ran out is no hindrance, and is ended where it was on this message: its holder may
@@ -17,16 +13,8 @@
 -- Its ledger stays. One that may have been claimed without a ledger gets one that keeps its stamp:
 -- the keys of its steps are made of that.
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, stats, clock_key = KEYS[4], KEYS[5], KEYS[6]
-local policy_key, memory = KEYS[7], KEYS[8]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local id = ARGV[3]
-local score = ARGV[4]
-local due = ARGV[5]
-local now_us = ARGV[6]
---+ prelude
+local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ lane_clock

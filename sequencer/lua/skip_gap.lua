@@ -1,22 +1,12 @@
 -- skip_gap: skips the numbers that are missing before the head of a sequence, and lets the group go
 -- on.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] dispatch list; KEYS[4] stats hash
--- KEYS[5] policy hash; KEYS[6] memory hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group
--- ARGV[3] member   the head the caller saw
--- ARGV[4] old_mark ARGV[5] mark   the watermark the caller saw ("" for none), and the one behind
+-- ARGV[1] group
+-- ARGV[2] member   the head the caller saw
+-- ARGV[3] old_mark ARGV[4] mark   the watermark the caller saw ("" for none), and the one behind
 --                  the gap
--- ARGV[6] now_us   "" for the server's time
 -- RETURN  "skipped", "leased", or "changed": nothing was done, look again
-local schedule, leases, dispatch = KEYS[1], KEYS[2], KEYS[3]
-local stats, policy_key, memory = KEYS[4], KEYS[5], KEYS[6]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local member = ARGV[3]
-local old_mark, mark = ARGV[4], ARGV[5]
-local now_us = ARGV[6]
---+ prelude
+local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+--+ keys
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)

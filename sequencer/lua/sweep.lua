@@ -1,21 +1,13 @@
 -- sweep: drops what history and dead letters have that is older than the policy keeps it, or above
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
 -- Deleted dead letters are recorded in the history, where one is kept.
--- KEYS[1] policy hash; KEYS[2] memory hash; KEYS[3] histories zset; KEYS[4] dead zset
--- KEYS[5] letters hash; KEYS[6] stats hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] passed   how many dead letters, the oldest, an earlier call has looked at and left
--- ARGV[3] now_us   "" for the server's time
+-- ARGV[1] passed   how many dead letters, the oldest, an earlier call has looked at and left
 -- A dead letter with an open question is left: its failure is of the type StepUnknown. A person has
 -- to say what became of that step. Letters are read until they are 100, or more than 2 MB.
 -- RETURN  [messages of the history that went, dead letters that went, dead letters that were looked
 --         at and left, "1" if there may be more to do or "0"]
-local policy_key, memory, histories = KEYS[1], KEYS[2], KEYS[3]
-local dead, letters, stats = KEYS[4], KEYS[5], KEYS[6]
-local prefix = ARGV[1]
-local passed = ARGV[2]
-local now_us = ARGV[3]
---+ prelude
+local passed = ARGV[1]
+--+ keys
 --+ route
 local now = time_us(now_us)
 --+ history/listed
@@ -31,7 +23,7 @@ local LETTERS = 100
 call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
-call('ZCARD', histories)
+call('ZCARD', prefix .. 'histories')
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))
 local history = open_history(room)

@@ -1,20 +1,16 @@
 -- told: a target was told of parked groups and dead letters. And groups that are parked no longer
 -- are forgotten, a page at a time.
--- KEYS[1] told hash; KEYS[2] schedule zset
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] target   ARGV[3] groups: JSON [group, at of its failure, ...]
--- ARGV[4] dead_us  when the last dead letter died that it was told of; "" leaves that, and so does
+-- ARGV[1] target   ARGV[2] groups: JSON [group, at of its failure, ...]
+-- ARGV[3] dead_us  when the last dead letter died that it was told of; "" leaves that, and so does
 --                  an earlier time: of one who marks late
--- ARGV[5] cursor   of the page of names to look at; "0" to begin, "" for none
+-- ARGV[4] cursor   of the page of names to look at; "0" to begin, "" for none
 -- RETURN  cursor of the next page, "0" at the end
-local told, schedule = KEYS[1], KEYS[2]
-local prefix = ARGV[1]
-local target = ARGV[2]
-local groups = cjson.decode(ARGV[3])
-local dead_us = ARGV[4]
-local cursor = ARGV[5]
---+ prelude
+local target = ARGV[1]
+local groups = cjson.decode(ARGV[2])
+local dead_us, cursor = ARGV[3], ARGV[4]
+--+ keys
 --+ route
+local told = prefix .. 'told'
 call('HDEL', told, '') -- changes nothing; a first write that is allowed at maxmemory
 for i = 1, #groups, 2 do
   call('HSET', told, target .. '\n' .. groups[i], groups[i + 1])

@@ -1,21 +1,17 @@
 -- untold: parked groups and dead letters that a target was not told of; changes nothing.
--- KEYS[1] told hash; KEYS[2] schedule zset; KEYS[3] failures hash; KEYS[4] dead zset
--- KEYS[5] letters hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] target
--- ARGV[3] first    how many parked groups to pass by
+-- ARGV[1] target
+-- ARGV[2] first    how many parked groups to pass by
 -- RETURN  [[parked groups that were looked at, group, at of its failure, failure, ...],
 --         [dead letters, us of the last one, letter, failure, ...]]. 100 groups are looked at, and
 --         of the dead letters the 10 that died first are named. Of a failure it has type, message,
 --         id, attempt and at, as JSON; "" for none.
 -- The hash has target, newline, group -> `at` of the failure that was told; and target -> us when
 -- the last letter died that was told.
-local told, schedule, failures, dead, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local prefix = ARGV[1]
-local target = ARGV[2]
-local first = tonumber(ARGV[3])
---+ prelude
+local target = ARGV[1]
+local first = tonumber(ARGV[2])
+--+ keys
 --+ route
+local told = prefix .. 'told'
 --+ failure/failure_of
 --+ failure/first_of
 local PAGE, NAMED = 100, 10

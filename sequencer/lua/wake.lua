@@ -1,17 +1,9 @@
 -- wake: lets a claim look again at a group that sleeps without a failure: by a rule that may hold
 -- no more.
--- KEYS[1] schedule zset; KEYS[2] leases hash; KEYS[3] failures hash; KEYS[4] dispatch list
--- KEYS[5] policy hash; KEYS[6] memory hash
--- ARGV[1] prefix   of the lane's keys
--- ARGV[2] group
--- ARGV[3] now_us   "" for the server's time
+-- ARGV[1] group
 -- RETURN  "woken", "due" (nothing to do), "leased", "failed", "paused", or "missing"
-local schedule, leases, failures = KEYS[1], KEYS[2], KEYS[3]
-local dispatch, policy_key, memory = KEYS[4], KEYS[5], KEYS[6]
-local prefix = ARGV[1]
-local group = ARGV[2]
-local now_us = ARGV[3]
---+ prelude
+local group = ARGV[1]
+--+ keys
 --+ route
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)

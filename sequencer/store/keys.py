@@ -1,7 +1,7 @@
 """Every key name, and how a group becomes part of one. No other Python file builds a key; `doctor` also knows
 what they begin with, to look for them and to name them in rights.
 
-Scripts are given some keys of the lane, and make the others, and all of a group, from the lane's prefix: `prefix ..`
+Scripts are given the schedule of the lane, and make the others of it (lua/parts/keys.lua): `prefix ..`
 in lua/ finds each of them.
 
 All keys of a lane share the hash tag `{namespace:queue:lane}`, so they live in one slot of a cluster and one

@@ -60,14 +60,16 @@ def at_time(words: Words, now_us: int) -> Words:
     place = _now_at(name) if name.islower() else None
     if place is None:
         return words
-    at = 3 + int(words[2]) + place - 1
+    at = 3 + int(words[2]) + place - 1 if place else len(words) - 2
     return (*words[:at], str(now_us), *words[at + 1 :]) if words[at] in ("", b"") else words
 
 
 @cache
 def _now_at(script: str) -> int | None:
-    found = _NOW.search(source.header(script))
-    return int(found[1]) if found else None
+    """The number of its argument; 0 for the last one before the route (lua/parts/keys.lua)."""
+    if found := _NOW.search(source.header(script)):
+        return int(found[1])
+    return 0 if source.script_source(script).count("time_us(now_us)") > 1 else None
 
 
 def _text(word: Any) -> str:

@@ -1,5 +1,5 @@
 -- due_score: a due time as a score, and the unit of a score by its magnitude, as
--- values/score_units.py has it: "s", "ms" or "us" since 1970. Needs: sub.
+-- values/score_units.py has it: "s", "ms" or "us" since 1970.
 local DIGITS = {s = 10, ms = 13, us = 16} -- of 16 digits of us: whole units
 
 local function due_score(due, unit)

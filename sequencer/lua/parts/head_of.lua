@@ -1,5 +1,4 @@
 -- head_of: what stands before the envelope of a record, of the pieces that parts/record cuts.
--- Needs: nothing.
 local function head_of(stamp, attempts, flag, due, ledger)
   if ledger ~= '' then
     flag = flag:find('[ADTR]') and flag:lower() or 'o'

@@ -1,5 +1,5 @@
 -- lane_clock: the lane's clock, in us; an error, before the first write, for one that only others
--- can have written. Needs: clock_key, call, read_clock.
+-- can have written.
 --+ read_clock
 local function lane_clock()
   local text = call('GET', clock_key) or '0'

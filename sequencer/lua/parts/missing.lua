@@ -1,5 +1,5 @@
 -- missing: counts how often in a row a message was given back, as the version lacks what it needs,
--- and since when. `before`: its failure so far. Returns the failure to keep. Needs: now, fmt, sub.
+-- and since when. `before`: its failure so far. Returns the failure to keep.
 local function count_missing(failure, before)
   local count, since = before:match('^{"missing":(%d+),"missing_us":(%d+),')
   count, since = (count or 0) + 1, since or fmt('%.0f', now)

@@ -1,5 +1,5 @@
--- opens_at: from when on a message at the head may be handled. Needs: now, call, sub.
--- The rules of the policy, as opens_at takes them; only a sequence has those of gaps.
+-- opens_at: from when on a message at the head may be handled. The rules of the policy, as
+-- opens_at takes them; only a sequence has those of gaps.
 local function gate_of(rules, policy_key)
   local gate = {window = rules.window, sequence = rules.sequence, mark_cap = 0}
   if gate.sequence then

@@ -1,4 +1,4 @@
--- prelude: the words that every script uses, and the time. Needs: nothing.
+-- prelude: the words that every script uses, and the time.
 local call, pcall = redis.call, redis.pcall
 local sub, fmt = string.sub, string.format
 

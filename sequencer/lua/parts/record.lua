@@ -1,10 +1,10 @@
 -- record: cuts a record, which is 16 digits of a stamp, 4 digits of attempts, a flag, for D and T
 -- 16 digits of a due time in us, then the envelope. Where the flag is in lower case (`o` for `0`),
 -- the ledger stands before the envelope: an effects digit ("1": what was done must not be thrown
--- away), 4 hex digits of a serial, 6 of a length, and so many bytes, which no script reads. Besides
--- this part, parts/ledger and opens_at, only store/record.py knows it. Needs: sub.
--- The flag as a record without a ledger has it; the due time or ""; the ledger with the digits
--- before it, "" for none; and where the envelope begins.
+-- away), 4 hex digits of a serial, 6 of a length, and so many bytes, which no script reads.
+-- Besides this part, parts/ledger and opens_at, only store/record.py knows it. The flag as a
+-- record without a ledger has it; the due time or ""; the ledger with the digits before it, "" for
+-- none; and where the envelope begins.
 local function cut(record)
   local flag, due, at = sub(record, 21, 21), '', 22
   local has_ledger = flag:find('[aodtr]')

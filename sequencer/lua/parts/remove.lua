@@ -1,6 +1,5 @@
 -- remove: takes handled messages out of their group, each only where it is still the message that
--- was claimed: an append with "replace" may have put another under its id. Needs: prefix, call,
--- pcall, sub.
+-- was claimed: an append with "replace" may have put another under its id.
 local found = {} -- one table for all groups; each uses as much of it as it needs
 
 -- Those of `found` that are still the ones that were claimed: how many, and which, by position.

@@ -1,6 +1,6 @@
 -- remove_pending: takes a pending message out of its group, whoever may hold it; a failure of the
--- group that was about it goes too. Needs: prefix, failures, call, pcall, sub.
--- Its record, its score, and that failure or ""; nil where it is not there, or a right is missing.
+-- group that was about it goes too. Its record, its score, and that failure or ""; nil where it is
+-- not there, or a right is missing.
 local function remove_pending(group, id)
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = pcall('HGET', body, id)

@@ -1,6 +1,6 @@
 -- wake: lets a group be looked at by `at`, or adds it; a claim decides whether its head may be
 -- handled then. A group that is leased, backs off, is parked behind a failure, or is paused stays
--- as it is. Needs: schedule, leases, failures, dispatch, now, call, fmt, SOON.
+-- as it is.
 --+ soon
 local PAUSED = 9e15
 

@@ -1,5 +1,5 @@
--- keep_highest: keeps an acknowledgement that was on its way for long, and repeated meanwhile, from
--- setting a watermark back. Needs: marks_of.
+-- keep_highest: keeps an acknowledgement that was on its way for long, and repeated meanwhile,
+-- from setting a watermark back.
 --+ memory/marks_of
 local function height(mark)
   return tonumber((mark or ''):match('^#?(%S+)') or nil)

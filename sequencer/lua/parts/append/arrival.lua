@@ -1,5 +1,4 @@
--- arrival: a message as it comes, by its own words and the clock. Needs: now, sub, fmt, head_of,
--- due_score.
+-- arrival: a message as it comes, by its own words and the clock.
 --+ due_score
 -- Head of the record, score, and from when on it may be handled.
 local function arrival(batch, i, seconds, us, stamp, window)

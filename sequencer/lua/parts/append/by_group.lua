@@ -1,6 +1,5 @@
 -- by_group: the quick way for messages that no policy concerns: those of one group are stored
 -- together. A group that turns out to hold one of their ids is left for a closer look at each.
--- Needs: store_group.
 --+ append/store_group
 -- The positions that need a closer look, in their order.
 local function store_groups(batch, done, is_plain)

@@ -1,6 +1,6 @@
 -- due_units: a delayed message without a score gets its due time as its score. In which unit, says
 -- the highest score of its group, else the group's watermark, else the first group that waits; its
--- producer may say it. Needs: prefix, schedule, call, word_of, marks_of, unit_of.
+-- producer may say it.
 --+ append/message
 --+ due_score
 --+ memory/marks_of

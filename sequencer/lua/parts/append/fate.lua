@@ -1,5 +1,4 @@
--- fate: what becomes of a message, by what is there already. Needs: ARGV, prefix, call, pcall, sub,
--- word_of, cut.
+-- fate: what becomes of a message, by what is there already.
 --+ append/message
 --+ record
 local function numbered_fate(order, number, mark) -- of a number of a sequence whose id is not known

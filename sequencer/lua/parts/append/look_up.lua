@@ -1,5 +1,4 @@
--- look_up: what is known of a batch before it is stored; reads only. Needs: prefix, call, word_of,
--- known, marks_of.
+-- look_up: what is known of a batch before it is stored; reads only.
 --+ append/message
 --+ memory/known
 --+ memory/marks_of

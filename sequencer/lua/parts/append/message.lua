@@ -1,7 +1,7 @@
 -- message: the words of one message of a batch, the stamp that it gets, and what is stored of it
 -- where no policy concerns it. A batch is {words = flat list of group, id, score ..., due =
 -- position -> time, ledger = position -> that of steps done already, total}; once the clock was
--- read, `base` and `high` are its us and its seconds. Needs: ARGV, sub, fmt.
+-- read, `base` and `high` are its us and its seconds.
 local function word_of(batch, i) -- group, id, score
   local words = batch.words
   return words[3 * i - 2], words[3 * i - 1], words[3 * i]

@@ -1,9 +1,8 @@
 -- one_by_one: messages each by itself, where a policy concerns them, or one of their ids may be
 -- there already. Besides what by_group notes in `done`: {marks = by position the fate and the
 -- stamp, first = group -> from when on the earliest of its messages may be handled (none for a
--- group of the quick way: now), late = messages that come too late, refused = the marks of what was
--- refused}. Needs: ARGV, prefix, now, pcall, word_of, stamp_of, arrival, fate_of,
--- compare, remove_pending, note_again.
+-- group of the quick way: now), late = messages that come too late, refused = the marks of what
+-- was refused}.
 --+ append/message
 --+ head_of
 --+ append/arrival

@@ -1,5 +1,4 @@
--- schedule_groups: groups that got messages become due, or wake. Needs: schedule, dispatch, now,
--- call, fmt, wake, SOON.
+-- schedule_groups: groups that got messages become due, or wake.
 --+ wake
 local HINTS, FEW = 100, 32
 

@@ -1,7 +1,6 @@
 -- settle: the end of an append: late messages are set aside, everything is counted. Totals are
 -- counted by pcall, here and everywhere: one that others overwrote must not end a script in the
--- middle of what it writes. Needs: stats, now, call, pcall, numbers, word_of, schedule_groups,
--- set_aside, remember_ids.
+-- middle of what it writes.
 --+ append/message
 --+ append/schedule_groups
 --+ memory/numbers

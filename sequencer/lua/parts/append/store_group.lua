@@ -1,6 +1,6 @@
 -- store_group: stores messages of one group together, where none of their ids is there already;
 -- else leaves the group as it was. What is stored is noted in `done`: {stored = positions, list =
--- groups that got messages, failure}. Needs: prefix, call, pcall, parts_of.
+-- groups that got messages, failure}.
 --+ append/message
 local function store_several(batch, positions, order, body) -- the answer to ZADD; nil where none is
   local ids, fields, places = {}, {}, {}

@@ -1,5 +1,5 @@
 -- undo: takes back what was stored before something was refused; reads and writes what is noted in
--- `done` (one_by_one). Needs: stats, pcall, word_of, remove_pending.
+-- `done` (one_by_one).
 --+ append/message
 --+ remove_pending
 local function undo(batch, done, dry_run)

@@ -1,5 +1,5 @@
--- failures_of: the failures of the groups that a claim took. Needs: failures, call.
--- JSON [[position, failure], ...]; nil where there is none.
+-- failures_of: the failures of the groups that a claim took. JSON [[position, failure], ...]; nil
+-- where there is none.
 local function failures_of(groups)
   local names, found = {}, {}
   for i, entry in ipairs(groups) do

@@ -1,5 +1,4 @@
--- halt: groups that were due and are not taken. Needs: schedule, leases, failures, stats, call,
--- pcall, fmt, retire.
+-- halt: groups that were due and are not taken.
 --+ memory/retire
 local function park_broken(group, error_text) -- whose order is no zset
   call('ZADD', schedule, 'inf', group)

@@ -1,6 +1,5 @@
--- idle: the answer where nothing is due. Needs: schedule, dispatch, now, call, fmt.
--- `probe_us`: when an outage that holds the lane back is probed next, else false; `only`: the group
--- that alone was asked for, else "".
+-- idle: the answer where nothing is due. `probe_us`: when an outage that holds the lane back is
+-- probed next, else false; `only`: the group that alone was asked for, else "".
 local function idle_reply(is_paused, probe_us, only)
   if only == '' then
     call('DEL', dispatch) -- nothing is due, so every hint is stale

@@ -1,5 +1,5 @@
 -- known_of: what is known of some of the due groups: of full ones a claim takes few, and a look
--- into a small hash takes the longer the more it holds. Needs: leases, paused, call, marks_of.
+-- into a small hash takes the longer the more it holds.
 --+ memory/marks_of
 -- Of `count` groups from position `first` on.
 local function known_of(due, first, count, mark_us, some_paused)

@@ -1,7 +1,5 @@
--- more_due: what is said of groups that are due and were not taken. Needs: schedule, dispatch,
--- now_text, call.
--- "1" if there are some, and then a hint wakes one more consumer; else "0". `passed`: how many of
--- `due` were looked at.
+-- more_due: what is said of groups that are due and were not taken. "1" if there are some, and
+-- then a hint wakes one more consumer; else "0". `passed`: how many of `due` were looked at.
 local function more_due(due, passed, taken, hints)
   local is_more = #due > passed
   if not is_more and passed > taken then

@@ -1,9 +1,8 @@
--- read: the records of a claimed group, as far as they may be handled now and fit. They are read in
--- growing steps, so that large bodies are not read far past max_bytes. Scores are read with the
--- members only from where a message was seen whose score is not its stamp (flag A): writing them as
--- text takes Redis 7 a fifth of a claim. A claim has one `taken` for all its groups: {records,
--- bytes = how much room is left, max_bytes, is_scored, ids = one table for all reads}. Needs:
--- pcall, sub, opens_at, range_of, bumped.
+-- read: the records of a claimed group, as far as they may be handled now and fit. They are read
+-- in growing steps, so that large bodies are not read far past max_bytes. Scores are read with the
+-- members only from where a message was seen whose score is not its stamp (flag A): writing them
+-- as text takes Redis 7 a fifth of a claim. A claim has one `taken` for all its groups: {records,
+-- bytes = how much room is left, max_bytes, is_scored, ids = one table for all reads}.
 --+ opens_at
 --+ claim/bumped
 --+ claim/range_of

@@ -1,5 +1,4 @@
--- failure_of: a failure that is kept, as a table; nil for what no client of ours wrote. Needs:
--- xpcall.
+-- failure_of: a failure that is kept, as a table; nil for what no client of ours wrote.
 local function failure_of(text)
   local function read()
     return cjson.decode(text)

@@ -1,4 +1,4 @@
--- first_of: the first line of what a failure says, at most so many bytes. Needs: nothing.
+-- first_of: the first line of what a failure says, at most so many bytes.
 local function first_of(failure, most)
   local said = tostring(failure.type or '') .. ': ' .. tostring(failure.message or '')
   local text = said:match('^[^\n]*')

@@ -1,5 +1,5 @@
 -- behind: what a script says of a message that ended behind a failure. The failure knows the tries
--- of a message whose record does not count them. Needs: sub, ended_text, with_error, failure_of.
+-- of a message whose record does not count them.
 --+ failure/failure_of
 --+ history/said
 -- `letter`: of the outcome; `failure`: as it is kept, or "".

@@ -1,6 +1,6 @@
--- clean: drops buckets of the history. Needs: prefix, now, call, pcall, listed.
--- Those that are over for the window, and the oldest where all have more than `room` entries.
--- Returns how many entries went, in which buckets, and when the next bucket is over for the window.
+-- clean: drops buckets of the history. Those that are over for the window, and the oldest where
+-- all have more than `room` entries. Returns how many entries went, in which buckets, and when the
+-- next bucket is over for the window.
 local function clean_history(window, room)
   local found, total, gone, names, due = listed(), 0, 0, {}, math.huge
   for i = #found - 1, 1, -2 do

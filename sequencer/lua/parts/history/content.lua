@@ -1,5 +1,4 @@
--- content: all that history has of a message that ended; "" for what it has not. Needs: call, sub,
--- found_in_history.
+-- content: all that history has of a message that ended; "" for what it has not.
 --+ history/found_in
 -- How it ended; what is kept of it, as of a dead letter; the id under which it was appended again;
 -- the key that has both.

@@ -1,5 +1,5 @@
 -- found_in: what history says of a message that ended: the newest, if it has several; and the key
--- of the bodies of its bucket. Needs: prefix, call, listed.
+-- of the bodies of its bucket.
 local function found_in_history(field)
   local buckets = listed()
   for i = #buckets - 1, 1, -2 do

@@ -1,5 +1,4 @@
--- keep: writes into the history, and drops what is too old or too much. Needs: prefix, memory, now,
--- call, fmt, clean_history.
+-- keep: writes into the history, and drops what is too old or too much.
 --+ history/clean
 -- A bucket begins with a field "" of 65 bytes: so it is a hash table from the first on. In the
 -- packed form of a hash each write would go through up to 512 fields.

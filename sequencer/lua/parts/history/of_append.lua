@@ -1,5 +1,4 @@
--- of_append: what an append writes into the history. Needs: sub, open_history, add_ending,
--- keep_history, ended_text.
+-- of_append: what an append writes into the history.
 local function history_of_append()
   local open, ended = open_history(true), {}
 

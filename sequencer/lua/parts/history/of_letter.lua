@@ -1,5 +1,4 @@
 -- of_letter: what history says of a dead letter that is deleted: how it ended, with its error.
--- Needs: sub, add_ending, ended_behind.
 -- `outcome`: its letter; `letter`: 16-digit stamp, group, newline, id; `kept`: its content.
 local function ended_letter(open, outcome, letter, kept)
   local score, failure, record = kept:match('^([^\n]*)\n([^\n]*)\n(.*)$')

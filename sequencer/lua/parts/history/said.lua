@@ -1,5 +1,5 @@
 -- said: what history says besides of a message that ended behind a failure: consumer, kind and
--- error, as the failure has them. Needs: first_of.
+-- error, as the failure has them.
 --+ failure/first_of
 local function clean(word)
   local text = tostring(word or ''):gsub('%c', ' ')

@@ -1,6 +1,5 @@
 -- taken: what an ack writes into the history: of the messages that it took away. What an earlier
--- sending took away is there already. Needs: prefix, call, pcall, sub, rewritten, add_ending,
--- keep_history.
+-- sending took away is there already.
 --+ ledger
 -- `open`: the bucket; `texts`: of each member of each entry what is said of it, or that and its
 -- last ledger; `failures`: the key, where there are any.

@@ -1,5 +1,5 @@
 -- check_memory: the keys of what is remembered have their types. Asked before the first write: Lua
--- does not roll back. Needs: prefix, memory, now, call, numbers, fresh.
+-- does not roll back.
 --+ memory/numbers
 --+ memory/fresh
 -- Returns how many groups have a number.

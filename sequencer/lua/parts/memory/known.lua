@@ -1,8 +1,7 @@
 -- known: what stays known of handled messages, in two generations of bounded size each: `seen`
 -- (set: group, newline, id) and `marks` (hash: group -> watermark). An entry is known for its
 -- window, at most for twice that; past its cap a generation ends early. No key has a TTL. `memory`
--- (hash) has their times. Needs: prefix, memory, now, call.
--- The keys of the generations that may hold something still valid.
+-- (hash) has their times. The keys of the generations that may hold something still valid.
 local function known(name, window)
   local times = call('HMGET', memory, name .. ':last', name .. ':old')
   local keys = {}

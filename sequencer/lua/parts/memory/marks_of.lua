@@ -1,4 +1,4 @@
--- marks_of: the watermark of each of some groups, or false. Needs: call, numbers, known.
+-- marks_of: the watermark of each of some groups, or false.
 --+ memory/numbers
 --+ memory/known
 local function marks_of(groups, window)

@@ -1,6 +1,6 @@
--- note_again: notes that a message is appended under an id that is known as `seen`, while there are
--- dead letters: in the same generation, as newline, group, newline, id. No group begins with a
--- newline. Needs: prefix, call, pcall, known.
+-- note_again: notes that a message is appended under an id that is known as `seen`, while there
+-- are dead letters: in the same generation, as newline, group, newline, id. No group begins with a
+-- newline.
 --+ memory/known
 local function note_again(group, id, window)
   if window <= 0 or call('ZCARD', prefix .. 'dead') == 0 then return end

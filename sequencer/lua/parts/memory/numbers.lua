@@ -1,3 +1,3 @@
 -- numbers: while a group of a sequence has messages, its watermark is in this hash, which forgets
--- nothing. Needs: prefix.
+-- nothing.
 local numbers = prefix .. 'numbers'

@@ -1,4 +1,4 @@
--- remember_ids: keeps the ids of handled messages for their window. Needs: prefix, call, turn.
+-- remember_ids: keeps the ids of handled messages for their window.
 --+ memory/turn
 local function remember_ids(entries, window, cap) -- group, newline, id of each
   if #entries == 0 or window <= 0 then return end

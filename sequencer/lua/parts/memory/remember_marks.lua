@@ -1,6 +1,6 @@
 -- remember_marks: keeps the watermarks of groups, after what they passed is gone. A generation of
 -- them begins with a field "" of 65 bytes: so it is a hash table from the first on. In the packed
--- form of a hash a look for one group goes through up to 512. Needs: prefix, call, numbers, turn.
+-- form of a hash a look for one group goes through up to 512.
 --+ memory/numbers
 --+ memory/turn
 local function add_marks(pairs_, window, cap)

@@ -1,5 +1,5 @@
 -- retire: the watermark of a group that has no messages any more, whatever took the last, is
--- forgotten in time. Needs: call, numbers, remember_marks.
+-- forgotten in time.
 --+ memory/numbers
 --+ memory/remember_marks
 local function retire(group, window, cap)

@@ -1,6 +1,6 @@
 -- was_handled: whether a message with the id of a dead letter was handled since it died. Its death
 -- made that id known too. So it is where its generation is younger, or it was appended again
--- (note_again). Needs: prefix, memory, call, pcall, known.
+-- (note_again).
 --+ memory/known
 local function was_handled(group, id, died, window) -- since `died`, us
   local entry, times = group .. '\n' .. id, call('HMGET', memory, 'seen:began', 'seen:old_began')

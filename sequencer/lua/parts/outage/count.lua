@@ -1,5 +1,4 @@
--- count: what a failure of an outage counts for. Needs: outage, policy_key, stats, group, failure,
--- now, call, pcall, fmt, sub, opens.
+-- count: what a failure of an outage counts for.
 --+ outage/opens
 local IN_A_ROW = 10
 local SECOND = 1000000

@@ -1,4 +1,4 @@
--- failed_probe: when an outage is probed next. Needs: outage, policy_key, now, call, fmt.
+-- failed_probe: when an outage is probed next.
 local LONGEST_MS = 5000
 
 -- 1, 2, 4, then 5 s, unless the handler said when; "" where the handler was not run, or failed with

@@ -1,6 +1,5 @@
--- probe: what a claim takes while an outage holds the lane back. Needs: call, fmt,
--- failures, policy_key, prefix, dispatch, now.
--- Those without a failure first: what failed may have failed for a reason of its own.
+-- probe: what a claim takes while an outage holds the lane back. Those without a failure first:
+-- what failed may have failed for a reason of its own.
 local function probe_order(due)
   local failed, order = call('HMGET', failures, unpack(due)), {}
   for i, group in ipairs(due) do

@@ -1,6 +1,5 @@
--- check_letters: checks dead letters: each has a time and a content. `seen` and `tell` are those of
--- check_members; each ledger is told, behind the clock, as there. Needs: dead, letters, skipped,
--- now, call, fmt, sub, is_enough, cut.
+-- check_letters: checks dead letters: each has a time and a content. `seen` and `tell` are those
+-- of check_members; each ledger is told, behind the clock, as there.
 --+ repair/is_enough
 --+ record
 local function tell_ledger(what, letter, kept, clock, tell)

@@ -3,7 +3,6 @@
 -- whether to repair it. A failure of the group that is about a member goes with that: the group
 -- goes on. Each ledger is told, behind the clock: the caller reads it, and says whether it is
 -- broken.
--- Needs: failures, group, call, sub, is_enough, cut, head_of.
 --+ repair/is_enough
 --+ record
 --+ head_of

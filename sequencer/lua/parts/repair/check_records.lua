@@ -1,6 +1,5 @@
 -- check_records: checks records of a group against its order. One without a place becomes a dead
--- letter, so that nothing is lost. Needs: now, stats, call, pcall, sub, fmt, is_enough, set_aside,
--- cut.
+-- letter, so that nothing is lost.
 --+ repair/is_enough
 --+ record
 --+ set_aside

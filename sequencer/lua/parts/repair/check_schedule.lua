@@ -1,6 +1,5 @@
 -- check_schedule: whether what the schedule, the lease and the failure say of a group follows from
--- its messages. Needs: schedule, leases, failures, paused, clock_key, call, sub, fmt, number_of,
--- marks_of.
+-- its messages.
 --+ number_of
 --+ memory/marks_of
 local function check_empty(group, visible, lease, failure, tell) -- of a group that has no messages

@@ -1,5 +1,4 @@
 -- is_enough: counts in `seen` what was looked at, {looked, bytes}; says whether it is enough.
--- Needs: nothing.
 local ENOUGH = 2000000 -- bytes
 
 local function is_enough(seen, record)
