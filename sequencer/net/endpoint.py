@@ -23,7 +23,6 @@ from redis.retry import Retry
 from ..errors import ConfigurationError
 from .refusals import translate
 
-
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
 
